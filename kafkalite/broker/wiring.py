@@ -22,8 +22,8 @@ from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
 from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
-from kafkalite.broker.fetch.fetching import PartitionReader
-from kafkalite.broker.fetch.replica_selection import selector
+from kafkalite.broker.fetch.partition_reader import PartitionReader
+from kafkalite.broker.fetch.replica_selector import selector
 from kafkalite.broker.identity.acl_authorizer import AclAuthorizer
 from kafkalite.broker.identity.delegation_tokens import DelegationTokens
 from kafkalite.broker.identity.user_lookup import UserCredentials

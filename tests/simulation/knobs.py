@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from kafkalite.broker.connections import response_writer
-from kafkalite.broker.fetch import fetching
+from kafkalite.broker.fetch import partition_reader
 from kafkalite.protocol.schemas import compiler
 from kafkalite.storage.log import file_records, log_read
 
@@ -19,7 +19,7 @@ _SIZES: Final[tuple[tuple[ModuleType, str, float], ...]] = (
     (log_read, "LARGE_BYTES", 1.2),
     (log_read, "_LARGE_BATCH_BYTES", 0.6),
     (file_records, "PORTION_BYTES", 1),
-    (fetching, "PORTION_BYTES", 1),
+    (partition_reader, "PORTION_BYTES", 1),
     (compiler, "_JOIN_BELOW_BYTES", 0.5),
     (response_writer, "WRITE_BUFFER_BYTES", 1),
 )

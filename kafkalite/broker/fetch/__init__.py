@@ -1,5 +1,6 @@
-"""Reading for consumers and followers: sessions (KIP-227), long polls, down-conversion, nearest replicas (KIP-392).
+"""The leader's side of Fetch: reads of partitions, fetch sessions (KIP-227), long polls, down-conversion, replica selection (KIP-392).
 
-The handler of Fetch is `handlers.fetch`; it uses `fetches`, `large_fetch` and `old_fetch`. A follower's own fetch loop is
-`replication.leader_fetcher`.
+`handlers.fetch` makes a context of a request (`fetch_contexts`: full or incremental, `paced_fetch` for very many partitions,
+`fetch_down_conversion` for versions 0 to 3). The context has `partition_reader` read its partitions and becomes a `delayed_fetch` while
+they have fewer than min.bytes. A follower's own fetch loop is `replication.leader_fetcher`.
 """

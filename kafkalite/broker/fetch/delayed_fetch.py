@@ -15,7 +15,7 @@ from kafkalite.broker.replication.partition import Partition
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.fetching import Answers, FetchLimits
+    from kafkalite.broker.fetch.partition_reader import Answers, FetchParams
     from kafkalite.portions import Portions
     from kafkalite.protocol import messages
 
@@ -36,7 +36,7 @@ class DelayedFetch:
 
     def __init__(
         self,
-        limits: FetchLimits,
+        params: FetchParams,
         have_bytes: int,
         gather: Callable[[], tuple[Answers, int, bool]],
         reply: Callable[[Answers], messages.fetch_response.FetchResponse],
@@ -46,7 +46,7 @@ class DelayedFetch:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[messages.fetch_response.FetchResponse] = self._loop.create_future()
-        self._limits, self._gather, self._reply, self._release = limits, gather, reply, release
+        self._params, self._gather, self._reply, self._release = params, gather, reply, release
         self._width, self._portions = width, portions
         self._turn: asyncio.Future[None] | None = None
         self._is_due = False
@@ -55,12 +55,12 @@ class DelayedFetch:
         self._gained = 0
         self._check: asyncio.Handle | None = None
         self._news: asyncio.TimerHandle | None = None
-        self._deadline = self._loop.call_later(limits.max_wait_ms / 1000, self._expire)
+        self._deadline = self._loop.call_later(params.max_wait_ms / 1000, self._expire)
         self._is_closed = False
 
     def note_sizes(self, partitions: Iterable[Partition]) -> None:
         """Growth is counted from here; only needed when more than one byte is waited for."""
-        if self._limits.min_bytes > 1:
+        if self._params.min_bytes > 1:
             self._sizes = {p.topic_partition: p.log.size_bytes for p in partitions}
 
     def notify(self, partition: Partition, appended: bool) -> None:
@@ -74,7 +74,7 @@ class DelayedFetch:
 
     def _may_suffice(self, partition: Partition) -> bool:
         """Have the partitions grown by what is missing? One whose size was not noted may have."""
-        min_bytes = self._limits.min_bytes
+        min_bytes = self._params.min_bytes
         if min_bytes <= 1 or not partition.is_leader:
             return True
         size = partition.log.size_bytes
@@ -117,7 +117,7 @@ class DelayedFetch:
             return
         try:
             answers, total, urgent = self._gather()
-            if only_if_enough and not urgent and total < self._limits.min_bytes:
+            if only_if_enough and not urgent and total < self._params.min_bytes:
                 return
             self.close()
             self.future.set_result(self._reply(answers))

@@ -9,7 +9,7 @@ from tests.simulation.bugs.patching import Bug, Edit
 _PARTITION: Final = "kafkalite.broker.replication.partition"
 _REPLICAS: Final = "kafkalite.broker.replication.replicas"
 _FETCHER: Final = "kafkalite.broker.replication.leader_fetcher"
-_FETCHING: Final = "kafkalite.broker.fetch.fetching"
+_FETCHING: Final = "kafkalite.broker.fetch.partition_reader"
 _LOG: Final = "kafkalite.storage.log.partition_log"
 
 REPLICATION: Final = (

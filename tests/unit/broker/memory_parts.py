@@ -14,7 +14,7 @@ from typing import Any
 from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import Producer, Refusals
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
-from kafkalite.broker.fetch.fetching import PartitionReader
+from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kafkalite.broker.fetch.fetch_sessions import FetchItem
-from kafkalite.broker.fetch.fetching import FetchLimits, PartitionReader
+from kafkalite.broker.fetch.partition_reader import FetchParams, PartitionReader
 from kafkalite.broker.settings.rates import ReplicationRate
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
@@ -28,7 +28,7 @@ def test_records_of_a_refused_partition_are_empty_and_not_null(code: ErrorCode) 
         cast(Any, NoReplicas(code)), lambda partition, change: None, ReplicationRate(11, 1000, lambda: 1e18)
     )
     item = FetchItem(TopicPartition("t", 0), TopicPartition("t", 0), NO_TOPIC_ID, 0, 100)
-    limits = FetchLimits(-1, 16, 100, 1, 1000, 0)
+    limits = FetchParams(-1, 16, 100, 1, 1000, 0)
     data = reader.read(item, limits, 1000, True, cast(Any, None))
     assert data.error_code == code
     assert data.records == b""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafkalite.broker.fetch.fetch_sessions import EVICTABLE_AFTER_MS, FetchItem, FetchSession, FetchSessionCache
-from kafkalite.broker.fetch.fetching import changed_answers
+from kafkalite.broker.fetch.partition_reader import changed_answers
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalite.broker.fetch import large_fetch
+from kafkalite.broker.fetch import paced_fetch
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache
 from kafkalite.controller.control_requests import (
     LeaderAndIsr,
@@ -121,7 +121,7 @@ class Broker:
 def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run a scenario on a new broker, on both paths of fetches."""
     if request.param == "very many partitions":
-        monkeypatch.setattr(large_fetch, "AT_ONCE", -1)
+        monkeypatch.setattr(paced_fetch, "AT_ONCE", -1)
 
     def run(scenario: Callable[[Broker], Awaitable[None]]) -> None:
         async def act() -> None:
@@ -374,7 +374,7 @@ def test_sessions_go_as_a_model_of_them_goes(is_large: bool, steps: list[Any]) -
 
     with pytest.MonkeyPatch.context() as patch:
         if is_large:
-            patch.setattr(large_fetch, "AT_ONCE", -1)
+            patch.setattr(paced_fetch, "AT_ONCE", -1)
         virtual_time.run(scenario())
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.broker.fetch.fetch_authorization import judge_session
 from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession
-from kafkalite.broker.fetch.fetching import FetchLimits
+from kafkalite.broker.fetch.partition_reader import FetchParams
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import Authorizer, Permission
 from kafkalite.broker.requests.dispatch import Dispatcher
@@ -298,7 +298,7 @@ class Session:
 
     def denied(self, authorizer: Any, replica_id: int = -1) -> set[str]:
         context = context_of(11, authorizer=authorizer)
-        judge_session(self.session, FetchLimits(replica_id, 11, 0, 1, 1, 0), context)
+        judge_session(self.session, FetchParams(replica_id, 11, 0, 1, 1, 0), context)
         return {each.topic_partition.topic for each in self.session.items.values() if each.is_denied}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
-from kafkalite.broker.fetch.fetching import FetchLimits
+from kafkalite.broker.fetch.partition_reader import FetchParams
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce
 from kafkalite.broker.replication.action_queue import ActionQueue
@@ -27,7 +27,7 @@ from tests.unit.broker.fake_log import make_partition
 from tests.unit.broker.memory_parts import FakeConnection
 from tests.unit.broker.replication.test_partition import append, assignment
 
-LIMITS = FetchLimits(replica_id=-1, version=11, max_wait_ms=500, min_bytes=1, max_bytes=1000, isolation_level=0)
+LIMITS = FetchParams(replica_id=-1, version=11, max_wait_ms=500, min_bytes=1, max_bytes=1000, isolation_level=0)
 BAD_PROBLEMS = pytest.mark.parametrize("problem", [ZeroDivisionError("a bug"), InvariantBroken("two leaders")])
 
 

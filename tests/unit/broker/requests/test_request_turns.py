@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.fetch import fetching
+from kafkalite.broker.fetch import partition_reader
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
-from kafkalite.broker.fetch.fetching import FetchLimits
+from kafkalite.broker.fetch.partition_reader import FetchParams
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_turns import LONG_WORKS, TURN_UNITS, Line, RequestTurns
@@ -189,7 +189,7 @@ def test_wide_fetches_that_expire_together_are_looked_at_in_several_turns() -> N
             looks[portions.turns] += 1
             return {}, 0, False
 
-        limits = FetchLimits(-1, 12, 1000, 1, 1000, 0)
+        limits = FetchParams(-1, 12, 1000, 1, 1000, 0)
         fetches = [
             DelayedFetch(limits, 0, gather, lambda _: "reply", lambda: None, lambda: 1600, portions)  # type: ignore[arg-type, return-value]
             for _ in range(60)
@@ -201,7 +201,7 @@ def test_wide_fetches_that_expire_together_are_looked_at_in_several_turns() -> N
 
 
 def test_partitions_that_fetches_without_a_session_wait_for_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "AWAITED_PARTITIONS_MAX", 6)
+    monkeypatch.setattr(partition_reader, "AWAITED_PARTITIONS_MAX", 6)
     m = messages.fetch_request
 
     async def scenario() -> None:

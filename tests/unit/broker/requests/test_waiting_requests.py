@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.connections.connection import WAITING_OVERHEAD_BYTES, ServerConnection
-from kafkalite.broker.fetch.fetching import PartitionReader
+from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.dispatch import Dispatcher

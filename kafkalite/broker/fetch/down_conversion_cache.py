@@ -1,4 +1,4 @@
-"""What batches became for old consumers (`old_fetch`), kept for whoever asks for the same."""
+"""A cache of down-converted record batches, for consumers with Fetch 0 to 3 that read the same log."""
 
 from __future__ import annotations
 

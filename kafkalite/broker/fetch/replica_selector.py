@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from (KIP-392): the nearest in sync one, where replica.selector.class asks for that."""
+"""Choose the preferred read replica of a consumer (KIP-392): the nearest one in sync, if replica.selector.class asks for it."""
 
 from __future__ import annotations
 

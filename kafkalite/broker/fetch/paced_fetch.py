@@ -1,4 +1,4 @@
-"""Fetches of very many partitions, looked at in portions of the loop's time, each partition as `fetching` does it.
+"""Full fetches of more than 2000 partitions, read in portions between which the event loop serves other requests.
 
 Whatever max.wait says such a fetch is answered after a second.
 
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.fetch.fetch_contexts import AT_ONCE
 from kafkalite.broker.fetch.fetch_sessions import FIRST_EPOCH, SESSIONLESS_EPOCH, FetchItem, FetchSession
-from kafkalite.broker.fetch.fetches import AT_ONCE
-from kafkalite.broker.fetch.fetching import SessionlessWatch
+from kafkalite.broker.fetch.partition_reader import SessionlessWatch
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Work
 from kafkalite.protocol import messages
@@ -24,9 +24,9 @@ from kafkalite.storage.cold_reads import LOADS_LIMIT
 from kafkalite.storage.open_files import NotInMemory
 
 if TYPE_CHECKING:
+    from kafkalite.broker.fetch.fetch_contexts import FullFetch, Topics
     from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache
-    from kafkalite.broker.fetch.fetches import FullFetch, Topics
-    from kafkalite.broker.fetch.fetching import Answers, FetchLimits
+    from kafkalite.broker.fetch.partition_reader import Answers, FetchParams
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.clock import Clock
 
@@ -70,7 +70,7 @@ async def session_of_many(
     parts: Parts,
     request: messages.fetch_request.FetchRequest,
     items: list[FetchItem],
-    limits: FetchLimits,
+    params: FetchParams,
     pace: Pace,
 ) -> tuple[FetchSession | None, bool]:
     """(session or None, whether this fetch names all its partitions). KafkaError as `FetchSessionCache.resume` and `update` raise it."""
@@ -81,12 +81,12 @@ async def session_of_many(
             sessions.close(request.session_id)
         if request.session_epoch == SESSIONLESS_EPOCH:
             return None, True
-        session = sessions.open(items[:_PIECE], limits.is_follower, limits.uses_topic_ids, now_ms, size=len(items))
+        session = sessions.open(items[:_PIECE], params.is_follower, params.uses_topic_ids, now_ms, size=len(items))
         if session is None:
             return None, True
         items = items[_PIECE:]
     else:
-        session = sessions.resume(request.session_id, request.session_epoch, limits.uses_topic_ids)
+        session = sessions.resume(request.session_id, request.session_epoch, params.uses_topic_ids)
         session.last_fetch_ms = now_ms
         forgotten = session.meant_by(request.forgotten_topics_data)
         for first in range(0, len(forgotten), _PIECE):
@@ -107,7 +107,7 @@ class ManyPartitions:
 
     def __init__(self, fetch: FullFetch, pace: Pace) -> None:
         self._fetch, self._pace = fetch, pace
-        self._reader, self._limits = fetch.parts.partition_reader, fetch.limits
+        self._reader, self._params = fetch.parts.partition_reader, fetch.params
         self._answers: Answers = {}
         self._is_enough = False
 
@@ -143,7 +143,7 @@ class ManyPartitions:
                 await self._read()  # what came in before they were watched
             if not self._is_enough:
                 try:
-                    async with asyncio.timeout(min(self._limits.max_wait_ms, _LONGEST_WAIT_MS) / 1000):
+                    async with asyncio.timeout(min(self._params.max_wait_ms, _LONGEST_WAIT_MS) / 1000):
                         await changed.wait()
                 except TimeoutError:
                     pass
@@ -154,7 +154,7 @@ class ManyPartitions:
                 fetch.context.portions.run(_unwatched(replicas, watched, requester))
 
     async def _read(self) -> None:
-        total, urgent = 0, self._limits.max_wait_ms == 0
+        total, urgent = 0, self._params.max_wait_ms == 0
         items = iter(self._fetch.items.values())
         while some := list(islice(items, _PIECE)):
             await self._pace.unit(_PIECE)
@@ -167,10 +167,10 @@ class ManyPartitions:
         reader, requester = self._reader, self._fetch.requester
         for _ in range(LOADS_LIMIT):
             try:
-                return reader.read_in_memory(items, self._limits, requester, so_far)
+                return reader.read_in_memory(items, self._params, requester, so_far)
             except NotInMemory as cold:
                 await reader.cold_reads.load(cold)
-        return reader.read_all(items, self._limits, requester, so_far)
+        return reader.read_all(items, self._params, requester, so_far)
 
 
 def _unwatched(replicas: Replicas, items: list[FetchItem], requester: SessionlessWatch) -> Work[None]:

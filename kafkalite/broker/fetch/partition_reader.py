@@ -1,7 +1,6 @@
-"""Reads for Fetch requests: what is asked, what a partition answers, and what of it a session tells.
+"""Read one partition for a Fetch request: errors, divergence, bounds, throttling, records (Kafka's ReplicaManager.readFromLog).
 
-KIP-74 gives the limits of size, KIP-227 the sessions, KIP-392 reads from followers. A fetch that finds fewer than min.bytes waits as a
-`delayed_fetch`.
+The rules of size are KIP-74's, reads from followers KIP-392's. A fetch that finds fewer than min.bytes waits as a `delayed_fetch`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kafkalite.broker.fetch.conversion_cache import ConversionCache
+from kafkalite.broker.fetch.down_conversion_cache import ConversionCache
 from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession, PartitionKey
 from kafkalite.broker.replication.follower_state import FetchRequester
 from kafkalite.broker.replication.partition import IsrChange, Partition
@@ -40,7 +39,7 @@ be answered at once, again and again. Apache Kafka waits already in the fetch th
 
 
 @dataclass(frozen=True, slots=True)
-class FetchLimits:
+class FetchParams:
     """The parts of a Fetch request that concern all its partitions; `replica_id` is negative for a consumer."""
 
     replica_id: BrokerId
@@ -86,7 +85,7 @@ class PartitionReader:
         return self.awaited_partitions + partitions <= AWAITED_PARTITIONS_MAX
 
     def read(
-        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
+        self, item: FetchItem, params: FetchParams, budget: int, min_one: bool, requester: FetchRequester
     ) -> PartitionData:
         """The answer as PartitionData; errors are in it. `budget` is what is left of the whole response in bytes."""
         data = messages.fetch_response.PartitionData(
@@ -103,16 +102,16 @@ class PartitionReader:
         try:
             partition = self.replicas.require(item.topic_partition)
             self._check_topic_id(partition, item)
-            if limits.is_follower or partition.is_leader or (limits.version <= 10 and not limits.is_debugging):
+            if params.is_follower or partition.is_leader or (params.version <= 10 and not params.is_debugging):
                 partition.require_leader(item.current_leader_epoch)
             else:
                 partition.require_epoch(item.current_leader_epoch)
-            self._fill(data, partition, item, limits, budget, min_one, requester)
+            self._fill(data, partition, item, params, budget, min_one, requester)
         except KafkaError as problem:
             data.error_code = problem.code
             if problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 data.aborted_transactions = []  # as Kafka, which has null for all that it finds later
-                if item.is_nameless and limits.uses_topic_ids:
+                if item.is_nameless and params.uses_topic_ids:
                     data.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return data
 
@@ -125,13 +124,13 @@ class PartitionReader:
         data: PartitionData,
         partition: Partition,
         item: FetchItem,
-        limits: FetchLimits,
+        params: FetchParams,
         budget: int,
         min_one: bool,
         requester: FetchRequester,
     ) -> None:
         log = partition.log
-        if limits.is_follower and limits.replica_id not in partition.followers:
+        if params.is_follower and params.replica_id not in partition.followers:
             code = (
                 ErrorCode.UNKNOWN_LEADER_EPOCH if item.current_leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )
@@ -140,18 +139,18 @@ class PartitionReader:
             return
         if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if limits.is_follower:
-            self._note_follower(partition, item, limits.replica_id, requester)
+        if params.is_follower:
+            self._note_follower(partition, item, params.replica_id, requester)
             upper_bound = log.log_end_offset
-        elif limits.isolation_level == READ_COMMITTED:
+        elif params.isolation_level == READ_COMMITTED:
             upper_bound = log.last_stable_offset
         else:
             upper_bound = log.high_watermark
         data.high_watermark = log.high_watermark
         data.last_stable_offset = log.last_stable_offset
         data.log_start_offset = log.log_start_offset
-        if self.choose_replica is not None and limits.rack and partition.is_leader and not limits.is_follower:
-            preferred = self.choose_replica(partition, limits.rack)
+        if self.choose_replica is not None and params.rack and partition.is_leader and not params.is_follower:
+            preferred = self.choose_replica(partition, params.rack)
             if preferred is not None and preferred != partition.local_id:
                 data.preferred_read_replica = preferred
                 data.records = b""
@@ -159,32 +158,32 @@ class PartitionReader:
         data.records = b""
         # Who is outside the ISR is looked at in each of its fetches: whether it may join can change without a record.
         item.is_drained = item.fetch_offset >= upper_bound and (
-            not limits.is_follower or limits.replica_id in partition.isr
+            not params.is_follower or params.replica_id in partition.isr
         )
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
-            throttled = limits.is_follower and is_throttled(
+            throttled = params.is_follower and is_throttled(
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id
             )
             now_ms = self.replicas.clock.monotonic_ms() if throttled else 0.0
-            if throttled and self._must_pause(partition, limits.replica_id, now_ms):
+            if throttled and self._must_pause(partition, params.replica_id, now_ms):
                 return
             size = min(item.max_bytes, budget)
-            is_much = limits.max_bytes - budget + size > PORTION_BYTES
+            is_much = params.max_bytes - budget + size > PORTION_BYTES
             read = log.read(
                 item.fetch_offset,
                 max(size, 0),
                 upper_bound=upper_bound,
                 min_one_batch=min_one,
-                to_send=is_much and limits.version >= BATCHES_FROM,
+                to_send=is_much and params.version >= BATCHES_FROM,
             )
             records = read.records if read.large is None else read.large
             item.is_full = read.is_full
             data.records = records  # type: ignore[assignment]  # to the codec they are a buffer: see `FileRecords`
             if throttled:
                 self.throttled_rate.add(len(records), now_ms)
-            if limits.isolation_level == READ_COMMITTED and not limits.is_follower:
+            if params.isolation_level == READ_COMMITTED and not params.is_follower:
                 data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound, read))
-        elif limits.isolation_level == READ_COMMITTED and not limits.is_follower:
+        elif params.isolation_level == READ_COMMITTED and not params.is_follower:
             data.aborted_transactions = []
 
     def _must_pause(self, partition: Partition, replica_id: BrokerId, now_ms: float) -> bool:
@@ -220,43 +219,43 @@ class PartitionReader:
             self.propose_isr(partition, change)
 
     def read_in_memory(
-        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
+        self, items: Iterable[FetchItem], params: FetchParams, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:
         """As `read_all`, without waiting for a medium: what is not in memory is loaded for the next fetch.
 
         Raises NotInMemory when there is nothing else to answer with.
         """
-        return self._read_all(items, limits, requester, self._read_or_load, so_far)
+        return self._read_all(items, params, requester, self._read_or_load, so_far)
 
     def _read_or_load(
-        self, item: FetchItem, limits: FetchLimits, budget: int, min_one: bool, requester: FetchRequester
+        self, item: FetchItem, params: FetchParams, budget: int, min_one: bool, requester: FetchRequester
     ) -> PartitionData:
         partition = self.replicas.partitions.get(item.topic_partition)
         if partition is None:
-            return self.read(item, limits, budget, min_one, requester)
+            return self.read(item, params, budget, min_one, requester)
         try:
             with partition.log.only_in_memory:
-                return self.read(item, limits, budget, min_one, requester)
+                return self.read(item, params, budget, min_one, requester)
         except NotInMemory as cold:
             if min_one:
                 raise
             self.cold_reads.load(cold)
             item.is_drained = False
-            return self.read(item, limits, 0, False, requester)
+            return self.read(item, params, 0, False, requester)
 
     def read_all(
-        self, items: Iterable[FetchItem], limits: FetchLimits, requester: FetchRequester, so_far: int = 0
+        self, items: Iterable[FetchItem], params: FetchParams, requester: FetchRequester, so_far: int = 0
     ) -> tuple[Answers, int, bool]:
         """(answers, bytes of records, whether there is a reason to answer at once, however few bytes they are).
 
         The bytes are counted from `so_far`, what was read of other partitions for the same response.
         """
-        return self._read_all(items, limits, requester, self.read, so_far)
+        return self._read_all(items, params, requester, self.read, so_far)
 
     def _read_all(
         self,
         items: Iterable[FetchItem],
-        limits: FetchLimits,
+        params: FetchParams,
         requester: FetchRequester,
         read: Callable[..., PartitionData],
         so_far: int,
@@ -264,7 +263,7 @@ class PartitionReader:
         answers: Answers = {}
         total, urgent = so_far, False
         for item in items:
-            data = read(item, limits, limits.max_bytes - total, total == 0, requester)
+            data = read(item, params, params.max_bytes - total, total == 0, requester)
             answers[item.key] = data
             total += len(data.records or b"")
             code = data.error_code

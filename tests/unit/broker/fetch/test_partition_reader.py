@@ -11,9 +11,9 @@ import pytest
 
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession
-from kafkalite.broker.fetch.fetching import (
+from kafkalite.broker.fetch.partition_reader import (
     READ_COMMITTED,
-    FetchLimits,
+    FetchParams,
     PartitionReader,
     SessionlessWatch,
     changed_answers,
@@ -66,16 +66,16 @@ def reader(*partitions: Partition, **options: Any) -> PartitionReader:
     return PartitionReader(hosted, lambda partition, change: hosted.proposed.append(change), **options)  # type: ignore[arg-type]
 
 
-def limits(replica_id: int = -1, **changes: Any) -> FetchLimits:
+def limits(replica_id: int = -1, **changes: Any) -> FetchParams:
     fields = {"version": 12, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1000, "isolation_level": 0, **changes}
-    return FetchLimits(replica_id, **fields)
+    return FetchParams(replica_id, **fields)
 
 
 def item(offset: int = 0, topic_partition: TopicPartition = TP, max_bytes: int = 1000, **more: Any) -> FetchItem:
     return FetchItem(topic_partition, topic_partition, bytes(16), offset, max_bytes, **more)
 
 
-def read(partition: Partition, asked: FetchItem, bounds: FetchLimits | None = None, budget: int = 1000) -> Any:
+def read(partition: Partition, asked: FetchItem, bounds: FetchParams | None = None, budget: int = 1000) -> Any:
     return reader(partition).read(asked, bounds or limits(), budget, True, SessionlessWatch(0.0))
 
 
@@ -261,7 +261,7 @@ class Waiting:
     """One delayed fetch of `partition` from `offset`, and when it was answered."""
 
     partition: Partition
-    bounds: FetchLimits
+    bounds: FetchParams
     offset: int = 0
     answered_ms: float | None = None
     released: int = 0

@@ -1,4 +1,4 @@
-"""Full and incremental fetches (KIP-227): what is there is read, and told at once, or later when that is enough or max.wait has passed."""
+"""Full and incremental fetches (KIP-227; Kafka's FetchContext): read the partitions, then answer at once or as a `delayed_fetch`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch.fetch_authorization import judge, judge_session
-from kafkalite.broker.fetch.fetching import SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.broker.fetch.leader_endpoints import FETCH_FROM, FetchLeaders
+from kafkalite.broker.fetch.partition_reader import SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.protocol import messages
 from kafkalite.storage.cold_reads import LOADS_LIMIT
 from kafkalite.storage.log.file_records import FileRecords
@@ -20,7 +20,7 @@ from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
     from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession, FetchSessionCache, PartitionKey
-    from kafkalite.broker.fetch.fetching import Answers, FetchLimits, PartitionReader
+    from kafkalite.broker.fetch.partition_reader import Answers, FetchParams, PartitionReader
     from kafkalite.broker.replication.follower_state import FetchRequester
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.requests.request_context import RequestContext
@@ -64,8 +64,8 @@ class _Fetch(ABC):
     items: dict[PartitionKey, FetchItem]
     """All that is fetched, or all of the session."""
 
-    def __init__(self, parts: Parts, limits: FetchLimits, context: RequestContext) -> None:
-        self.parts, self.limits, self.context = parts, limits, context
+    def __init__(self, parts: Parts, params: FetchParams, context: RequestContext) -> None:
+        self.parts, self.params, self.context = parts, params, context
         self.session_id = 0
         self.leaders: FetchLeaders | None = None
 
@@ -87,18 +87,18 @@ class _Fetch(ABC):
 
     def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
         try:
-            found = self.parts.partition_reader.read_in_memory(*self.wanted_within_limits())
+            found = self.parts.partition_reader.read_in_memory(*self.wanted_within_params())
         except NotInMemory as cold:
             return asyncio.ensure_future(self._start_later(cold))
         return self._answer_or_delay(*found)
 
-    def wanted_within_limits(self) -> tuple[list[FetchItem], FetchLimits, FetchRequester]:
+    def wanted_within_params(self) -> tuple[list[FetchItem], FetchParams, FetchRequester]:
         items, requester = self.wanted()
-        return items, self.limits, requester
+        return items, self.params, requester
 
     def gather(self) -> tuple[Answers, int, bool]:
         """What is there now; waits for the medium if need be, which for what was just appended is never."""
-        return self.parts.partition_reader.read_all(*self.wanted_within_limits())
+        return self.parts.partition_reader.read_all(*self.wanted_within_params())
 
     async def _start_later(self, cold: NotInMemory) -> messages.fetch_response.FetchResponse:
         """As `start`, once the first records are in memory."""
@@ -106,7 +106,7 @@ class _Fetch(ABC):
         for _ in range(LOADS_LIMIT):
             await reader.cold_reads.load(cold)
             try:
-                found = reader.read_in_memory(*self.wanted_within_limits())
+                found = reader.read_in_memory(*self.wanted_within_params())
                 break
             except NotInMemory as problem:
                 cold = problem
@@ -118,12 +118,12 @@ class _Fetch(ABC):
     def _answer_or_delay(
         self, answers: Answers, total: int, urgent: bool
     ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        enough = total >= self.limits.min_bytes or urgent or self.limits.max_wait_ms == 0
+        enough = total >= self.params.min_bytes or urgent or self.params.max_wait_ms == 0
         if enough or not self.may_wait():
             return self.reply(answers)
         release: list[Callable[[], None]] = []
         delayed = DelayedFetch(
-            self.limits, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
+            self.params, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
         )
         release.append(self.watch(delayed.notify))
         partitions, items = self.parts.replicas.partitions, self.items
@@ -144,7 +144,7 @@ class _Fetch(ABC):
     def throttle_ms(self, answers: Answers) -> int:
         """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""
         quota = self.parts.quotas.fetched
-        if self.limits.is_follower or not quota.is_set:
+        if self.params.is_follower or not quota.is_set:
             return 0
         size = sum(len(data.records or b"") for data in answers.values())
         now_ms = self.parts.clock.monotonic_ms()
@@ -173,7 +173,7 @@ class _Fetch(ABC):
                     topic=item.topic_partition.topic, topic_id=item.topic_id
                 )
             topic.partitions.append(data)
-            if data.error_code and self.limits.version >= FETCH_FROM:
+            if data.error_code and self.params.version >= FETCH_FROM:
                 if self.leaders is None:
                     self.leaders = FetchLeaders(self.parts.replicas, self.context.listener)
                 self.leaders.name_leader(self.items[key].topic_partition, data)
@@ -188,7 +188,7 @@ class _Fetch(ABC):
 
     def _count(self, topic: str, records: Buffer) -> None:
         traffic = self.parts.traffic
-        if self.limits.is_follower:
+        if self.params.is_follower:
             traffic.replication_bytes_out += len(records)
         else:
             traffic.fetched(topic, records.head if isinstance(records, FileRecords) else records, len(records))
@@ -202,10 +202,10 @@ class FullFetch(_Fetch):
         parts: Parts,
         session: FetchSession | None,
         items: dict[PartitionKey, FetchItem],
-        limits: FetchLimits,
+        params: FetchParams,
         context: RequestContext,
     ) -> None:
-        super().__init__(parts, limits, context)
+        super().__init__(parts, params, context)
         self.session, self.items = session, items
         self.session_id = session.session_id if session else 0
         self.requester = session or SessionlessWatch(parts.clock.monotonic_ms())
@@ -267,11 +267,11 @@ class IncrementalFetch(_Fetch):
         self,
         parts: Parts,
         session: FetchSession,
-        limits: FetchLimits,
+        params: FetchParams,
         context: RequestContext,
     ) -> None:
-        super().__init__(parts, limits, context)
-        judge_session(session, limits, context)
+        super().__init__(parts, params, context)
+        judge_session(session, params, context)
         self.session, self.items = session, session.items
         self.session_id = session.session_id
         self.leaves_out = False
@@ -299,7 +299,7 @@ class IncrementalFetch(_Fetch):
                 self.parts.fetch_sessions.name(self.session, item, topic)
                 found.append(item)
         if found:
-            judge(found, self.limits, self.context)
+            judge(found, self.params, self.context)
 
     def may_wait(self) -> bool:
         return not self.leaves_out
@@ -309,7 +309,7 @@ class IncrementalFetch(_Fetch):
 
     def has_news(self, answers: Answers) -> bool:
         """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""
-        return self.limits.is_follower and any(
+        return self.params.is_follower and any(
             data.high_watermark != self.items[key].told_high_watermark for key, data in answers.items()
         )
 

@@ -1,4 +1,4 @@
-"""Fetches of versions that know less than what lies in logs: records are rewritten for them, and errors that they do not know.
+"""Fetch 0 to 9: down-convert record batches for old consumers, and replace errors that their version does not have.
 
 - 0 to 3 take messages of magic 0 (0 and 1) or 1 (2 and 3): what is newer is rewritten (`protocol/record_batches/down_conversion`), unless
 the topic's   message.downconversion.enable says no, whose answer is UNSUPPORTED_VERSION. A topic that is stored in such a format now
@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from kafkalite.broker.fetch.fetching import BATCHES_FROM
+from kafkalite.broker.fetch.partition_reader import BATCHES_FROM
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace
 from kafkalite.protocol import messages
@@ -32,9 +32,9 @@ from kafkalite.storage.log.old_form import stored_magic
 from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.conversion_cache import ConversionCache
+    from kafkalite.broker.fetch.down_conversion_cache import ConversionCache
     from kafkalite.broker.fetch.fetch_sessions import FetchItem
-    from kafkalite.broker.fetch.fetching import FetchLimits, PartitionData
+    from kafkalite.broker.fetch.partition_reader import FetchParams, PartitionData
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.requests.request_context import RequestContext
     from kafkalite.clock import Clock
@@ -68,7 +68,7 @@ class Parts(Protocol):
 
 
 class OldFetch:
-    """A full fetch of version 0 to 3; `begin` starts one of given items within given limits."""
+    """A full fetch of version 0 to 3; `begin` starts one of given items with given parameters."""
 
     def __init__(
         self,
@@ -76,28 +76,28 @@ class OldFetch:
         context: RequestContext,
         cache: ConversionCache,
         items: Iterable[FetchItem],
-        limits: FetchLimits,
-        begin: Callable[[list[FetchItem], FetchLimits], Reply],
+        params: FetchParams,
+        begin: Callable[[list[FetchItem], FetchParams], Reply],
     ) -> None:
         self._parts, self._context, self._cache, self._begin = parts, context, cache, begin
-        self._limits = limits
+        self._params = params
         self._items = {item.topic_partition: item for item in items}
-        self._magic = _magic_of(limits.version)
+        self._magic = _magic_of(params.version)
 
     async def answered(self) -> messages.fetch_response.FetchResponse:
         """The response, with messages that the version knows."""
-        clock, limits, pace = self._parts.clock, self._limits, self._context.portions.pace()
-        deadline_ms = clock.monotonic_ms() + limits.max_wait_ms
+        clock, params, pace = self._parts.clock, self._params, self._context.portions.pace()
+        deadline_ms = clock.monotonic_ms() + params.max_wait_ms
         while True:
-            reply = self._begin(list(self._items.values()), limits)
+            reply = self._begin(list(self._items.values()), params)
             response = await reply if isinstance(reply, asyncio.Future) else reply
-            await tell_known_errors(self._parts, response, limits.version, pace)
+            await tell_known_errors(self._parts, response, params.version, pace)
             behind = await self._rewrite(response, pace)
             left_ms = int(deadline_ms - clock.monotonic_ms())
             if not behind or left_ms <= 0:
                 return response
             self._items |= behind
-            limits = replace(self._limits, max_wait_ms=left_ms)
+            params = replace(self._params, max_wait_ms=left_ms)
 
     async def _rewrite(
         self, response: messages.fetch_response.FetchResponse, pace: Pace

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.fetch import old_fetch
-from kafkalite.broker.fetch.conversion_cache import ConversionCache
+from kafkalite.broker.fetch import fetch_down_conversion
+from kafkalite.broker.fetch.down_conversion_cache import ConversionCache
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import messages
@@ -238,8 +238,8 @@ def test_the_only_consumer_of_compressed_records_waits_for_few_pauses(monkeypatc
     def sleep(_: float) -> None:
         pauses[-1] += 1
 
-    monkeypatch.setattr(old_fetch.time, "perf_counter", lambda: next(now_s))
-    monkeypatch.setattr(old_fetch.time, "sleep", sleep)
+    monkeypatch.setattr(fetch_down_conversion.time, "perf_counter", lambda: next(now_s))
+    monkeypatch.setattr(fetch_down_conversion.time, "sleep", sleep)
     values = random.Random(1)
     records = [NewRecord(None, values.randbytes(500) + bytes(500), 1) for _ in range(40)]
     for each, is_alone in ((Codec.NONE, True), (Codec.LZ4, True), (Codec.LZ4, False)):
@@ -247,7 +247,9 @@ def test_the_only_consumer_of_compressed_records_waits_for_few_pauses(monkeypatc
         item: Any = SimpleNamespace(topic_partition=NAME, fetch_offset=0)
         data = messages.fetch_response.PartitionData(records=batches)
         pauses.append(0)
-        old_fetch._convert([old_fetch._Conversion(item, data, batches, 1)], ConversionCache(0), partial(bool, is_alone))
+        fetch_down_conversion._convert(
+            [fetch_down_conversion._Conversion(item, data, batches, 1)], ConversionCache(0), partial(bool, is_alone)
+        )
         assert data.records != batches and not data.error_code
     _, plain, alone, crowd = pauses
     assert plain > 2 * alone > 2
