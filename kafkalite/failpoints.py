@@ -32,7 +32,7 @@ FAILPOINTS: Final[Mapping[str, str]] = {
     "log.truncating": "before a replica's log is cut",
     "loop.turn": "now, on the event loop: reached when it is armed while the broker runs",
 }
-"""What each point is. The same table is in DESIGN.md."""
+"""What each point is. The same table is in deploy/docs/pages/decisions/simulation.md."""
 
 KILLED_STATUS: Final = 137
 """Exit status of a broker that a point ended: a shell's for SIGKILL."""

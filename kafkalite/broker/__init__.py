@@ -1,6 +1,6 @@
-"""A broker: what serves requests, holds replicas and runs a controller component; `app` wires its parts together.
+"""A broker: it serves requests, holds replicas, hosts coordinators and may be the controller.
 
-`server`, `connection` and `dispatch` take requests to `handlers`; `replicas` and `partition` keep replicas and their rules,
-`replica_fetchers` and `leader_fetcher` follow leaders, `partition_reader` and `fetch_sessions` serve fetches; `metadata_cache` is what the
-controller told; `coordinators` hosts groups; `observation` shows all of it.
+`app` starts and stops the parts that `wiring` makes. `connections` and `requests` take requests to `handlers`, one module for each API;
+`produce`, `fetch` and `replication` keep partitions, `coordination` hosts groups and transactions, `identity` and `settings` have
+principals and dynamic configurations, `observation` shows all of it. `metadata_cache` is the cluster as the controller last announced it.
 """

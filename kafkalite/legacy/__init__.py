@@ -1,8 +1,9 @@
-"""Apache Kafka's command-line tools by their own names, flags and output, as faces on this project's functions.
+"""Apache Kafka's command-line tools by their own names, flags and output, on top of this project's functions.
 
 One file for each tool, `main` in each. The tables that `--help` prints and every message are those of Apache Kafka 3.9 word for word (and,
 behind `--zookeeper`, of 2.8), because scripts read them; `tests/peers` compares the two. Modules are imported when a command needs them:
-a tool has to start in a tenth of the time that Java takes.
+a tool has to start in a tenth of the time that Java takes. A tool of several files keeps its options and their meaning in `options`,
+which its main module and its actions import; no action imports the main module.
 """
 
 KAFKA_VERSION = "3.9.1"

@@ -162,7 +162,7 @@ def told(data: Any) -> tuple[Any, ...]:
 
 
 def differs_on_purpose(ours: Any, apache: Any, version: int) -> bool:
-    """What DESIGN.md lists: batches larger than was asked for, markers alone; and no null in errors."""
+    """Listed in decisions/old-message-formats.md: batches larger than requested, markers alone; no null in errors."""
     if apache.error_code:
         return bool(ours.error_code == apache.error_code and not ours.records and not apache.records)
     if version < 3 and not apache.records:

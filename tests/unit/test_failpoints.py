@@ -32,8 +32,8 @@ def test_the_list_is_what_the_code_has_and_the_documents_say() -> None:
     for path in SOURCES.rglob("*.py"):
         reached |= set(re.findall(r'\breach\("([\w.]+)"\)', path.read_text()))
     assert reached | {"loop.turn"} == set(FAILPOINTS)
-    design = (SOURCES / "DESIGN.md").read_text()
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", design, re.MULTILINE))
+    page = (SOURCES.parent / "deploy/docs/pages/decisions/simulation.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page, re.MULTILINE))
     assert {name: text for name, text in rows.items() if name in FAILPOINTS} == FAILPOINTS
 
 

@@ -2,7 +2,8 @@
 
 Followers that are answered as soon as there is a record fetch one or two at a time, and what a fetch costs both brokers is that of five
 small requests. With few processors these fetches then hold up the very requests that wait for them. Appended together every few
-milliseconds, records are one write, one fetch of each follower, and are committed for all producers at once (DESIGN.md has the figures).
+milliseconds, records are one write, one fetch of each follower, and are committed for all producers at once (figures:
+deploy/docs/pages/decisions/produce-fast-path.md).
 """
 
 from __future__ import annotations
