@@ -340,7 +340,7 @@ class Broker:
         parts.fetchers.follow_no_more()
         if self.config.controlled_shutdown_enable:
             await stop.step("leaders that are handed over", controlled_shutdown(parts), HAND_OVER_SHARE)
-            await stop.step("brokers that hear of it", parts.controller.hand_over(_HAND_OVER_S))
+            await stop.step("brokers that hear of it", parts.controller.drain_requests(_HAND_OVER_S))
         stages.end("leaders handed over")
         self.state = BrokerState.SHUTTING_DOWN
         await self._end_serving(serving, stop)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.metadata_cache import MetadataCache
-from kafkalite.controller.topics.topic_rules import name_error
+from kafkalite.controller.topics.topic_validation import name_error
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import end_tasks
 from kafkalite.portions import Portions

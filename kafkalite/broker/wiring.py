@@ -40,7 +40,7 @@ from kafkalite.broker.settings.rates import replication_rates
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.clock import Clock
-from kafkalite.controller.channels import tcp_channels
+from kafkalite.controller.channel_manager import open_tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.lifecycle import Jobs
 from kafkalite.portions import Portions
@@ -163,7 +163,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         live,
         clock,
         early.rng,
-        tcp_channels(str(broker_id), config.controller_socket_timeout_ms, connect),
+        open_tcp_channels(str(broker_id), config.controller_socket_timeout_ms, connect),
         session=early.session,
         on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
         lost_nothing=logs.lost_nothing,
@@ -230,7 +230,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators.transactions.coordinator_epoch,
         coordinators.markers_written,
         lambda markers: marker_writer.write(markers, portions),
-        tcp_channels(str(broker_id), config.request_timeout_ms, connect),
+        open_tcp_channels(str(broker_id), config.request_timeout_ms, connect),
         topic_creation.partition_count,
         jobs.spawn,
     )

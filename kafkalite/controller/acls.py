@@ -84,7 +84,7 @@ class AclZnodes:
         except NoNodeError:
             return StoredAcls(frozenset())
         try:
-            return _understood(ResourceAcls.decode(data), stat.version)
+            return _to_stored_acls(ResourceAcls.decode(data), stat.version)
         except MalformedZnodeError as problem:
             logger.error("%s: %s; everybody but super users is denied until it is mended or deleted", path, problem)
             return StoredAcls(NOBODY, stat.version)
@@ -109,20 +109,20 @@ class AclZnodes:
             if wanted == stored.entries:
                 return wanted
             try:
-                await change_and_announce(self._store, _znode_change(path, stored, wanted), _notice(resource))
+                await change_and_announce(self._store, _build_change(path, stored, wanted), _build_notice(resource))
                 return wanted
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
 
 
-def _znode_change(path: str, stored: StoredAcls, wanted: frozenset[AclEntry]) -> Create | Write | Delete:
-    words = (*(_words(entry) for entry in sorted(wanted)), *stored.unknown)
+def _build_change(path: str, stored: StoredAcls, wanted: frozenset[AclEntry]) -> Create | Write | Delete:
+    words = (*(_to_words(entry) for entry in sorted(wanted)), *stored.unknown)
     if stored.version is None:
         return Create(path, ResourceAcls(words).encode())
     return Write(path, ResourceAcls(words).encode(), stored.version) if words else Delete(path, stored.version)
 
 
-def _notice(resource: ResourcePattern) -> Create:
+def _build_notice(resource: ResourcePattern) -> Create:
     is_literal = resource.pattern is PatternType.LITERAL
     prefix = paths.ACL_CHANGE_PREFIX if is_literal else paths.ACL_EXTENDED_CHANGE_PREFIX
     return Create(prefix, AclChange(resource.type.name, resource.name, resource.pattern.name).encode(), sequence=True)
@@ -141,11 +141,11 @@ def changed_resource(data: bytes) -> ResourcePattern:
         raise MalformedZnodeError("ACL change", str(problem)) from None
 
 
-def _words(entry: AclEntry) -> AclWords:
+def _to_words(entry: AclEntry) -> AclWords:
     return AclWords(entry.principal, pascal_case(entry.permission), pascal_case(entry.operation), entry.host)
 
 
-def _understood(stored: ResourceAcls, version: int) -> StoredAcls:
+def _to_stored_acls(stored: ResourceAcls, version: int) -> StoredAcls:
     entries, unknown = [], []
     for words in stored.acls:
         if ":" not in words.principal:

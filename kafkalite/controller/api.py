@@ -24,8 +24,8 @@ from kafkalite.controller.requests import (
     TopicReference,
     free,
 )
-from kafkalite.controller.topics.admin_writes import AdminWrites
-from kafkalite.controller.topics.topic_rules import Racks
+from kafkalite.controller.topics.topic_validation import Racks
+from kafkalite.controller.topics.zk_admin_manager import ZkAdminManager
 from kafkalite.errors import KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk.store import Store
@@ -38,28 +38,28 @@ class ControllerApi(ABC):
     def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
         self._store = store
         self._rng = rng
-        self._writes = AdminWrites(store, config, rng)
+        self._writes = ZkAdminManager(store, config, rng)
 
     @abstractmethod
-    async def _ask(self, event: events.Event) -> Any:
+    async def _submit(self, event: events.Event) -> Any:
         """Have the active controller handle an event."""
 
     @abstractmethod
-    async def _governed(self) -> ClusterState:
+    async def _wait_for_cluster(self) -> ClusterState:
         """What the active controller knows, as soon as it has read it. KafkaError NOT_CONTROLLER."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]:
         """The outcome by name, once for a name; the topics are in ZooKeeper, leaders are elected a moment later."""
-        racks = _racks(await self._governed())
+        racks = _racks(await self._wait_for_cluster())
         return await self._writes.create_topics(topics, racks, validate_only=validate_only, charge=charge)
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
-        racks = _racks(await self._governed())
+        racks = _racks(await self._wait_for_cluster())
         return await self._writes.create_partitions(topics, racks, validate_only=validate_only, charge=charge)
 
     async def delete_topics(
@@ -69,7 +69,7 @@ class ControllerApi(ABC):
 
         The others are marked, their replicas go a moment later.
         """
-        cluster = await self._governed()
+        cluster = await self._wait_for_cluster()
 
         def partition_count(name: str) -> int:
             topic = cluster.topics.get(name)
@@ -81,17 +81,17 @@ class ControllerApi(ABC):
 
     async def alter_partition(self, request: AlterPartition) -> list[Leadership | KafkaError]:
         """What holds now for each proposal. KafkaError STALE_BROKER_EPOCH."""
-        outcomes: list[Leadership | KafkaError] = await self._ask(events.AlterPartitionReceived(request))
+        outcomes: list[Leadership | KafkaError] = await self._submit(events.AlterPartitionReceived(request))
         return outcomes
 
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock:
         """A block of 1000 ids. KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
-        block: ProducerIdBlock = await self._ask(events.AllocateProducerIds(broker_id, broker_epoch))
+        block: ProducerIdBlock = await self._submit(events.AllocateProducerIds(broker_id, broker_epoch))
         return block
 
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Partitions that the broker still leads. KafkaError STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
-        remaining: list[TopicPartition] = await self._ask(events.ControlledShutdown(broker_id, broker_epoch))
+        remaining: list[TopicPartition] = await self._submit(events.ControlledShutdown(broker_id, broker_epoch))
         return remaining
 
     async def elect_leaders(
@@ -102,7 +102,7 @@ class ControllerApi(ABC):
         The elections are done, the metadata of other brokers may lag.
         """
         results: dict[TopicPartition, KafkaError | None]
-        results = await self._ask(events.ReplicaLeaderElection(partitions, unclean))
+        results = await self._submit(events.ReplicaLeaderElection(partitions, unclean))
         return results
 
     async def alter_partition_reassignments(
@@ -110,7 +110,7 @@ class ControllerApi(ABC):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Why a move, to new replicas or (None) back, was refused (KIP-455); the others have begun, not ended."""
         results: dict[TopicPartition, KafkaError | None]
-        results = await self._ask(events.ApiPartitionReassignment(targets))
+        results = await self._submit(events.ApiPartitionReassignment(targets))
         return results
 
     async def list_partition_reassignments(
@@ -118,7 +118,7 @@ class ControllerApi(ABC):
     ) -> dict[TopicPartition, ReplicaAssignment]:
         """Those of the partitions (None: of all) that move now."""
         moving: dict[TopicPartition, ReplicaAssignment]
-        moving = await self._ask(events.ListPartitionReassignments(partitions))
+        moving = await self._submit(events.ListPartitionReassignments(partitions))
         return moving
 
 

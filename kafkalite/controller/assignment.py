@@ -36,7 +36,7 @@ class ReplicaAssignment:
     def preferred(self) -> BrokerId:
         return self.replicas[0]
 
-    def reassigned_to(self, target: Iterable[BrokerId]) -> ReplicaAssignment:
+    def reassign_to(self, target: Iterable[BrokerId]) -> ReplicaAssignment:
         """The assignment while brokers move from the origin, also of an interrupted move, to `target`."""
         wanted = tuple(target)
         origin = self.origin

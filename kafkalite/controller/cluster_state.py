@@ -132,8 +132,8 @@ class ClusterState:
         self.topic_names: dict[bytes, str] = {}
         self.replicas_on: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         self.offline_dir_replicas: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
-        self.refused_roles: defaultdict[BrokerId, dict[TopicPartition, int]] = defaultdict(dict)
-        """The errors with which brokers refuse LeaderAndIsr: see `refused_roles`."""
+        self.leader_and_isr_errors: defaultdict[BrokerId, dict[TopicPartition, int]] = defaultdict(dict)
+        """The errors with which brokers refuse LeaderAndIsr: see `leader_and_isr_errors`."""
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
@@ -191,7 +191,7 @@ class ClusterState:
             self.reassigning.discard(partition)
             for broker in state.assignment.replicas:
                 self.replicas_on[broker].discard(partition)
-            for refused in self.refused_roles.values():
+            for refused in self.leader_and_isr_errors.values():
                 refused.pop(partition, None)
             for offline in self.offline_dir_replicas.values():
                 offline.discard(partition)

@@ -23,15 +23,21 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller import events
 from kafkalite.controller.api import ControllerApi
-from kafkalite.controller.channels import Channels, OpenChannel
+from kafkalite.controller.channel_manager import ControllerChannelManager, OpenChannel
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.control_requests import ControlRequest
-from kafkalite.controller.failover import take_over
+from kafkalite.controller.event_manager import (
+    NOT_CONTROLLER_MESSAGE,
+    ControllerEventManager,
+    Tenure,
+    TenureEnded,
+    not_controller_error,
+)
+from kafkalite.controller.failover import on_controller_failover
 from kafkalite.controller.handlers import HANDLERS
-from kafkalite.controller.loop import NOT_THE_CONTROLLER, EventQueue, Tenure, TenureEnded, not_controller
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
-from kafkalite.controller.wire import response_event
+from kafkalite.controller.wire import decode_response
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
 from kafkalite.types import NO_BROKER, BrokerId
@@ -77,7 +83,7 @@ class Controller(ControllerApi):
         self._settings = ControllerSettings.from_config(broker_id, config.current)
         config.subscribe(self._config_changed)
         self._whole = frozenset({broker_id}) if lost_nothing else frozenset()
-        self._queue = EventQueue(self._handle, on_fatal)
+        self._queue = ControllerEventManager(self._process_event, on_fatal)
         self._tenure: Tenure | None = None
         self._last_epoch = 0
         self._no_election_before_s = 0.0
@@ -101,7 +107,7 @@ class Controller(ControllerApi):
         self._resign()
         await self._queue.stop()
 
-    async def hand_over(self, timeout_s: float) -> None:
+    async def drain_requests(self, timeout_s: float) -> None:
         """Before a clean stop: let the brokers hear what was decided, so that no partition waits for the next controller."""
         if self._tenure is not None and not await self._tenure.channels.drain(timeout_s):
             logger.warning("not all brokers answered within %g s; the next controller will tell them", timeout_s)
@@ -162,36 +168,36 @@ class Controller(ControllerApi):
 
     # -- events
 
-    async def _handle(self, event: events.Event) -> Any:
+    async def _process_event(self, event: events.Event) -> Any:
         match event:
             case events.Startup() | events.ControllerChange() | events.Reelect():
                 # Who took the seat may have left it before the watch was armed again; so always look and elect.
-                await self._contested(self._look_and_elect)
+                await self._retry_on_store_error(self._check_seat_and_elect)
             case events.Expire():
                 self.active_controller_id = NO_BROKER
                 self._resign()
             case _:
-                return await self._govern(event)
+                return await self._process_as_controller(event)
         return None
 
-    async def _govern(self, event: events.Event) -> Any:
+    async def _process_as_controller(self, event: events.Event) -> Any:
         tenure = self._tenure
         if tenure is None or tenure.ended:
-            raise not_controller(event)
+            raise not_controller_error(event)
         tenure.cluster.reason = type(event).__name__
         try:
             return await tenure.perform(HANDLERS[type(event)](tenure.cluster, event))
         except ControllerMovedError:
-            self._unseated()
-            raise not_controller(event) from None
+            self._resign_and_reelect()
+            raise not_controller_error(event) from None
         except (SessionExpiredError, StoreClosedError, TenureEnded):
-            raise not_controller(event) from None
+            raise not_controller_error(event) from None
         finally:
             self._changes.changed()
             if isinstance(event, events.AutoPreferredReplicaLeaderElection) and tenure is self._tenure:
-                self._later(self._settings.leader_imbalance_check_interval_seconds, event)
+                self._schedule(self._settings.leader_imbalance_check_interval_seconds, event)
 
-    async def _contested(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_on_store_error(self, step: Callable[[], Awaitable[None]]) -> None:
         """Do something about the seat; a session that ends meanwhile will bring another chance."""
         try:
             await step()
@@ -199,19 +205,19 @@ class Controller(ControllerApi):
             logger.info("the ZooKeeper session ended during %s", step.__name__)
         except (StoreError, MalformedZnodeError) as problem:
             logger.error("%s failed and is tried again: %s", step.__name__, problem)
-            self._later(FAILED_FAILOVER_BACKOFF_S, events.Reelect())
+            self._schedule(FAILED_FAILOVER_BACKOFF_S, events.Reelect())
 
     # -- the seat
 
-    async def _look_and_elect(self) -> None:
+    async def _check_seat_and_elect(self) -> None:
         await self._maybe_resign()
         # A seat with our name and without our tenure is a claim whose answer was lost; `elect` sorts it out.
         if self._tenure is None and self.active_controller_id in (NO_BROKER, self.broker_id) and not self._stopped:
             wait_s = self._no_election_before_s - asyncio.get_running_loop().time()
             if wait_s > 0:
-                self._later(wait_s, events.Reelect())
+                self._schedule(wait_s, events.Reelect())
             else:
-                await self._stand_for_election()
+                await self._elect()
 
     async def _maybe_resign(self) -> None:
         """Look who has the seat, and leave it when it is somebody else."""
@@ -228,27 +234,27 @@ class Controller(ControllerApi):
             return NO_BROKER
         return NO_BROKER if found is None else found.broker_id
 
-    async def _stand_for_election(self) -> None:
+    async def _elect(self) -> None:
         seat = await elect(self._store, self.broker_id, self._clock.now_ms())
         if seat is not None:
             self.active_controller_id = self.broker_id
-            await self._take_office(seat)
+            await self._start_term(seat)
             return
         await self._maybe_resign()
         if self.active_controller_id == NO_BROKER:
             self._queue.put(events.Reelect())
 
-    async def _take_office(self, seat: Seat) -> None:
+    async def _start_term(self, seat: Seat) -> None:
         cluster = ClusterState(self.broker_id, seat.epoch, self._settings)
         cluster.reason = "failover"
-        channels = Channels(self._open_channel, self._response_received)
+        channels = ControllerChannelManager(self._open_channel, self._response_received)
         tenure = self._tenure = Tenure(self._store, seat, cluster, channels, self._queue.put, self._rng)
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await tenure.perform(take_over(cluster, self._whole, seat.earlier_zxid))
+            await tenure.perform(on_controller_failover(cluster, self._whole, seat.earlier_zxid))
         except ControllerMovedError:
-            self._unseated()
+            self._resign_and_reelect()
         except TenureEnded:
             self._resign()
         except (SessionExpiredError, StoreClosedError):
@@ -256,18 +262,18 @@ class Controller(ControllerApi):
             raise
         except (StoreError, ValueError) as problem:
             logger.exception("taking over failed, another broker shall try: %s", problem)
-            await self._give_up_seat()
+            await self._vacate_seat()
         except InvariantBroken:
             raise
         except Exception as problem:
             report("taking over failed, another broker shall try", problem)
-            await self._give_up_seat()
+            await self._vacate_seat()
         else:
             tenure.settled.set()
             if self._settings.auto_leader_rebalance_enable:
-                self._later(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
+                self._schedule(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
 
-    async def _give_up_seat(self) -> None:
+    async def _vacate_seat(self) -> None:
         """Resign and free the seat; stand back for a moment so that another broker can take it."""
         tenure = self._tenure
         self._resign()
@@ -276,9 +282,9 @@ class Controller(ControllerApi):
             try:
                 await tenure.release()
             except ControllerMovedError:
-                self._unseated()
+                self._resign_and_reelect()
 
-    def _unseated(self) -> None:
+    def _resign_and_reelect(self) -> None:
         """A write was refused because of the epoch: resign, whatever /controller says, and look who has the seat."""
         self._resign()
         self._queue.put(events.Reelect())
@@ -312,26 +318,26 @@ class Controller(ControllerApi):
     def _response_received(
         self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any
     ) -> None:
-        event = response_event(broker_id, broker_epoch, request, response)
+        event = decode_response(broker_id, broker_epoch, request, response)
         if event is not None:
             self._queue.put(event)
 
-    def _later(self, delay_s: float, event: events.Event) -> None:
+    def _schedule(self, delay_s: float, event: events.Event) -> None:
         """Queue an event after a while, unless this broker resigns before."""
         earlier = self._timers.get(type(event))
         if earlier is not None:
             earlier.cancel()
         self._timers[type(event)] = asyncio.get_running_loop().call_later(delay_s, self._queue.put, event)
 
-    async def _governed(self) -> ClusterState:
+    async def _wait_for_cluster(self) -> ClusterState:
         tenure = self._tenure
         if tenure is not None:
             await tenure.settled.wait()
         if tenure is None or tenure.ended:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
         return tenure.cluster
 
-    async def _ask(self, event: events.Event) -> Any:
+    async def _submit(self, event: events.Event) -> Any:
         if not self.is_active:
-            raise not_controller(event)
-        return await self._queue.ask(event)
+            raise not_controller_error(event)
+        return await self._queue.submit(event)

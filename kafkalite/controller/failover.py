@@ -11,18 +11,18 @@ import logging
 from collections import Counter
 from collections.abc import Collection
 
-from kafkalite.controller.brokers import returned_brokers
+from kafkalite.controller.brokers import restarted_replicas
 from kafkalite.controller.brokers.broker_znodes import read_brokers
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
-from kafkalite.controller.features import manage_features
+from kafkalite.controller.features import set_up_feature_versioning
 from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
-from kafkalite.controller.machines.partition_machine import decide_leaderless
-from kafkalite.controller.machines.replica_machine import leave_isrs
+from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
+from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
 from kafkalite.controller.topics import reassignment, topic_deletion
-from kafkalite.controller.topics.topic_rules import legal_names
+from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
@@ -31,28 +31,30 @@ from zk.store import Delete
 logger = logging.getLogger(__name__)
 
 
-def take_over(cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0) -> Steps[None]:
+def on_controller_failover(
+    cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0
+) -> Steps[None]:
     """From an empty `cluster` to a controller at work.
 
     Brokers that are `whole` began with all the records with which they had ended; the controller before was elected at `earlier_zxid`.
     """
-    yield from manage_features(cluster)
+    yield from set_up_feature_versioning(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
-        yield from _drop_notifications(path)  # all state is read below anyway
-    yield from _load(cluster)
-    yield from _plan_deletions(cluster)
+        yield from _delete_notifications(path)  # all state is read below anyway
+    yield from _load_cluster(cluster)
+    yield from _load_deletions(cluster)
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
-    renewed = yield from returned_brokers.distrust(cluster, whole, earlier_zxid)
-    yield from _note_replicas(cluster)
-    yield from _note_partitions(cluster, renewed)
+    renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, whole, earlier_zxid)
+    yield from _set_replica_states(cluster)
+    yield from _set_partition_states(cluster, renewed)
     yield from _elect_and_announce(cluster)
-    yield from reassignment.znode_reassignments(cluster)
+    yield from reassignment.process_zk_reassignment(cluster)
     if cluster.reassigning:
-        yield from reassignment.advance(cluster, sorted(cluster.reassigning))
-    yield from topic_deletion.resume(cluster, cluster.deletions.queued)
-    yield from leader_elections.znode_election(cluster)
+        yield from reassignment.advance_reassignments(cluster, sorted(cluster.reassigning))
+    yield from topic_deletion.resume_deletions(cluster, cluster.deletions.queued)
+    yield from leader_elections.process_zk_preferred_election(cluster)
     statuses = Counter(state.status.value for _, state in cluster.partitions())
     logger.info(
         "controller %d took over with epoch %d: %d brokers, %d topics, partitions %s",
@@ -64,12 +66,12 @@ def take_over(cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_z
     )
 
 
-def _drop_notifications(path: str) -> Steps[None]:
+def _delete_notifications(path: str) -> Steps[None]:
     names = yield from list_children(path, watch=True)
     yield from write([Delete(paths.child(path, name)) for name in names])
 
 
-def _load(cluster: ClusterState) -> Steps[None]:
+def _load_cluster(cluster: ClusterState) -> Steps[None]:
     cluster.brokers = yield from read_brokers()
     for broker in cluster.brokers.values():
         yield from connect(broker)
@@ -81,18 +83,18 @@ def _load(cluster: ClusterState) -> Steps[None]:
         yield from watch_leaderships(sorted(cluster.reassigning))
 
 
-def _plan_deletions(cluster: ClusterState) -> Steps[None]:
+def _load_deletions(cluster: ClusterState) -> Steps[None]:
     marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
-    yield from topic_deletion.drop_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
+    yield from topic_deletion.delete_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
     queued = {topic for topic in marked if topic in cluster.topics}
     if not cluster.settings.delete_topic_enable:
-        yield from topic_deletion.drop_markers(cluster, sorted(queued))
+        yield from topic_deletion.delete_markers(cluster, sorted(queued))
         return
     cluster.deletions.queued |= queued
     cluster.deletions.ineligible |= topic_deletion.ineligible_topics(cluster, queued)
 
 
-def _note_replicas(cluster: ClusterState) -> Steps[None]:
+def _set_replica_states(cluster: ClusterState) -> Steps[None]:
     """Note who is there, and take who is not out of its ISRs."""
     for some in pieces(cluster.partitions()):
         offline: list[PartitionAndReplica] = []
@@ -102,11 +104,11 @@ def _note_replicas(cluster: ClusterState) -> Steps[None]:
                 state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
                 if not here:
                     offline.append(PartitionAndReplica(partition, broker))
-        yield from leave_isrs(cluster, offline)
+        yield from remove_from_isrs(cluster, offline)
         yield from pause()
 
 
-def _note_partitions(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
+def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
     """Note who is led; `renewed` need an election though their leaders are there."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
@@ -128,7 +130,7 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
     """
     for some in pieces(cluster.partitions()):
         batch = RequestBatch(cluster)
-        yield from decide_leaderless(cluster, [partition for partition, _ in some], batch)
+        yield from elect_missing_leaders_in(cluster, [partition for partition, _ in some], batch)
         for partition, state in some:
             if state.leadership is not None:
                 online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]

@@ -13,7 +13,7 @@ from zk.znodes import Feature, FeatureStatus, MalformedZnodeError
 logger = logging.getLogger(__name__)
 
 
-def manage_features(cluster: ClusterState) -> Steps[None]:
+def set_up_feature_versioning(cluster: ClusterState) -> Steps[None]:
     """Make the znode say what the inter-broker protocol version asks for: enabled from 2.7 on, disabled before.
 
     Levels that are finalized already stay while features are enabled.

@@ -15,25 +15,33 @@ from kafkalite.controller.topics import reassignment, topic_changes, topic_delet
 Handler = Callable[[ClusterState, Any], Steps[Any]]
 
 HANDLERS: dict[type, Handler] = {
-    events.BrokerChange: lambda cluster, event: broker_changes.broker_change(cluster),
-    events.BrokerModifications: lambda cluster, event: broker_changes.broker_modifications(cluster, event.broker_id),
-    events.TopicChange: lambda cluster, event: topic_changes.topic_change(cluster),
-    events.PartitionModifications: lambda cluster, event: topic_changes.partition_modifications(cluster, event.topic),
-    events.TopicDeletion: lambda cluster, event: topic_deletion.topic_deletion(cluster),
-    events.LogDirEventNotification: lambda cluster, event: log_directories.log_dir_event_notification(cluster),
-    events.IsrChangeNotification: lambda cluster, event: isr_changes.isr_change_notification(cluster),
-    events.ZkPartitionReassignment: lambda cluster, event: reassignment.znode_reassignments(cluster),
-    events.PartitionReassignmentIsrChange: lambda cluster, event: reassignment.state_changed(cluster, event.partition),
-    events.ZkPreferredElection: lambda cluster, event: leader_elections.znode_election(cluster),
-    events.AutoPreferredReplicaLeaderElection: lambda cluster, event: leader_elections.rebalance_leaders(cluster),
-    events.UncleanLeaderElectionEnable: lambda cluster, event: leader_elections.unclean_enabled(cluster, None),
-    events.TopicUncleanLeaderElectionEnable: lambda cluster, event: leader_elections.unclean_enabled(
+    events.BrokerChange: lambda cluster, event: broker_changes.process_broker_change(cluster),
+    events.BrokerModifications: lambda cluster, event: broker_changes.process_broker_modifications(
+        cluster, event.broker_id
+    ),
+    events.TopicChange: lambda cluster, event: topic_changes.process_topic_change(cluster),
+    events.PartitionModifications: lambda cluster, event: topic_changes.process_partition_modifications(
         cluster, event.topic
     ),
-    events.LeaderAndIsrResponseReceived: responses.leader_and_isr,
-    events.StopReplicaResponseReceived: responses.stop_replica,
-    events.AlterPartitionReceived: lambda cluster, event: isr_changes.alter_partition(cluster, event.request),
-    events.ControlledShutdown: lambda cluster, event: controlled_shutdown.controlled_shutdown(
+    events.TopicDeletion: lambda cluster, event: topic_deletion.process_topic_deletion(cluster),
+    events.LogDirEventNotification: lambda cluster, event: log_directories.process_log_dir_event_notification(cluster),
+    events.IsrChangeNotification: lambda cluster, event: isr_changes.process_isr_change_notification(cluster),
+    events.ZkPartitionReassignment: lambda cluster, event: reassignment.process_zk_reassignment(cluster),
+    events.PartitionReassignmentIsrChange: lambda cluster, event: reassignment.process_partition_state_change(
+        cluster, event.partition
+    ),
+    events.ZkPreferredElection: lambda cluster, event: leader_elections.process_zk_preferred_election(cluster),
+    events.AutoPreferredReplicaLeaderElection: lambda cluster, event: leader_elections.rebalance_leaders(cluster),
+    events.UncleanLeaderElectionEnable: lambda cluster, event: leader_elections.process_unclean_election_enable(
+        cluster, None
+    ),
+    events.TopicUncleanLeaderElectionEnable: lambda cluster, event: leader_elections.process_unclean_election_enable(
+        cluster, event.topic
+    ),
+    events.LeaderAndIsrResponseReceived: responses.process_leader_and_isr_response,
+    events.StopReplicaResponseReceived: responses.process_stop_replica_response,
+    events.AlterPartitionReceived: lambda cluster, event: isr_changes.process_alter_partition(cluster, event.request),
+    events.ControlledShutdown: lambda cluster, event: controlled_shutdown.process_controlled_shutdown(
         cluster, event.broker_id, event.broker_epoch
     ),
     events.AllocateProducerIds: lambda cluster, event: producer_ids.allocate_producer_ids(
@@ -42,6 +50,10 @@ HANDLERS: dict[type, Handler] = {
     events.ReplicaLeaderElection: lambda cluster, event: leader_elections.elect_leaders(
         cluster, event.partitions, unclean=event.unclean
     ),
-    events.ApiPartitionReassignment: lambda cluster, event: reassignment.alter_reassignments(cluster, event.targets),
-    events.ListPartitionReassignments: lambda cluster, event: reassignment.listed(cluster, event.partitions),
+    events.ApiPartitionReassignment: lambda cluster, event: reassignment.process_api_reassignment(
+        cluster, event.targets
+    ),
+    events.ListPartitionReassignments: lambda cluster, event: reassignment.list_reassignments(
+        cluster, event.partitions
+    ),
 }

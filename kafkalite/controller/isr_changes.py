@@ -21,46 +21,46 @@ from zk.znodes import IsrChange, MalformedZnodeError
 logger = logging.getLogger(__name__)
 
 
-def alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[list[Leadership | KafkaError]]:
+def process_alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[list[Leadership | KafkaError]]:
     """What holds now for each proposal. KafkaError STALE_BROKER_EPOCH unless the sender is the broker's present incarnation."""
     sender = cluster.brokers.get(request.broker_id)
     if sender is None or not cluster.is_live(request.broker_id) or request.broker_epoch != sender.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     found: list[Leadership | KafkaError] = []
     for some in pieces(request.proposals):
-        found += yield from _alter(cluster, request.broker_id, some)
+        found += yield from _alter_partitions(cluster, request.broker_id, some)
     return found
 
 
-def _alter(
+def _alter_partitions(
     cluster: ClusterState, leader: BrokerId, proposals: Sequence[IsrProposal]
 ) -> Steps[list[Leadership | KafkaError]]:
     outcomes: dict[TopicPartition, Leadership | KafkaError] = {}
     accepted: dict[TopicPartition, Leadership] = {}
-    asked: list[TopicPartition | None] = []
+    requested: list[TopicPartition | None] = []
     for proposal in proposals:
-        partition = _partition(cluster, proposal)
-        asked.append(partition)
+        partition = _resolve_partition(cluster, proposal)
+        requested.append(partition)
         if partition is None:
             continue
         try:
-            settled, wanted = _checked(cluster, partition, leader, proposal)
+            settled, wanted = _validate_proposal(cluster, partition, leader, proposal)
         except KafkaError as problem:
             outcomes[partition] = problem.as_outcome()
         else:
             outcomes[partition] = settled
             if wanted is not None:
                 accepted[partition] = wanted
-    outcomes |= yield from _written(cluster, accepted)
+    outcomes |= yield from _write_leaderships(cluster, accepted)
     batch = RequestBatch(cluster)
     batch.update_metadata(partition for partition in outcomes if cluster.find(partition) is not None)
     yield from publish(batch.commands())
-    yield from reassignment.complete_ready(cluster, list(accepted))
+    yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    return [unknown if partition is None else outcomes[partition] for partition in asked]
+    return [unknown if partition is None else outcomes[partition] for partition in requested]
 
 
-def isr_change_notification(cluster: ClusterState) -> Steps[None]:
+def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
     """Leaders changed ISRs in ZooKeeper: read those states, pass them on, delete the notifications."""
     names = yield from list_children(paths.ISR_CHANGES, watch=True)
     notes = [paths.child(paths.ISR_CHANGES, name) for name in sorted(names)]
@@ -79,11 +79,11 @@ def isr_change_notification(cluster: ClusterState) -> Steps[None]:
         batch = RequestBatch(cluster)
         batch.update_metadata(known)
         yield from publish(batch.commands())
-        yield from reassignment.complete_ready(cluster, known)
+        yield from reassignment.maybe_complete_reassignments(cluster, known)
     yield from write([Delete(path) for path in notes])
 
 
-def _partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition | None:
+def _resolve_partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition | None:
     """None for an unknown topic id."""
     name = proposal.topic.name
     if name is None and proposal.topic.topic_id != NO_TOPIC_ID:
@@ -91,7 +91,7 @@ def _partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition |
     return None if name is None else TopicPartition(name, proposal.partition)
 
 
-def _checked(
+def _validate_proposal(
     cluster: ClusterState, partition: TopicPartition, leader: BrokerId, wanted: IsrProposal
 ) -> tuple[Leadership, Leadership | None]:
     """The present leadership, and the one to be written unless they agree already. KafkaError in Kafka's order."""
@@ -120,7 +120,7 @@ def _checked(
     )
 
 
-def _written(
+def _write_leaderships(
     cluster: ClusterState, accepted: dict[TopicPartition, Leadership]
 ) -> Steps[dict[TopicPartition, Leadership | KafkaError]]:
     results = yield from write([leadership_write(p, leadership) for p, leadership in accepted.items()])

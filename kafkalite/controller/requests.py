@@ -53,7 +53,7 @@ class NewPartitions:
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
-class MarkedBefore(KafkaError):
+class AlreadyMarkedForDeletion(KafkaError):
     """Raised for a topic whose deletion was asked for before: unknown to who no longer sees it, else deleted once more."""
 
     def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafkalite.controller.brokers.refused_roles import count_refused
+from kafkalite.controller.brokers.leader_and_isr_errors import count_replicas_with_errors
 from kafkalite.controller.cluster_state import ClusterState, PartitionContext, ReplicaStatus
-from kafkalite.controller.machines.leader_elections import imbalance
+from kafkalite.controller.machines.leader_elections import find_imbalance
 from kafkalite.types import TopicPartition
 
 
@@ -24,13 +24,13 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
         "global_topic_count": len(cluster.topics),
         "global_partition_count": partitions,
         "offline_partitions_count": offline,
-        "preferred_replica_imbalance_count": sum(len(misplaced) for _, misplaced in imbalance(cluster).values()),
+        "preferred_replica_imbalance_count": sum(len(misplaced) for _, misplaced in find_imbalance(cluster).values()),
         "reassigning_partitions_count": len(cluster.reassigning),
         "topics_to_delete_count": len(cluster.deletions.queued),
         "topics_ineligible_to_delete_count": len(cluster.deletions.ineligible),
         "replicas_to_delete_count": replicas_to_delete,
         "replicas_ineligible_to_delete_count": ineligible_to_delete,
-        "refused_replicas_count": count_refused(cluster),
+        "refused_replicas_count": count_replicas_with_errors(cluster),
     }
 
 

@@ -18,7 +18,7 @@ _BY_PATH: dict[str, events.Event] = {
 }
 
 
-def event_of_watch(notification: WatchEvent) -> events.Event | None:
+def event_for_watch(notification: WatchEvent) -> events.Event | None:
     """None for what needs no handling: that a broker or topic was deleted is seen at the parent."""
     event = _BY_PATH.get(notification.path)
     if event is not None or notification.type is EventType.DELETED:

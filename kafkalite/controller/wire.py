@@ -39,7 +39,7 @@ class OutgoingRequest:
     version: int
 
 
-def outgoing(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
+def encode_commands(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
     """The commands as messages, in their order. What several of them share is made once."""
     writer = _Writer(versions)
     requests: list[OutgoingRequest] = []
@@ -48,7 +48,7 @@ def outgoing(commands: Iterable[Command], versions: InterBrokerVersions) -> Work
     return requests
 
 
-def response_event(
+def decode_response(
     broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any
 ) -> events.LeaderAndIsrResponseReceived | events.StopReplicaResponseReceived | None:
     """What a broker, in the incarnation of that epoch, answered; None where nothing is to be done."""

@@ -26,7 +26,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.controller.channels import Channel, OpenChannel
+    from kafkalite.controller.channel_manager import Channel, OpenChannel
 
 logger = logging.getLogger("kafkalite.broker.coordination.marker_sender")
 

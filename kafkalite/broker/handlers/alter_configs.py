@@ -21,7 +21,7 @@ from kafkalite.config.broker import BROKER_KEYS
 from kafkalite.config.dynamic import Operation as ConfigOperation
 from kafkalite.config.dynamic import altered, check_broker_overrides
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig, UnknownTopicConfig
-from kafkalite.controller.topics.topic_rules import name_error
+from kafkalite.controller.topics.topic_validation import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey

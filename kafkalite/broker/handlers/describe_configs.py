@@ -23,7 +23,7 @@ from kafkalite.config.dynamic import (
     describe_cluster_default,
     describe_topic,
 )
-from kafkalite.controller.topics.topic_rules import name_error
+from kafkalite.controller.topics.topic_validation import name_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Work
 from kafkalite.protocol import messages

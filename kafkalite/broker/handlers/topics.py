@@ -20,9 +20,9 @@ from kafkalite.broker.requests.guards import Each, Failure, Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.requests import (
+    AlreadyMarkedForDeletion,
     Charge,
     CreatedTopic,
-    MarkedBefore,
     NewPartitions,
     NewTopic,
     TopicReference,
@@ -255,7 +255,9 @@ async def delete_topics(
         await pace.unit()
         result = m.DeletableTopicResult(name=name, topic_id=topic.topic_id)
         results.append(result)
-        if problem is not None and (not isinstance(problem, MarkedBefore) or (topic.name, topic.topic_id) in gone):
+        if problem is not None and (
+            not isinstance(problem, AlreadyMarkedForDeletion) or (topic.name, topic.topic_id) in gone
+        ):
             disabled = problem.code is ErrorCode.TOPIC_DELETION_DISABLED
             too_old = disabled and context.api_version < _DELETION_DISABLED_FROM
             result.error_code = ErrorCode.INVALID_REQUEST if too_old else problem.code

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
-from kafkalite.controller.loop import NOT_THE_CONTROLLER
+from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -40,7 +40,7 @@ def update_features(
     """Why each feature cannot be updated."""
     m = messages.update_features_response
     if not parts.controller.is_active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
     updates = {each.feature: each for each in reversed(request.feature_updates)}
     return m.UpdateFeaturesResponse(
         results=[

@@ -18,7 +18,7 @@ from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.broker.settings.quota_znodes import entity_of, entity_path
 from kafkalite.broker.settings.quotas import QuotaEntity
-from kafkalite.controller.loop import NOT_THE_CONTROLLER
+from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -125,7 +125,7 @@ async def alter_user_scram_credentials(
     """Set and delete credentials; the outcome of each user, those that are refused first."""
     m = messages.alter_user_scram_credentials_response
     if not parts.controller.is_active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
     refused, changes = await context.portions.finish(judge(request))
     done = []
     pace = context.portions.pace()

@@ -27,7 +27,7 @@ from kafkalite.controller.control_requests import (
     StopReplica,
     UpdateMetadata,
 )
-from kafkalite.controller.topics.topic_rules import is_legal
+from kafkalite.controller.topics.topic_validation import is_legal
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import PORTION_UNITS, Pace, Portions, Work
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition

@@ -8,8 +8,8 @@ from collections.abc import Collection
 from kafkalite.controller.brokers.broker_znodes import read_broker, read_brokers
 from kafkalite.controller.brokers.replica_failures import on_replicas_become_offline
 from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
-from kafkalite.controller.machines.partition_machine import decide_leaderless
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, connect, disconnect, pause, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
@@ -18,7 +18,7 @@ from kafkalite.types import BrokerId
 logger = logging.getLogger(__name__)
 
 
-def broker_change(cluster: ClusterState) -> Steps[None]:
+def process_broker_change(cluster: ClusterState) -> Steps[None]:
     """Compare the registrations with memory. New ones are served before old ones are mourned, as Kafka does."""
     registered = yield from read_brokers()
     known = cluster.brokers
@@ -56,14 +56,14 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     """
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
-        cluster.refused_roles.pop(broker, None)
+        cluster.leader_and_isr_errors.pop(broker, None)
     introduction = RequestBatch(cluster)
     introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
     yield from publish(introduction.commands())
     elections: list[RequestBatch] = []
     for leaderless in pieces(sorted(cluster.leaderless)):
         elections.append(RequestBatch(cluster))
-        yield from decide_leaderless(cluster, leaderless, elections[-1])
+        yield from elect_missing_leaders_in(cluster, leaderless, elections[-1])
         yield from pause()
     everything = RequestBatch(cluster)
     everything.update_metadata((), brokers)
@@ -75,17 +75,17 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
         yield from publish(elected.commands())
         yield from pause()
     replicas = cluster.replicas_of_brokers(brokers)
-    yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
+    yield from change_replica_states(cluster, replicas, ReplicaStatus.ONLINE)
     awaited = [
         partition
         for partition in sorted(cluster.reassigning)
         if not set(cluster.partition(partition).assignment.target).isdisjoint(brokers)
     ]
     if awaited:
-        yield from reassignment.advance(cluster, awaited)
+        yield from reassignment.advance_reassignments(cluster, awaited)
     waiting = {r.partition.topic for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)}
     if waiting:
-        yield from topic_deletion.resume_for(cluster, waiting)
+        yield from topic_deletion.resume_deletions_for(cluster, waiting)
 
 
 def on_broker_failure(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
@@ -95,7 +95,7 @@ def on_broker_failure(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     yield from on_replicas_become_offline(cluster, cluster.replicas_of_brokers(brokers))
 
 
-def broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> Steps[None]:
+def process_broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> Steps[None]:
     """A broker changed its endpoints or features: everybody hears of it."""
     known = cluster.brokers.get(broker_id)
     current = yield from read_broker(broker_id)

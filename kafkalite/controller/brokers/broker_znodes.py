@@ -18,17 +18,17 @@ def read_brokers() -> Steps[dict[BrokerId, RegisteredBroker]]:
     names = yield from list_children(paths.BROKER_IDS, watch=True)
     broker_ids = sorted(number for name in names if (number := paths.broker_id(name)) is not None)
     znodes = yield from read([paths.broker(broker_id) for broker_id in broker_ids], watch=True)
-    found = (_decoded(broker_id, znode) for broker_id, znode in zip(broker_ids, znodes, strict=True))
+    found = (_decode(broker_id, znode) for broker_id, znode in zip(broker_ids, znodes, strict=True))
     return {broker.broker_id: broker for broker in found if broker is not None}
 
 
 def read_broker(broker_id: BrokerId) -> Steps[RegisteredBroker | None]:
     """One registered broker."""
     (znode,) = yield from read((paths.broker(broker_id),), watch=True)
-    return _decoded(broker_id, znode)
+    return _decode(broker_id, znode)
 
 
-def _decoded(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | None:
+def _decode(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | None:
     if znode is None:
         return None
     data, stat = znode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
-from kafkalite.controller.machines.partition_machine import Strategy, move_online
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.partition_state_machine import Strategy, bring_partitions_online
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish
 from kafkalite.errors import ErrorCode, KafkaError
@@ -17,7 +17,9 @@ logger = logging.getLogger(__name__)
 ANY_EPOCH = -1
 
 
-def controlled_shutdown(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> Steps[list[TopicPartition]]:
+def process_controlled_shutdown(
+    cluster: ClusterState, broker_id: BrokerId, broker_epoch: int
+) -> Steps[list[TopicPartition]]:
     """The replicated partitions that the broker still leads; it asks again while there are any.
 
     KafkaError STALE_BROKER_EPOCH from an earlier incarnation, BROKER_NOT_AVAILABLE from an unknown broker.
@@ -37,14 +39,14 @@ def controlled_shutdown(cluster: ClusterState, broker_id: BrokerId, broker_epoch
         if not cluster.is_queued_for_deletion(partition.topic):
             (led if state.leader == broker_id else followed).append(partition)
     if led:
-        yield from move_online(cluster, led, Strategy.CONTROLLED_SHUTDOWN)
+        yield from bring_partitions_online(cluster, led, Strategy.CONTROLLED_SHUTDOWN)
     if followed:
         batch = RequestBatch(cluster)
         for partition in followed:
             batch.stop_replica(broker_id, partition, delete=False)
         yield from publish(batch.commands())
         replicas = [PartitionAndReplica(partition, broker_id) for partition in followed]
-        yield from move_replicas(cluster, replicas, ReplicaStatus.OFFLINE)
+        yield from change_replica_states(cluster, replicas, ReplicaStatus.OFFLINE)
     remaining = [partition for partition in led if cluster.partition(partition).leader == broker_id]
     logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining))
     return remaining

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kafkalite.controller.brokers.replica_failures import on_replicas_become_offline
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.steps import Steps, list_children, read, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import BrokerId, TopicPartition
@@ -22,7 +22,7 @@ from zk.znodes import LogDirEvent, MalformedZnodeError
 logger = logging.getLogger(__name__)
 
 
-def log_dir_event_notification(cluster: ClusterState) -> Steps[None]:
+def process_log_dir_event_notification(cluster: ClusterState) -> Steps[None]:
     """Brokers lost log directories."""
     names = yield from list_children(paths.LOG_DIR_EVENTS, watch=True)
     notes = [paths.child(paths.LOG_DIR_EVENTS, name) for name in sorted(names)]
@@ -36,11 +36,11 @@ def log_dir_event_notification(cluster: ClusterState) -> Steps[None]:
     affected = brokers.intersection(cluster.brokers)
     if affected:
         logger.warning("brokers %s lost log directories", sorted(affected))
-        yield from move_replicas(cluster, cluster.replicas_of_brokers(affected), ReplicaStatus.ONLINE)
+        yield from change_replica_states(cluster, cluster.replicas_of_brokers(affected), ReplicaStatus.ONLINE)
     yield from write([Delete(path) for path in notes])
 
 
-def leader_and_isr_answered(
+def update_offline_replicas(
     cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
 ) -> Steps[None]:
     """A broker answered a LeaderAndIsr: a storage error means that the replica's directory is offline."""

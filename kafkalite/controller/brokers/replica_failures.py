@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
-from kafkalite.controller.machines.partition_machine import elect_leaderless, move_in_memory
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.partition_state_machine import change_partition_states, elect_missing_leaders
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, publish
 from kafkalite.controller.topics import topic_deletion
@@ -14,20 +14,20 @@ from kafkalite.controller.topics import topic_deletion
 
 def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
     """New leaders first, because clients wait for them; then the replicas leave their ISRs."""
-    going = [replica for replica in replicas if cluster.is_queued_for_deletion(replica.partition.topic)]
-    staying = [replica for replica in replicas if not cluster.is_queued_for_deletion(replica.partition.topic)]
-    headless = [replica.partition for replica in staying if _led_by(cluster, replica)]
-    move_in_memory(cluster, headless, PartitionStatus.OFFLINE)
-    yield from elect_leaderless(cluster)
-    yield from move_replicas(cluster, staying, ReplicaStatus.OFFLINE)
-    if going:
-        yield from topic_deletion.fail_replica_deletion(cluster, going)
-    if not headless:  # nobody has heard of anything yet, but which replicas are offline has changed
+    queued_for_deletion = [replica for replica in replicas if cluster.is_queued_for_deletion(replica.partition.topic)]
+    remaining = [replica for replica in replicas if not cluster.is_queued_for_deletion(replica.partition.topic)]
+    leaderless = [replica.partition for replica in remaining if _is_leader(cluster, replica)]
+    change_partition_states(cluster, leaderless, PartitionStatus.OFFLINE)
+    yield from elect_missing_leaders(cluster)
+    yield from change_replica_states(cluster, remaining, ReplicaStatus.OFFLINE)
+    if queued_for_deletion:
+        yield from topic_deletion.fail_replica_deletion(cluster, queued_for_deletion)
+    if not leaderless:  # nobody has heard of anything yet, but which replicas are offline has changed
         batch = RequestBatch(cluster)
         batch.update_metadata(())
         yield from publish(batch.commands())
 
 
-def _led_by(cluster: ClusterState, replica: PartitionAndReplica) -> bool:
+def _is_leader(cluster: ClusterState, replica: PartitionAndReplica) -> bool:
     leadership = cluster.leadership(replica.partition)
     return leadership is not None and leadership.leader == replica.broker_id

@@ -7,7 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from kafkalite.controller.cluster_state import ClusterState
-from kafkalite.controller.machines.partition_machine import Strategy, elect_leaderless, move_online
+from kafkalite.controller.machines.partition_state_machine import (
+    Strategy,
+    bring_partitions_online,
+    elect_missing_leaders,
+)
 from kafkalite.controller.steps import Steps, exists, partition_list, pause, pieces, read, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
@@ -40,12 +44,12 @@ def elect_leaders(
         if len(wanted) > len(some):
             yield from pause()
     strategy = Strategy.OFFLINE_UNCLEAN if unclean else Strategy.PREFERRED
-    failures = (yield from move_online(cluster, elected, strategy)) if elected else {}
+    failures = (yield from bring_partitions_online(cluster, elected, strategy)) if elected else {}
     results |= {partition: failures.get(partition) for partition in elected}
     return results
 
 
-def znode_election(cluster: ClusterState) -> Steps[None]:
+def process_zk_preferred_election(cluster: ClusterState) -> Steps[None]:
     """/admin/preferred_replica_election may have appeared; it goes when its elections were tried."""
     if not (yield from exists(paths.PREFERRED_REPLICA_ELECTION)):
         return
@@ -68,16 +72,16 @@ def znode_election(cluster: ClusterState) -> Steps[None]:
 def rebalance_leaders(cluster: ClusterState) -> Steps[None]:
     """Give leadership back to the preferred replicas of brokers that lead too few of their own partitions."""
     allowed = cluster.settings.leader_imbalance_per_broker_percentage / 100
-    for broker, (preferred, misplaced) in sorted(imbalance(cluster).items()):
+    for broker, (preferred, misplaced) in sorted(find_imbalance(cluster).items()):
         if len(misplaced) / preferred <= allowed:
             continue
         possible = [p for p in misplaced if _can_lead(cluster, p, broker)]
         if possible:
             logger.info("preferred leader %d takes over %s", broker, partition_list(possible))
-            yield from move_online(cluster, possible, Strategy.PREFERRED)
+            yield from bring_partitions_online(cluster, possible, Strategy.PREFERRED)
 
 
-def imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:
+def find_imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:
     """By broker: how many partitions prefer it, and which of them have another leader."""
     preferred: defaultdict[BrokerId, int] = defaultdict(int)
     misplaced: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
@@ -91,13 +95,13 @@ def imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPart
     return {broker: (count, misplaced[broker]) for broker, count in preferred.items()}
 
 
-def unclean_enabled(cluster: ClusterState, topic: str | None) -> Steps[None]:
+def process_unclean_election_enable(cluster: ClusterState, topic: str | None) -> Steps[None]:
     """Unclean elections were allowed for a topic, or for all (None): try the partitions without a leader again."""
     partitions: Iterable[TopicPartition] | None = None
     if topic is not None:
         known = cluster.topics.get(topic)
         partitions = [] if known is None else known.topic_partitions()
-    yield from elect_leaderless(cluster, None if partitions is None else list(partitions))
+    yield from elect_missing_leaders(cluster, None if partitions is None else list(partitions))
 
 
 def _refusal(cluster: ClusterState, partition: TopicPartition, unclean: bool) -> KafkaError | None:

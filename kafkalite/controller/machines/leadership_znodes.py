@@ -23,7 +23,7 @@ def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[Topic
     found: dict[TopicPartition, Leadership] = {}
     for some in pieces(partitions):
         znodes = yield from read([paths.partition_state(*partition) for partition in some])
-        found |= _decoded(some, znodes)
+        found |= _decode_states(some, znodes)
         unreadable = [each for each, znode in zip(some, znodes, strict=True) if znode and each not in found]
         if unreadable:
             found |= yield from watch_leaderships(unreadable)
@@ -47,10 +47,10 @@ def current_leaderships(
 def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
     """The same, and an event for the next change of each (needed where leaders write ISRs themselves)."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)
-    return _decoded(partitions, znodes)
+    return _decode_states(partitions, znodes)
 
 
-def _decoded(
+def _decode_states(
     partitions: Collection[TopicPartition], znodes: Sequence[Znode | None]
 ) -> dict[TopicPartition, Leadership]:
     found = {}
@@ -71,7 +71,7 @@ def _leadership(state: PartitionState, stat: Stat) -> Leadership:
     )
 
 
-def _encoded(leadership: Leadership) -> bytes:
+def _encode_state(leadership: Leadership) -> bytes:
     ensure(leadership.isr, "an ISR in ZooKeeper is never empty")
     return PartitionState(
         leadership.leader,
@@ -84,12 +84,12 @@ def _encoded(leadership: Leadership) -> bytes:
 
 def leadership_write(partition: TopicPartition, leadership: Leadership) -> Write:
     """Replace the state, if the znode still has version `leadership.partition_epoch`."""
-    return Write(paths.partition_state(*partition), _encoded(leadership), leadership.partition_epoch)
+    return Write(paths.partition_state(*partition), _encode_state(leadership), leadership.partition_epoch)
 
 
 def leadership_creation(partition: TopicPartition, leadership: Leadership) -> Create:
     """The first state of a partition."""
-    return Create(paths.partition_state(*partition), _encoded(leadership))
+    return Create(paths.partition_state(*partition), _encode_state(leadership))
 
 
 def leadership_parents(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Iterator[list[Create]]:
@@ -106,7 +106,7 @@ def written_version(result: Result) -> int:
     return result.version  # type: ignore[union-attr]
 
 
-def read_unclean_allowed(cluster: ClusterState, topics: Sequence[str]) -> Steps[set[str]]:
+def read_topics_allowing_unclean(cluster: ClusterState, topics: Sequence[str]) -> Steps[set[str]]:
     """Those of `topics` whose own setting, or else the broker's, allows an unclean leader."""
     znodes = yield from read([paths.topic_config(topic) for topic in topics])
     allowed = set()

@@ -19,7 +19,7 @@ from kafkalite.types import TopicPartition
 logger = logging.getLogger("kafkalite.state_change")
 
 
-def partition_moved(
+def log_partition_change(
     cluster: ClusterState, partition: TopicPartition, before: PartitionStatus, after: PartitionStatus
 ) -> None:
     """A partition changed its status, or kept it with a new leader or ISR."""
@@ -27,7 +27,7 @@ def partition_moved(
         _write(cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
 
 
-def replica_moved(
+def log_replica_change(
     cluster: ClusterState, replica: PartitionAndReplica, before: ReplicaStatus, after: ReplicaStatus
 ) -> None:
     """A replica changed its status."""
@@ -36,7 +36,7 @@ def replica_moved(
         _write(cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
 
 
-def refused(
+def log_failed_change(
     cluster: ClusterState, subject: TopicPartition | PartitionAndReplica, before: str, after: str, why: str
 ) -> None:
     """A transition did not happen."""

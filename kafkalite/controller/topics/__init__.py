@@ -1,4 +1,4 @@
 """Topics: validation, creation, more partitions, reassignment, deletion, and their znodes.
 
-`api` uses `admin_writes` and `topic_rules`; the event handlers use the rest.
+`api` uses `zk_admin_manager` and `topic_validation`; the event handlers use the rest.
 """

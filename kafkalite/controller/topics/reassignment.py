@@ -31,8 +31,13 @@ from kafkalite.controller.machines.leadership_znodes import (
     watch_leaderships,
     written_version,
 )
-from kafkalite.controller.machines.partition_machine import Strategy, elect_leaderless, move_in_memory, move_online
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.partition_state_machine import (
+    Strategy,
+    bring_partitions_online,
+    change_partition_states,
+    elect_missing_leaders,
+)
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
 from kafkalite.controller.topics import topic_deletion
@@ -49,28 +54,28 @@ Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 Results = dict[TopicPartition, KafkaError | None]
 
 
-def alter_reassignments(cluster: ClusterState, targets: Targets) -> Steps[Results]:
+def process_api_reassignment(cluster: ClusterState, targets: Targets) -> Steps[Results]:
     """AlterPartitionReassignments: None as target cancels. The latest wish counts, also over that in the znode."""
-    wanted, results = _accepted(cluster, targets)
-    yield from _drop_from_znode(wanted)
-    results |= yield from _begin(cluster, wanted)
+    wanted, results = _validate_targets(cluster, targets)
+    yield from _remove_from_znode(wanted)
+    results |= yield from _start_reassignments(cluster, wanted)
     return {partition: results[partition] for partition in targets}
 
 
-def znode_reassignments(cluster: ClusterState) -> Steps[None]:
+def process_zk_reassignment(cluster: ClusterState) -> Steps[None]:
     """/admin/reassign_partitions may have appeared or changed."""
     if not (yield from exists(paths.REASSIGN_PARTITIONS)):
         return
     targets = {p: tuple(replicas) for p, replicas in (yield from _read_znode()).items()}
-    wanted, results = _accepted(cluster, targets)
-    results |= yield from _begin(cluster, wanted)
+    wanted, results = _validate_targets(cluster, targets)
+    results |= yield from _start_reassignments(cluster, wanted)
     failed = {partition: problem for partition, problem in results.items() if problem is not None}
     for partition, problem in failed.items():
         logger.warning("reassignment of %s by znode is refused: %s", partition, problem)
-    yield from _drop_from_znode(failed)
+    yield from _remove_from_znode(failed)
 
 
-def listed(
+def list_reassignments(
     cluster: ClusterState, partitions: Sequence[TopicPartition] | None
 ) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
     """Those of `partitions` (None: of all) that are under way."""
@@ -79,40 +84,42 @@ def listed(
     return {partition: cluster.partition(partition).assignment for partition in sorted(wanted)}
 
 
-def advance(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
+def advance_reassignments(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
     """Go on with reassignments: those whose target is in sync are completed, the others (again) started."""
     cluster.deletions.ineligible |= {p.topic for p in partitions} & cluster.deletions.queued
-    complete = yield from _in_sync(cluster, partitions)
-    yield from _start(cluster, [p for p in partitions if p not in complete])
-    yield from _complete(cluster, complete)
+    complete = yield from _find_in_sync(cluster, partitions)
+    yield from _start_adding_replicas(cluster, [p for p in partitions if p not in complete])
+    yield from _complete_reassignments(cluster, complete)
 
 
-def complete_ready(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
+def maybe_complete_reassignments(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
     """After ISR changes: complete the reassignments that waited for them."""
     moving = sorted(cluster.reassigning.intersection(partitions))
     if moving:
-        yield from _complete(cluster, (yield from _in_sync(cluster, moving)))
+        yield from _complete_reassignments(cluster, (yield from _find_in_sync(cluster, moving)))
 
 
-def state_changed(cluster: ClusterState, partition: TopicPartition) -> Steps[None]:
+def process_partition_state_change(cluster: ClusterState, partition: TopicPartition) -> Steps[None]:
     """A leader wrote the state znode of a partition that is being reassigned (before KIP-497), or somebody mended one."""
     state = cluster.find(partition)
     if state is not None and state.leadership is None:
         state.leadership = (yield from read_leaderships((partition,))).get(partition)
         if state.leadership is not None:
-            move_in_memory(cluster, (partition,), PartitionStatus.OFFLINE)
-            yield from elect_leaderless(cluster, (partition,))
+            change_partition_states(cluster, (partition,), PartitionStatus.OFFLINE)
+            yield from elect_missing_leaders(cluster, (partition,))
     elif partition in cluster.reassigning:
         current = (yield from watch_leaderships((partition,))).get(partition)
         if current is not None:
             cluster.partition(partition).leadership = current
-            yield from complete_ready(cluster, (partition,))
+            yield from maybe_complete_reassignments(cluster, (partition,))
 
 
 # -- what may begin
 
 
-def _accepted(cluster: ClusterState, targets: Targets) -> tuple[dict[TopicPartition, ReplicaAssignment], Results]:
+def _validate_targets(
+    cluster: ClusterState, targets: Targets
+) -> tuple[dict[TopicPartition, ReplicaAssignment], Results]:
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     results: Results = {}
     for partition, target in targets.items():
@@ -136,7 +143,7 @@ def _new_assignment(
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if cluster.is_queued_for_deletion(partition.topic):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being deleted.")
-    return state.assignment.reassigned_to(state.assignment.origin if target is None else target)
+    return state.assignment.reassign_to(state.assignment.origin if target is None else target)
 
 
 def _check_target(cluster: ClusterState, replicas: Collection[BrokerId], target: tuple[BrokerId, ...]) -> None:
@@ -159,10 +166,10 @@ def _check_target(cluster: ClusterState, replicas: Collection[BrokerId], target:
 # -- phase U
 
 
-def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
+def _start_reassignments(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
     changed = {p: new for p, new in wanted.items() if new != cluster.partition(p).assignment}
     results: Results = dict.fromkeys(wanted)
-    yield from _drop_from_znode([p for p, new in wanted.items() if p not in changed and not new.reassigning])
+    yield from _remove_from_znode([p for p, new in wanted.items() if p not in changed and not new.reassigning])
     if not changed:
         return results
     logger.info("reassigning %s", partition_list(sorted(changed)))
@@ -179,7 +186,7 @@ def _begin(cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignm
     yield from _delete_replicas(cluster, unneeded)
     if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(accepted)
-    yield from advance(cluster, accepted)
+    yield from advance_reassignments(cluster, accepted)
     return results
 
 
@@ -196,7 +203,7 @@ def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, Replic
 # -- phases A and B
 
 
-def _in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
+def _find_in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
     """Partitions whose target is wholly in the ISR; also those that only changed their order."""
     current = yield from current_leaderships(cluster, partitions)
     ready = []
@@ -209,40 +216,40 @@ def _in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> S
     return ready
 
 
-def _start(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
-    yield from _renew_epochs(cluster, partitions, with_new_replicas=True)
+def _start_adding_replicas(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    yield from _raise_leader_epochs(cluster, partitions, with_new_replicas=True)
     starting = [
         PartitionAndReplica(partition, broker)
         for partition in partitions
         for broker in cluster.partition(partition).assignment.adding
         if cluster.replica_status(PartitionAndReplica(partition, broker)) is ReplicaStatus.NON_EXISTENT
     ]
-    yield from move_replicas(cluster, starting, ReplicaStatus.NEW)
+    yield from change_replica_states(cluster, starting, ReplicaStatus.NEW)
 
 
-def _complete(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+def _complete_reassignments(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
     if not partitions:
         return
     added = [PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.adding]
     removed = [
         PartitionAndReplica(p, broker) for p in partitions for broker in cluster.partition(p).assignment.removing
     ]
-    yield from move_replicas(cluster, added, ReplicaStatus.ONLINE)
+    yield from change_replica_states(cluster, added, ReplicaStatus.ONLINE)
     for partition in partitions:
         cluster.set_assignment(partition, cluster.partition(partition).assignment.completed())
-    yield from _settle_leaders(cluster, partitions)
+    yield from _move_leaders_if_required(cluster, partitions)
     yield from _delete_replicas(cluster, removed)
     final = {partition: cluster.partition(partition).assignment for partition in partitions}
     yield from _write_topics(cluster, final)
-    yield from _drop_from_znode(partitions)
+    yield from _remove_from_znode(partitions)
     batch = RequestBatch(cluster)
     batch.update_metadata(partitions)
     yield from publish(batch.commands())
     logger.info("reassignment completed: %s", partition_list(sorted(partitions)))
-    yield from topic_deletion.resume_for(cluster, {partition.topic for partition in partitions})
+    yield from topic_deletion.resume_deletions_for(cluster, {partition.topic for partition in partitions})
 
 
-def _settle_leaders(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+def _move_leaders_if_required(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
     """Leaders must be live members of the target; the others get a new epoch so that they drop the removed replicas."""
     misplaced: list[TopicPartition] = []
     settled: list[TopicPartition] = []
@@ -252,11 +259,11 @@ def _settle_leaders(cluster: ClusterState, partitions: Sequence[TopicPartition])
         fine = leader in state.assignment.replicas and cluster.is_online(leader, partition)
         (settled if fine else misplaced).append(partition)
     if misplaced:
-        yield from move_online(cluster, misplaced, Strategy.REASSIGN)
-    yield from _renew_epochs(cluster, settled, with_new_replicas=False)
+        yield from bring_partitions_online(cluster, misplaced, Strategy.REASSIGN)
+    yield from _raise_leader_epochs(cluster, settled, with_new_replicas=False)
 
 
-def _renew_epochs(
+def _raise_leader_epochs(
     cluster: ClusterState, partitions: Sequence[TopicPartition], *, with_new_replicas: bool
 ) -> Steps[None]:
     """Raise the leader epochs, because a broker ignores a LeaderAndIsr of an epoch that it knows; tell all replicas."""
@@ -283,11 +290,11 @@ def _renew_epochs(
                 logger.error("the epoch of %s is not raised: %r", partition, result)
             else:
                 written = replace(leadership, partition_epoch=written_version(result))
-                _tell_replicas(cluster, partition, written, batch, with_new_replicas)
+                _add_to_batch(cluster, partition, written, batch, with_new_replicas)
     yield from publish(batch.commands())
 
 
-def _tell_replicas(
+def _add_to_batch(
     cluster: ClusterState, partition: TopicPartition, leadership: Leadership, batch: RequestBatch, new_ones: bool
 ) -> None:
     state = cluster.partition(partition)
@@ -308,7 +315,7 @@ def _delete_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndRepli
         ReplicaStatus.NON_EXISTENT,
     ):
         if known:
-            yield from move_replicas(cluster, known, target)
+            yield from change_replica_states(cluster, known, target)
 
 
 # -- /admin/reassign_partitions
@@ -327,7 +334,7 @@ def _read_znode() -> Steps[dict[TopicPartition, Sequence[BrokerId]]]:
     return {TopicPartition(topic, index): replicas for (topic, index), replicas in entries.items()}
 
 
-def _drop_from_znode(partitions: Collection[TopicPartition]) -> Steps[None]:
+def _remove_from_znode(partitions: Collection[TopicPartition]) -> Steps[None]:
     """Remove entries that need no more work; the znode itself when none is left."""
     if not partitions:
         return

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
-from kafkalite.controller.machines import partition_machine
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines import partition_state_machine
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.steps import Steps, list_children, pause, pieces, write
-from kafkalite.controller.topics.topic_rules import legal_names
+from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics, read_topic, topic_write
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -17,7 +17,7 @@ from zk import paths
 logger = logging.getLogger(__name__)
 
 
-def topic_change(cluster: ClusterState) -> Steps[None]:
+def process_topic_change(cluster: ClusterState) -> Steps[None]:
     """The children of /brokers/topics changed."""
     names = set(legal_names((yield from list_children(paths.TOPICS, watch=True))))
     for name in sorted(cluster.topics.keys() - names):
@@ -27,10 +27,10 @@ def topic_change(cluster: ClusterState) -> Steps[None]:
     if new:
         created = yield from load_topics(cluster, new)
         logger.info("%d new topics with %d partitions", len(new), len(created))
-        yield from on_new_partitions(cluster, created)
+        yield from on_new_partition_creation(cluster, created)
 
 
-def partition_modifications(cluster: ClusterState, name: str) -> Steps[None]:
+def process_partition_modifications(cluster: ClusterState, name: str) -> Steps[None]:
     """A topic's znode changed: partitions may have been added. Its other changes are the controller's own."""
     found = yield from read_topic(name)
     topic = cluster.topics.get(name)
@@ -45,18 +45,18 @@ def partition_modifications(cluster: ClusterState, name: str) -> Steps[None]:
         return
     for partition, assignment in added.items():
         cluster.set_assignment(partition, assignment)
-    yield from on_new_partitions(cluster, list(added))
+    yield from on_new_partition_creation(cluster, list(added))
 
 
-def on_new_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+def on_new_partition_creation(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
     """Bring partitions to life that are in memory with their assignments only."""
     if not partitions:
         return
     replicas: list[PartitionAndReplica] = []
     for some in pieces(partitions):
         yield from pause()
-        partition_machine.move_in_memory(cluster, some, PartitionStatus.NEW)
+        partition_state_machine.change_partition_states(cluster, some, PartitionStatus.NEW)
         replicas += [PartitionAndReplica(p, b) for p in some for b in cluster.partition(p).assignment.replicas]
-    yield from move_replicas(cluster, replicas, ReplicaStatus.NEW)
-    yield from partition_machine.move_online(cluster, partitions)
-    yield from move_replicas(cluster, replicas, ReplicaStatus.ONLINE)
+    yield from change_replica_states(cluster, replicas, ReplicaStatus.NEW)
+    yield from partition_state_machine.bring_partitions_online(cluster, partitions)
+    yield from change_replica_states(cluster, replicas, ReplicaStatus.ONLINE)

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
-from kafkalite.controller.machines.partition_machine import move_in_memory
-from kafkalite.controller.machines.replica_machine import move_replicas
+from kafkalite.controller.machines.partition_state_machine import change_partition_states
+from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.steps import Steps, list_children, list_children_of_each, pause, pieces, publish, write
 from kafkalite.errors import ErrorCode
@@ -26,23 +26,23 @@ logger = logging.getLogger(__name__)
 _DELETING = (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 
 
-def topic_deletion(cluster: ClusterState) -> Steps[None]:
+def process_topic_deletion(cluster: ClusterState) -> Steps[None]:
     """The markers changed."""
     marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
-    yield from drop_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
+    yield from delete_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
     wanted = {topic for topic in marked if topic in cluster.topics}
     if not cluster.settings.delete_topic_enable:
-        yield from drop_markers(cluster, sorted(wanted))
+        yield from delete_markers(cluster, sorted(wanted))
         return
     new = wanted - cluster.deletions.queued
     if new:
         logger.info("topics to be deleted: %s", ", ".join(sorted(new)))
         cluster.deletions.ineligible |= {p.topic for p in cluster.reassigning} & new
         cluster.deletions.queued |= new
-        yield from resume(cluster, new)
+        yield from resume_deletions(cluster, new)
 
 
-def drop_markers(cluster: ClusterState, topics: Iterable[str]) -> Steps[None]:
+def delete_markers(cluster: ClusterState, topics: Iterable[str]) -> Steps[None]:
     """Forget the wish to delete these topics."""
     yield from write([Delete(paths.delete_topic(topic)) for topic in topics])
 
@@ -58,22 +58,22 @@ def ineligible_topics(cluster: ClusterState, topics: Iterable[str]) -> set[str]:
     }
 
 
-def resume_for(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
+def resume_deletions_for(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     """What kept these topics from being deleted may be over."""
     waiting = cluster.deletions.queued.intersection(topics)
     if waiting:
         cluster.deletions.ineligible -= waiting
-        yield from resume(cluster, waiting)
+        yield from resume_deletions(cluster, waiting)
 
 
-def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
+def resume_deletions(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
     """Of `topics`, complete what is done, retry what failed, begin what is eligible."""
     deletions = cluster.deletions
     complete, eligible = [], []
     retried: list[PartitionAndReplica] = []
     for some in pieces(sorted(deletions.queued.intersection(topics))):
         for topic in some:
-            is_deleted, is_under_way = _progress(cluster, topic)
+            is_deleted, is_under_way = _check_progress(cluster, topic)
             if is_deleted:
                 complete.append(topic)
                 continue
@@ -86,14 +86,14 @@ def resume(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
             eligible.append(topic)
         yield from pause()
     if retried:
-        yield from move_replicas(cluster, retried, ReplicaStatus.OFFLINE)
+        yield from change_replica_states(cluster, retried, ReplicaStatus.OFFLINE)
     for some in pieces(complete):
-        yield from _complete(cluster, some)
+        yield from _complete_deletions(cluster, some)
     for some in pieces(eligible):
-        yield from _begin(cluster, some)
+        yield from _start_deletions(cluster, some)
 
 
-def _progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
+def _check_progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
     """(whether all replicas are deleted, whether some are being deleted); asked after every answer of a broker, so it is quick."""
     is_deleted = True
     for state in cluster.topics[topic].partitions.values():
@@ -108,16 +108,18 @@ def _progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
 
 
 def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
-    """These replicas cannot be deleted now; their topics wait until `resume_for`."""
+    """These replicas cannot be deleted now; their topics wait until `resume_deletions_for`."""
     failed = [r for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)]
     movable = [
         r for r in failed if cluster.replica_status(r) in (ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_STARTED)
     ]
-    yield from move_replicas(cluster, movable, ReplicaStatus.DELETION_INELIGIBLE)
+    yield from change_replica_states(cluster, movable, ReplicaStatus.DELETION_INELIGIBLE)
     cluster.deletions.ineligible |= {replica.partition.topic for replica in failed}
 
 
-def replicas_deleted(cluster: ClusterState, broker_id: int, errors: Mapping[TopicPartition, int]) -> Steps[None]:
+def process_replica_deletions(
+    cluster: ClusterState, broker_id: int, errors: Mapping[TopicPartition, int]
+) -> Steps[None]:
     """A broker answered a StopReplica with delete."""
     answered = [
         (PartitionAndReplica(partition, broker_id), error)
@@ -131,19 +133,19 @@ def replicas_deleted(cluster: ClusterState, broker_id: int, errors: Mapping[Topi
         logger.warning("broker %d could not delete %d replicas", broker_id, len(failed))
         yield from fail_replica_deletion(cluster, failed)
     if done:
-        yield from move_replicas(cluster, done, ReplicaStatus.DELETION_SUCCESSFUL)
-        yield from resume(cluster, {replica.partition.topic for replica in done})
+        yield from change_replica_states(cluster, done, ReplicaStatus.DELETION_SUCCESSFUL)
+        yield from resume_deletions(cluster, {replica.partition.topic for replica in done})
 
 
-def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
+def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     """Clients lose the topics, then the replicas that can be reached are stopped and deleted."""
     deletions = cluster.deletions
     yield from pause()
     new = [topic for topic in topics if topic not in deletions.started]
     partitions = [partition for topic in new for partition in cluster.topics[topic].topic_partitions()]
     for some in pieces(partitions):
-        move_in_memory(cluster, some, PartitionStatus.OFFLINE)
-        move_in_memory(cluster, some, PartitionStatus.NON_EXISTENT)
+        change_partition_states(cluster, some, PartitionStatus.OFFLINE)
+        change_partition_states(cluster, some, PartitionStatus.NON_EXISTENT)
         yield from pause()
     deletions.started.update(new)
     for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
@@ -165,23 +167,23 @@ def _begin(cluster: ClusterState, topics: list[str]) -> Steps[None]:
         logger.info("deletion waits for offline replicas: %s", ", ".join(sorted(waiting)))
         deletions.ineligible |= waiting
         yield from _mark_ineligible(cluster, dead)
-    yield from move_replicas(cluster, alive, ReplicaStatus.OFFLINE)
-    yield from move_replicas(cluster, alive, ReplicaStatus.DELETION_STARTED)
+    yield from change_replica_states(cluster, alive, ReplicaStatus.OFFLINE)
+    yield from change_replica_states(cluster, alive, ReplicaStatus.DELETION_STARTED)
 
 
 def _mark_ineligible(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
     waiting = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.DELETION_INELIGIBLE]
     online = [r for r in waiting if cluster.replica_status(r) in (ReplicaStatus.NEW, ReplicaStatus.ONLINE)]
-    yield from move_replicas(cluster, online, ReplicaStatus.OFFLINE)
-    yield from move_replicas(cluster, waiting, ReplicaStatus.DELETION_INELIGIBLE)
+    yield from change_replica_states(cluster, online, ReplicaStatus.OFFLINE)
+    yield from change_replica_states(cluster, waiting, ReplicaStatus.DELETION_INELIGIBLE)
 
 
-def _complete(cluster: ClusterState, topics: list[str]) -> Steps[None]:
+def _complete_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     replicas = [replica for topic in topics for replica in cluster.replicas_of_topic(topic)]
-    yield from move_replicas(cluster, replicas, ReplicaStatus.NON_EXISTENT)
+    yield from change_replica_states(cluster, replicas, ReplicaStatus.NON_EXISTENT)
     yield from write([Delete(paths.topic_config(topic)) for topic in topics])
     yield from _delete_znodes(topics)
-    yield from drop_markers(cluster, topics)
+    yield from delete_markers(cluster, topics)
     for topic in topics:
         cluster.remove_topic(topic)
         cluster.deletions.forget(topic)

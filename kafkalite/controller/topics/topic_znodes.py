@@ -29,12 +29,12 @@ def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[Topic
     """Read topics that are new to `cluster` into it; their partitions. One that vanished meanwhile is left out."""
     loaded: list[TopicPartition] = []
     for some in pieces(names):
-        loaded += yield from _load(cluster, some)
+        loaded += yield from _load_some(cluster, some)
         yield from pause()
     return loaded
 
 
-def _load(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
+def _load_some(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
     znodes = yield from read([paths.topic(name) for name in names], watch=True)
     found: dict[str, TopicAssignment] = {}
     for name, znode in zip(names, znodes, strict=True):
@@ -44,7 +44,7 @@ def _load(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartit
             except MalformedZnodeError as problem:
                 logger.error("%s has no partitions until it is mended: %s", paths.topic(name), problem)
                 cluster.add_topic(name, NO_TOPIC_ID)
-    given = (yield from _give_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
+    given = (yield from _assign_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
     loaded = []
     for name, assignment in found.items():
         is_large = len(assignment.partitions) > _LARGE_TOPIC
@@ -85,7 +85,7 @@ def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
 
 def topic_write(topic: Topic) -> Write:
     """Rewrite a topic's znode from memory, whatever is in it."""
-    return Write(paths.topic(topic.name), _reassigned(topic, {}, None).encode())
+    return Write(paths.topic(topic.name), _merge_assignments(topic, {}, None).encode())
 
 
 def write_reassigned(
@@ -98,13 +98,13 @@ def write_reassigned(
     """
 
     def change(topic: Topic) -> Change:
-        return lambda current: _reassigned(topic, changed, current)
+        return lambda current: _merge_assignments(topic, changed, current)
 
     names = sorted({partition.topic for partition in changed})
     return (yield from _rewrite({name: change(cluster.topics[name]) for name in names}))
 
 
-def _reassigned(
+def _merge_assignments(
     topic: Topic, changed: Mapping[TopicPartition, ReplicaAssignment], znode: TopicAssignment | None
 ) -> TopicAssignment:
     known = {
@@ -150,7 +150,7 @@ def _rewrite(changes: Mapping[str, Change]) -> Steps[dict[str, TopicAssignment |
     return outcomes
 
 
-def _give_ids(found: dict[str, TopicAssignment]) -> Steps[dict[str, bytes]]:
+def _assign_ids(found: dict[str, TopicAssignment]) -> Steps[dict[str, bytes]]:
     """Write random ids into the topics that have none (KIP-516)."""
     nameless = [name for name, topic in found.items() if topic.topic_id is None]
     drawn = dict(zip(nameless, (yield from draw_topic_ids(len(nameless))), strict=True))

@@ -255,7 +255,7 @@ async def _entries(session: AdminSession, kind: str, name: str, *, describe_all:
 def _check_topic_name(name: str) -> None:
     if _PLAIN_TOPIC_NAME.fullmatch(name):
         return  # without the import of the rules, which takes longer than all else
-    from kafkalite.controller.topics.topic_rules import check_name
+    from kafkalite.controller.topics.topic_validation import check_name
     from kafkalite.errors import KafkaError
 
     try:

@@ -17,7 +17,7 @@ from zk.store import NodeExistsError, NoNodeError, Store
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
-    from kafkalite.controller.topics.admin_writes import AdminWrites
+    from kafkalite.controller.topics.zk_admin_manager import ZkAdminManager
     from kafkalite.legacy.command_line.option_parser import Options
 
 _MOVED_TO_CONFIGS: Final = (
@@ -50,13 +50,13 @@ async def _topics(options: Options, store: Store) -> list[str]:
     return found
 
 
-def _writes(store: Store) -> AdminWrites:
+def _writes(store: Store) -> ZkAdminManager:
     """The rules and writes of a controller, with a broker's default settings."""
     from kafkalite.config.broker import BrokerConfig, LiveConfig
-    from kafkalite.controller.topics.admin_writes import AdminWrites
+    from kafkalite.controller.topics.zk_admin_manager import ZkAdminManager
 
     config = BrokerConfig.from_properties({"broker.id": "0", "zookeeper.connect": "unused"})
-    return AdminWrites(store, LiveConfig(config), random.Random())
+    return ZkAdminManager(store, LiveConfig(config), random.Random())
 
 
 def _check(outcome: object) -> None:

@@ -40,7 +40,7 @@ CONTROL: Final = (
         "two leaders in one epoch: nobody is fenced",
         (
             Edit(
-                "kafkalite.controller.machines.partition_machine",
+                "kafkalite.controller.machines.partition_state_machine",
                 "            leader_epoch=current.leader_epoch + 1,\n",
                 "            leader_epoch=max(current.leader_epoch, 1),\n",
             ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkalite.controller.events import ListPartitionReassignments
-from kafkalite.controller.failover import take_over
+from kafkalite.controller.failover import on_controller_failover
 from kafkalite.controller.handlers import HANDLERS
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.protocol.apis import ApiKey
@@ -269,9 +269,9 @@ def test_a_failed_failover_frees_the_seat_and_is_tried_again_after_a_pause(monke
         attempts += 1
         if attempts == 1:
             raise ValueError("something in ZooKeeper cannot be understood")
-        return take_over(*given)
+        return on_controller_failover(*given)
 
-    monkeypatch.setattr("kafkalite.controller.controller.take_over", fail_at_first)
+    monkeypatch.setattr("kafkalite.controller.controller.on_controller_failover", fail_at_first)
 
     async def scenario() -> None:
         cluster = await FakeCluster().start(1)

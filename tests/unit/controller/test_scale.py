@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite import portions
 from kafkalite.controller import steps
-from kafkalite.controller.channels import ConnectionChannel
+from kafkalite.controller.channel_manager import ConnectionChannel
 from kafkalite.controller.requests import NewTopic, TopicReference
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import codec, messages

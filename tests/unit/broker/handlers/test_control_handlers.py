@@ -25,7 +25,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
-from kafkalite.controller.wire import outgoing, response_event
+from kafkalite.controller.wire import decode_response, encode_commands
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
@@ -71,14 +71,14 @@ def tell(request: ControlRequest, release: str, outcome: dict[TopicPartition, Er
         StopReplica: control.stop_replica,
         UpdateMetadata: control.update_metadata,
     }[type(request)]
-    (sent,) = in_one_go(outgoing([Command(3, request)], ProtocolVersion.parse(release).requests))
+    (sent,) = in_one_go(encode_commands([Command(3, request)], ProtocolVersion.parse(release).requests))
     key = sent.message.API.key
     body = b"".join(bytes(part) for part in codec.encode_request(sent.message, sent.version))
     node = Node(outcome)
     reply = handler(node, codec.decode_request(key, sent.version, body, 0), context_of(sent.version))
     reply = asyncio.run(reply)
     answer = b"".join(bytes(part) for part in codec.encode_response(reply, sent.version))
-    heard = response_event(3, 103, sent.request, codec.decode_response(key, sent.version, answer, 0))
+    heard = decode_response(3, 103, sent.request, codec.decode_response(key, sent.version, answer, 0))
     return node.told[0], heard
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
-from kafkalite.controller.requests import Charge, CreatedTopic, MarkedBefore, NewTopic, TopicReference, free
+from kafkalite.controller.requests import AlreadyMarkedForDeletion, Charge, CreatedTopic, NewTopic, TopicReference, free
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import NO_BROKER, Endpoint, TopicPartition
@@ -196,7 +196,7 @@ class Controller:
         self, topics: Sequence[TopicReference], *, charge: Charge = free
     ) -> list[tuple[str | None, KafkaError | None]]:
         names = [topic.name or "by-id" for topic in topics]
-        return [(name, MarkedBefore() if name in self.marked else None) for name in names]
+        return [(name, AlreadyMarkedForDeletion() if name in self.marked else None) for name in names]
 
     async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool:
         return True

@@ -16,7 +16,7 @@ from kafkalite.controller.cluster_state import (
     ReplicaStatus,
 )
 from kafkalite.controller.control_requests import LeaderAndIsr
-from kafkalite.controller.machines import partition_machine, replica_machine
+from kafkalite.controller.machines import partition_state_machine, replica_state_machine
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.steps import Publish, Read, Write
 from kafkalite.types import Endpoint, TopicPartition
@@ -54,7 +54,7 @@ def test_partition_transitions(status: PartitionStatus, target: PartitionStatus)
         (PartitionStatus.OFFLINE, PartitionStatus.NON_EXISTENT),
     }
     cluster = _cluster(status)
-    partition_machine.move_in_memory(cluster, (T0,), target)
+    partition_state_machine.change_partition_states(cluster, (T0,), target)
     assert cluster.partition(T0).status is (target if (status, target) in allowed else status)
     waiting = cluster.partition(T0).status in (PartitionStatus.NEW, PartitionStatus.OFFLINE)
     assert cluster.leaderless == ({T0} if waiting else set())
@@ -76,7 +76,7 @@ _LEGAL = {
 def test_replica_transitions(status: ReplicaStatus, target: ReplicaStatus, caplog: pytest.LogCaptureFixture) -> None:
     cluster = _cluster(PartitionStatus.ONLINE, status)
     with caplog.at_level(logging.ERROR, "kafkalite.state_change"):
-        for effect in replica_machine.move_replicas(cluster, (PartitionAndReplica(T0, 3),), target):
+        for effect in replica_state_machine.change_replica_states(cluster, (PartitionAndReplica(T0, 3),), target):
             assert isinstance(effect, Publish)
     legal = status.value in _LEGAL[target].split()
     assert cluster.replica_status(PartitionAndReplica(T0, 3)) is (target if legal else status)
@@ -86,9 +86,9 @@ def test_replica_transitions(status: ReplicaStatus, target: ReplicaStatus, caplo
 def test_the_topics_settings_are_read_only_when_no_member_of_the_isr_is_live() -> None:
     cluster = _cluster(PartitionStatus.OFFLINE)
     cluster.partition(T0).leadership = Leadership(3, 4, (3, 2), 4, partition_epoch=8)
-    assert isinstance(next(partition_machine.move_online(cluster, (T0,))), Write)
+    assert isinstance(next(partition_state_machine.bring_partitions_online(cluster, (T0,))), Write)
     cluster.partition(T0).leadership = Leadership(3, 4, (3,), 4, partition_epoch=8)
-    effect = next(partition_machine.move_online(cluster, (T0,)))
+    effect = next(partition_state_machine.bring_partitions_online(cluster, (T0,)))
     assert isinstance(effect, Read)
     assert list(effect.paths) == [paths.topic_config("t")]
 
@@ -96,7 +96,7 @@ def test_the_topics_settings_are_read_only_when_no_member_of_the_isr_is_live() -
 def test_an_election_that_meets_another_version_reads_and_decides_again() -> None:
     cluster = _cluster(PartitionStatus.OFFLINE)
     cluster.partition(T0).leadership = Leadership(3, 4, (3, 2, 1), 4, partition_epoch=8)
-    procedure = partition_machine.move_online(cluster, (T0,))
+    procedure = partition_state_machine.bring_partitions_online(cluster, (T0,))
     first = next(procedure)
     assert isinstance(first, Write)
     (operation,) = first.operations

@@ -14,7 +14,7 @@ from kafkalite.controller.control_requests import (
 )
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.controller.wire import OutgoingRequest, outgoing
+from kafkalite.controller.wire import OutgoingRequest, encode_commands
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec
 from kafkalite.protocol.inter_broker import ProtocolVersion
@@ -38,7 +38,7 @@ def _cluster(version: str = "3.9") -> ClusterState:
 
 
 def _outgoing(batch: RequestBatch, cluster: ClusterState) -> list[OutgoingRequest]:
-    return in_one_go(outgoing(batch.commands(), cluster.settings.request_versions))
+    return in_one_go(encode_commands(batch.commands(), cluster.settings.request_versions))
 
 
 def test_order_and_recipients() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.controller.requests import MarkedBefore, TopicReference
+from kafkalite.controller.requests import AlreadyMarkedForDeletion, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import TopicPartition
@@ -110,7 +110,7 @@ def test_an_election_of_all_leaves_out_topics_whose_deletion_waits_for_a_dead_re
         assert await _elect(cluster, PREFERRED) == {"t-0": unavailable}
         assert await _elect(cluster, PREFERRED, "deleted-0") == {"deleted-0": ErrorCode.INVALID_TOPIC_EXCEPTION}
         ((name, problem),) = await cluster.controller.delete_topics([TopicReference("deleted")])
-        assert isinstance(problem, MarkedBefore) and name == "deleted"
+        assert isinstance(problem, AlreadyMarkedForDeletion) and name == "deleted"
         await cluster.stop()
 
     run(scenario())

@@ -25,7 +25,7 @@ from zk.znodes import PartitionName, ReassignPartitions
     ],
 )
 def test_arithmetic_of_kip_455(before: ReplicaAssignment, target: tuple[int, ...], after: ReplicaAssignment) -> None:
-    assert before.reassigned_to(target) == after
+    assert before.reassign_to(target) == after
 
 
 async def _reassign(cluster: FakeCluster, name: str, **targets: list[int] | None) -> dict[int, int]:

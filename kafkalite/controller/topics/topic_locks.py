@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from kafkalite.controller.topics.topic_rules import TopicNames, metric_name
+from kafkalite.controller.topics.topic_validation import TopicNames, metric_name
 from zk.store import StoreError
 
 ReadNames = Callable[[], Awaitable[tuple[Sequence[str], Sequence[str]]]]
 """Gives the names of the topics that exist, and of those that are marked for deletion, as ZooKeeper has them."""
 
 
-class TopicTurns:
+class TopicLocks:
     """See the module."""
 
     def __init__(self, read: ReadNames) -> None:
@@ -28,7 +28,7 @@ class TopicTurns:
         """Of the requests under way, with whether they must be read again."""
 
     @asynccontextmanager
-    async def names(self) -> AsyncIterator[TopicNames]:
+    async def track_names(self) -> AsyncIterator[TopicNames]:
         """The names as they are, kept true until the request ends. StoreError."""
         names = TopicNames()
         self._in_use[names] = True  # from before they are read
@@ -39,7 +39,7 @@ class TopicTurns:
             del self._in_use[names]
 
     @asynccontextmanager
-    async def turn(self, name: str, names: TopicNames | None = None) -> AsyncIterator[None]:
+    async def lock(self, name: str, names: TopicNames | None = None) -> AsyncIterator[None]:
         """Hold all topics with this name or a colliding one; `names` hold for them until the end. StoreError.
 
         When a write of somebody's ends with an unknown outcome, `names` are read again by whoever needs them next.
@@ -60,12 +60,12 @@ class TopicTurns:
             if users > 1:
                 self._locks[key] = lock, users - 1
 
-    def created(self, name: str) -> None:
+    def add_created(self, name: str) -> None:
         """A topic exists now, or is known to exist."""
         for names in self._in_use:
             names.add((name,))
 
-    def marked(self, name: str) -> None:
+    def add_marked(self, name: str) -> None:
         """A topic is being deleted now."""
         for names in self._in_use:
             names.mark((name,))

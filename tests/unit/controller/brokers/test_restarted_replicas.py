@@ -8,7 +8,7 @@ import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.controller.assignment import ReplicaAssignment
-from kafkalite.controller.brokers.returned_brokers import distrust
+from kafkalite.controller.brokers.restarted_replicas import demote_restarted_replicas
 from kafkalite.controller.cluster_state import ClusterState, Leadership, RegisteredBroker
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.steps import Pause
@@ -97,12 +97,14 @@ def test_when_all_began_again_those_leave_who_did_so_since_the_election_before()
 
 def first_step(state: ClusterState, earlier_zxid: int) -> object:
     """What is done about ISRs; None where nothing is."""
-    return next((each for each in distrust(state, (), earlier_zxid) if not isinstance(each, Pause)), None)
+    return next(
+        (each for each in demote_restarted_replicas(state, (), earlier_zxid) if not isinstance(each, Pause)), None
+    )
 
 
 def renewed(state: ClusterState, whole: Collection[int]) -> set[TopicPartition]:
     """What needs a new epoch, where nobody has to leave an ISR."""
-    steps = distrust(state, whole)
+    steps = demote_restarted_replicas(state, whole)
     try:
         while True:
             assert isinstance(next(steps), Pause)

@@ -75,8 +75,8 @@ class ConnectionChannel:
             self._connection = None
 
 
-def tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated) -> OpenChannel:
-    """Channels for production; `timeout_ms` is controller.socket.timeout.ms."""
+def open_tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated) -> OpenChannel:
+    """ControllerChannelManager for production; `timeout_ms` is controller.socket.timeout.ms."""
     return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000, connect)
 
 
@@ -90,7 +90,7 @@ class _Sender:
     retries: int = 0
 
 
-class Channels:
+class ControllerChannelManager:
     """The senders of one controller term."""
 
     def __init__(self, open_channel: OpenChannel, on_response: OnResponse) -> None:

@@ -19,9 +19,11 @@ logger = logging.getLogger(__name__)
 _TAKEN = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
-def roles_answered(cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]) -> None:
+def record_leader_and_isr_errors(
+    cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
+) -> None:
     """Keep and log what the broker refused, forget what it refused before and has taken."""
-    refused = cluster.refused_roles[broker_id]
+    refused = cluster.leader_and_isr_errors[broker_id]
     for partition, error in errors.items():
         if error in _TAKEN:
             refused.pop(partition, None)
@@ -30,11 +32,11 @@ def roles_answered(cluster: ClusterState, broker_id: BrokerId, errors: Mapping[T
             logger.error("broker %d refuses its role for %s: %s", broker_id, partition, _name(error))
 
 
-def count_refused(cluster: ClusterState) -> int:
+def count_replicas_with_errors(cluster: ClusterState) -> int:
     """Return how many replicas of live brokers are refused now, those of deleted topics aside."""
     return sum(
         cluster.find(partition) is not None
-        for broker_id, refused in cluster.refused_roles.items()
+        for broker_id, refused in cluster.leader_and_isr_errors.items()
         if broker_id in cluster.brokers
         for partition in refused
     )

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kafkalite.controller import events
-from kafkalite.controller.loop import EventQueue
+from kafkalite.controller.event_manager import ControllerEventManager
 from kafkalite.testing.simulation import virtual_time
 
 
@@ -15,11 +15,11 @@ def test_waiting_and_handling_are_timed_apart() -> None:
         await asyncio.sleep(2.0)
 
     async def scenario() -> dict[str, Any]:
-        queue = EventQueue(handle, now_s=asyncio.get_running_loop().time)
+        queue = ControllerEventManager(handle, now_s=asyncio.get_running_loop().time)
         queue.start()
         for _ in range(3):
             queue.put(events.Startup())
-        await queue.ask(events.Expire())
+        await queue.submit(events.Expire())
         figures = queue.statistics()
         await queue.stop()
         return figures

@@ -1,9 +1,9 @@
-"""Creating, enlarging and deleting topics: the requests' checks (`topic_rules`) followed by writes that any broker may do.
+"""Creating, enlarging and deleting topics: the requests' checks (`topic_validation`) followed by writes that any broker may do.
 
 These writes are not fenced: the controller learns of them by its watches, wherever they come from. So a broker that is
 not the controller can create a topic itself (auto.create.topics.enable), and old tools do the same. The topic's
 config is written before its assignment, because the assignment is what makes the topic exist. Requests that overlap
-take turns: see `topic_turns`.
+take turns: see `topic_locks`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ from typing import TypeAlias, TypeVar
 from kafkalite.config.broker import LiveConfig
 from kafkalite.config.dynamic import BrokerSources, ConfigEntry, describe_topic
 from kafkalite.controller.requests import (
+    AlreadyMarkedForDeletion,
     Charge,
     CreatedTopic,
-    MarkedBefore,
     NewPartitions,
     NewTopic,
     TopicReference,
     free,
 )
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.controller.topics.topic_rules import Racks, TopicPlan, is_legal, metric_name, plan_partitions, plan_topic
-from kafkalite.controller.topics.topic_turns import TopicTurns
+from kafkalite.controller.topics.topic_locks import TopicLocks
+from kafkalite.controller.topics.topic_validation import (
+    Racks,
+    TopicPlan,
+    is_legal,
+    metric_name,
+    plan_partitions,
+    plan_topic,
+)
 from kafkalite.controller.topics.topic_znodes import random_topic_id
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Portions, Work
@@ -51,7 +58,7 @@ _Described: TypeAlias = dict[tuple[tuple[str, str], ...], tuple[ConfigEntry, ...
 """Settings of topics by their overrides."""
 
 
-class AdminWrites:
+class ZkAdminManager:
     """See the module. `config` is the broker's."""
 
     def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
@@ -60,7 +67,7 @@ class AdminWrites:
         self._rng = rng
         self._slots = asyncio.Semaphore(CONCURRENT_TOPICS)
         self._portions = Portions()
-        self._turns = TopicTurns(self._read_names)
+        self._locks = TopicLocks(self._read_names)
 
     # -- create
 
@@ -74,7 +81,7 @@ class AdminWrites:
         requested = await self._portions.finish(_by_name(topics))
         described: _Described = {}
         outcomes: dict[str, CreatedTopic | KafkaError] = {}
-        async with self._turns.names() as names:
+        async with self._locks.track_names() as names:
 
             async def create(topic: NewTopic, pace: Pace) -> CreatedTopic | KafkaError:
                 if len(requested[topic.name]) > 1:
@@ -86,10 +93,10 @@ class AdminWrites:
                     charge(len(plan.replicas))
                 async with self._slots:
                     topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
-                return self._created(plan, topic_id, described)
+                return self._describe_created(plan, topic_id, described)
 
             async def create_in_order(colliding: Sequence[NewTopic], pace: Pace) -> None:
-                async with self._turns.turn(colliding[0].name, names):
+                async with self._locks.lock(colliding[0].name, names):
                     for topic in colliding:
                         try:
                             outcomes[topic.name] = await create(topic, pace)
@@ -130,10 +137,10 @@ class AdminWrites:
             await self._store.create(paths.topic(plan.name), assignment, parents=True)
         except NodeExistsError:
             if not await self._holds(paths.topic(plan.name), assignment):  # else an earlier attempt's reply was lost
-                self._turns.created(plan.name)
+                self._locks.add_created(plan.name)
                 message = f"Topic '{plan.name}' already exists."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message) from None
-        self._turns.created(plan.name)
+        self._locks.add_created(plan.name)
         logger.info("created topic %s with %d partitions", plan.name, len(plan.replicas))
         return topic_id
 
@@ -144,7 +151,7 @@ class AdminWrites:
         except NodeExistsError:
             await self._store.write(path, data)
 
-    def _created(self, plan: TopicPlan, topic_id: bytes, described: _Described) -> CreatedTopic:
+    def _describe_created(self, plan: TopicPlan, topic_id: bytes, described: _Described) -> CreatedTopic:
         """Topics with the same overrides share their settings, which take longer to tell than all else."""
         overrides = tuple(sorted(plan.overrides.items()))
         configs = described.get(overrides)
@@ -160,14 +167,14 @@ class AdminWrites:
     ) -> dict[str, KafkaError | None]:
         """Why a topic was not enlarged, by name; likewise."""
         requested = await self._portions.finish(_by_name(topics))
-        async with self._turns.names() as names:
+        async with self._locks.track_names() as names:
 
             async def enlarge(asked: Sequence[NewPartitions], pace: Pace) -> KafkaError | None:
                 topic = asked[0]
                 try:
                     if len(asked) > 1:
                         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-                    async with self._turns.turn(topic.name, names), self._slots:
+                    async with self._locks.lock(topic.name, names), self._slots:
                         if names.is_marked(topic.name):
                             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
                         await self._enlarge(topic, brokers, validate_only, charge)
@@ -239,7 +246,7 @@ class AdminWrites:
                 name = name_of(topic.topic_id)
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            async with self._turns.turn(name), self._slots:
+            async with self._locks.lock(name), self._slots:
                 await self._mark_for_deletion(name, charge)
         except KafkaError as problem:
             return name, problem
@@ -252,9 +259,9 @@ class AdminWrites:
         try:
             await self._store.create(paths.delete_topic(name), parents=True)
         except NodeExistsError:
-            self._turns.marked(name)
-            raise MarkedBefore from None
-        self._turns.marked(name)
+            self._locks.add_marked(name)
+            raise AlreadyMarkedForDeletion from None
+        self._locks.add_marked(name)
 
     # -- reading
 

@@ -16,7 +16,11 @@ T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 
 def answered(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> None:
     epoch = cluster.brokers[broker_id].epoch
-    assert not list(responses.leader_and_isr(cluster, events.LeaderAndIsrResponseReceived(broker_id, epoch, 0, errors)))
+    assert not list(
+        responses.process_leader_and_isr_response(
+            cluster, events.LeaderAndIsrResponseReceived(broker_id, epoch, 0, errors)
+        )
+    )
 
 
 def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,11 +64,13 @@ def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: rando
         )
     check_count(max(topic.partition_count, len(topic.assignments)))
     if topic.assignments:
-        replicas = _checked_manual(topic.assignments)
+        replicas = _check_manual_assignment(topic.assignments)
     else:
         count = config.num_partitions if topic.partition_count == NOT_GIVEN else topic.partition_count
         factor = topic.replication_factor
-        replicas = _placed(brokers, count, config.default_replication_factor if factor == NOT_GIVEN else factor, rng)
+        replicas = _place_replicas(
+            brokers, count, config.default_replication_factor if factor == NOT_GIVEN else factor, rng
+        )
     check_name(topic.name)
     TopicConfig.from_overrides(config.topic_defaults, overrides)
     return TopicPlan(topic.name, replicas, overrides)
@@ -184,14 +186,14 @@ def plan_partitions(
             return placement.extend(current.partitions, list(brokers), request.count, racks=_racks(brokers))
         except placement.PlacementError as problem:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(problem)) from problem
-    return _checked_additions(request.assignments, present, request.count, factor, brokers)
+    return _check_added_assignment(request.assignments, present, request.count, factor, brokers)
 
 
 def metric_name(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _placed(brokers: Racks, count: int, factor: int, rng: random.Random) -> Mapping[int, tuple[BrokerId, ...]]:
+def _place_replicas(brokers: Racks, count: int, factor: int, rng: random.Random) -> Mapping[int, tuple[BrokerId, ...]]:
     if count < 1:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     _check_factor(factor, len(brokers))
@@ -216,7 +218,9 @@ def _racks(brokers: Racks) -> dict[BrokerId, str]:
     return {broker: rack for broker, rack in brokers.items() if rack is not None}
 
 
-def _checked_manual(assignments: Sequence[tuple[int, tuple[BrokerId, ...]]]) -> dict[int, tuple[BrokerId, ...]]:
+def _check_manual_assignment(
+    assignments: Sequence[tuple[int, tuple[BrokerId, ...]]],
+) -> dict[int, tuple[BrokerId, ...]]:
     """Brokers that do not exist are taken, as Kafka does."""
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     replicas = dict(sorted(assignments, key=itemgetter(0)))
@@ -227,13 +231,13 @@ def _checked_manual(assignments: Sequence[tuple[int, tuple[BrokerId, ...]]]) -> 
     if any(min(brokers) < 0 for brokers in replicas.values()):
         raise KafkaError(invalid, "A replica list has a negative broker id")
     if any(len(set(brokers)) != len(brokers) for brokers in replicas.values()):
-        raise KafkaError(invalid, f"Duplicate replica assignment found: {_shown(replicas)}")
+        raise KafkaError(invalid, f"Duplicate replica assignment found: {_format_replicas(replicas)}")
     if len({len(brokers) for brokers in replicas.values()}) > 1:
         raise KafkaError(invalid, "All partitions should have the same number of replicas")
     return replicas
 
 
-def _checked_additions(
+def _check_added_assignment(
     assignments: Sequence[tuple[BrokerId, ...]], present: int, count: int, factor: int, brokers: Racks
 ) -> dict[int, tuple[BrokerId, ...]]:
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -249,7 +253,7 @@ def _checked_additions(
     for index, replicas in added.items():
         if len(set(replicas)) != len(replicas):
             raise KafkaError(
-                invalid, f"Duplicate brokers not allowed in replica assignment: {_shown({index: replicas})}"
+                invalid, f"Duplicate brokers not allowed in replica assignment: {_format_replicas({index: replicas})}"
             )
     odd = [index for index, replicas in added.items() if len(replicas) != factor]
     if odd:
@@ -261,5 +265,5 @@ def _checked_additions(
     return added
 
 
-def _shown(replicas: Mapping[int, Sequence[BrokerId]]) -> str:
+def _format_replicas(replicas: Mapping[int, Sequence[BrokerId]]) -> str:
     return ", ".join(f"{index} -> [{', '.join(map(str, brokers))}]" for index, brokers in replicas.items())

@@ -22,12 +22,12 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from kafkalite.controller.cluster_state import ClusterState
-from kafkalite.controller.machines.replica_machine import remove_from_isr
+from kafkalite.controller.machines.replica_state_machine import remove_from_isr
 from kafkalite.controller.steps import Steps, pause, pieces
 from kafkalite.types import BrokerId, TopicPartition
 
 
-def distrust(
+def demote_restarted_replicas(
     cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0
 ) -> Steps[set[TopicPartition]]:
     """Take such replicas out of their ISRs, before anything is sent to a broker; the partitions whose leader needs a new epoch."""

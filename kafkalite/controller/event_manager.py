@@ -1,6 +1,6 @@
 """The controller's two engines: the queue of events with its one consumer, and the driver that performs a procedure's I/O.
 
-`EventQueue` handles one event at a time, to its end, in order of arrival. `Tenure` is one term in office: the seat with
+`ControllerEventManager` handles one event at a time, to its end, in order of arrival. `Tenure` is one term in office: the seat with
 its fenced writes, the cluster state, the channels to the brokers, the watches. Once it has ended (`end`) it
 performs nothing more, so that nothing is written under a later session; its watches are ignored.
 """
@@ -17,11 +17,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from kafkalite.controller import events, steps
-from kafkalite.controller.channels import Channels
+from kafkalite.controller.channel_manager import ControllerChannelManager
 from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
 from kafkalite.controller.topics.topic_znodes import random_topic_id
-from kafkalite.controller.watches import event_of_watch
-from kafkalite.controller.wire import outgoing
+from kafkalite.controller.watches import event_for_watch
+from kafkalite.controller.wire import encode_commands
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.failpoints import reach
 from kafkalite.histogram import Histogram
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
+NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 CONCURRENT_READS = 256
 """Reads that are under way at once; the session pipelines them."""
@@ -50,7 +50,7 @@ class _Queued:
     since_s: float
 
 
-class EventQueue:
+class ControllerEventManager:
     """See the module. `handle` is awaited for each event; what it returns or raises goes to whoever waits for it."""
 
     def __init__(
@@ -62,7 +62,7 @@ class EventQueue:
         self._handle = handle
         self._now_s = now_s
         self._on_fatal = on_fatal
-        self._waiting: deque[_Queued] = deque()
+        self._queued: deque[_Queued] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._handled: Counter[str] = Counter()
@@ -82,28 +82,28 @@ class EventQueue:
 
     def put(self, event: events.Event) -> None:
         """Queue an event that nobody waits for."""
-        self._waiting.append(_Queued(event, None, self._now_s()))
+        self._queued.append(_Queued(event, None, self._now_s()))
         self._wake.set()
 
-    def ask(self, event: events.Event) -> asyncio.Future[Any]:
+    def submit(self, event: events.Event) -> asyncio.Future[Any]:
         """Queue an event; the future gets the answer, or a KafkaError. KafkaError at once when nobody consumes."""
         if self._task is None or self._task.done():
-            raise not_controller(event)
+            raise not_controller_error(event)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Queued(event, reply, self._now_s()))
+        self._queued.append(_Queued(event, reply, self._now_s()))
         self._wake.set()
         return reply
 
     def clear(self) -> None:
         """Drop what waits; who waits for an answer hears that this is not the controller."""
-        dropped, self._waiting = self._waiting, deque()
+        dropped, self._queued = self._queued, deque()
         for queued in dropped:
-            _refuse(queued, not_controller(queued.event))
+            _set_error(queued, not_controller_error(queued.event))
 
     def statistics(self) -> dict[str, Any]:
         """Events that wait, how many of each type were handled, and how long they waited and took."""
         return {
-            "queued_events": len(self._waiting),
+            "queued_events": len(self._queued),
             "handled_events": dict(self._handled),
             "event_waits": self.waits,
             "event_handling": self.handling,
@@ -111,49 +111,49 @@ class EventQueue:
 
     async def _consume(self) -> None:
         while True:
-            while not self._waiting:
+            while not self._queued:
                 self._wake.clear()
                 await self._wake.wait()
-            queued = self._waiting.popleft()
+            queued = self._queued.popleft()
             self._handled[type(queued.event).__name__] += 1
             began_s = self._now_s()
             self.waits.observe(began_s - queued.since_s)
             try:
                 answer = await self._handle(queued.event)
             except asyncio.CancelledError:
-                _refuse(queued, not_controller(queued.event))
+                _set_error(queued, not_controller_error(queued.event))
                 raise
             except KafkaError as problem:
-                _refuse(queued, problem)
+                _set_error(queued, problem)
             except InvariantBroken as problem:
                 logger.critical("the controller stops, an invariant is broken: %s", problem)
-                _refuse(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                _set_error(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 self.clear()
                 if self._on_fatal is not None:
                     self._on_fatal(problem)
                 raise
             except Exception as problem:
                 report(f"the controller failed to handle {queued.event}", problem)
-                _refuse(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)))
+                _set_error(queued, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem)))
             else:
                 if queued.reply is not None and not queued.reply.done():
                     queued.reply.set_result(answer)
             finally:
                 self.handling.observe(self._now_s() - began_s)
-            if self._waiting:
+            if self._queued:
                 await asyncio.sleep(0)  # an event that needs no I/O must not keep the loop from its turn
 
 
-def _refuse(queued: _Queued, problem: KafkaError) -> None:
+def _set_error(queued: _Queued, problem: KafkaError) -> None:
     if queued.reply is not None and not queued.reply.done():
         queued.reply.set_exception(problem)
 
 
-def not_controller(event: events.Event) -> KafkaError:
+def not_controller_error(event: events.Event) -> KafkaError:
     """What a broker that is not, or no longer, the controller answers."""
     if isinstance(event, events.ControlledShutdown):
         return KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the controller moved to another broker")
-    return KafkaError(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
+    return KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
 
 
 class TenureEnded(Exception):
@@ -168,7 +168,7 @@ class Tenure:
         store: Store,
         seat: Seat,
         cluster: ClusterState,
-        channels: Channels,
+        channels: ControllerChannelManager,
         put: Callable[[events.Event], None],
         rng: random.Random,
     ) -> None:
@@ -223,7 +223,7 @@ class Tenure:
             case steps.Exists(path):
                 return await self._store.exists(path, self._watch_fired) is not None
             case steps.Publish(commands):
-                written = outgoing(commands, self.cluster.settings.request_versions)
+                written = encode_commands(commands, self.cluster.settings.request_versions)
                 self.channels.send(await self._portions.finish(written))
                 await asyncio.sleep(0)
             case steps.Pause():
@@ -277,6 +277,6 @@ class Tenure:
             self.channels.add(broker.broker_id, broker.epoch, endpoint)
 
     def _watch_fired(self, notification: WatchEvent) -> None:
-        event = None if self.ended else event_of_watch(notification)
+        event = None if self.ended else event_for_watch(notification)
         if event is not None:
             self._put(event)

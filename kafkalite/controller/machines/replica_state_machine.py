@@ -40,12 +40,12 @@ ALLOWED_PREVIOUS: dict[ReplicaStatus, frozenset[ReplicaStatus]] = {
 }
 
 
-def move_replicas(
+def change_replica_states(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
     """Take each replica to `target`, tell the brokers in one batch, of very many in several; illegal transitions are logged and skipped."""
     for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
-        yield from _move(cluster, some, target)
+        yield from _change_states(cluster, some, target)
         if len(replicas) > len(some):
             yield from pause()
 
@@ -59,64 +59,66 @@ def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[li
         yield [replica for group in some for replica in group]
 
 
-def _move(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> Steps[None]:
+def _change_states(
+    cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
+) -> Steps[None]:
     batch = RequestBatch(cluster)
-    movable = _movable(cluster, replicas, target)
+    valid = _valid_changes(cluster, replicas, target)
     if target is ReplicaStatus.NEW:
-        _start(cluster, movable, batch)
+        _create_replicas(cluster, valid, batch)
     elif target is ReplicaStatus.ONLINE:
-        _bring_online(cluster, movable, batch)
+        _bring_online(cluster, valid, batch)
     elif target is ReplicaStatus.OFFLINE:
-        yield from _take_offline(cluster, movable, batch)
+        yield from _take_offline(cluster, valid, batch)
     else:
-        for replica in movable:
+        for replica in valid:
             if target is ReplicaStatus.DELETION_STARTED:
                 batch.stop_replica(replica.broker_id, replica.partition, delete=True)
-            _moved(cluster, replica, target)
+            _change_state(cluster, replica, target)
             if target is ReplicaStatus.NON_EXISTENT:
-                _forget(cluster, replica)
+                _forget_replica(cluster, replica)
     yield from publish(batch.commands())
 
 
-def _movable(
+def _valid_changes(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> list[PartitionAndReplica]:
     allowed = ALLOWED_PREVIOUS[target]
-    movable = []
+    valid = []
     for replica in replicas:
         status = cluster.replica_status(replica)
         if status in allowed and cluster.find(replica.partition) is not None:
-            movable.append(replica)
+            valid.append(replica)
         else:
-            state_change.refused(cluster, replica, status.value, target.value, "illegal transition")
-    return movable
+            state_change.log_failed_change(cluster, replica, status.value, target.value, "illegal transition")
+    return valid
 
 
-def _moved(cluster: ClusterState, replica: PartitionAndReplica, target: ReplicaStatus) -> None:
+def _change_state(cluster: ClusterState, replica: PartitionAndReplica, target: ReplicaStatus) -> None:
     statuses = cluster.partition(replica.partition).replica_statuses
     before = statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
     statuses[replica.broker_id] = target
-    state_change.replica_moved(cluster, replica, before, target)
+    state_change.log_replica_change(cluster, replica, before, target)
 
 
-def _forget(cluster: ClusterState, replica: PartitionAndReplica) -> None:
+def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None:
     state = cluster.partition(replica.partition)
     state.replica_statuses.pop(replica.broker_id, None)
     if replica.broker_id in state.assignment.replicas:
         cluster.set_assignment(replica.partition, state.assignment.without((replica.broker_id,)))
 
 
-def _start(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
+def _create_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
     for replica in replicas:
         leadership = cluster.leadership(replica.partition)
         if leadership is not None:
             if leadership.leader == replica.broker_id:
                 why = "a new replica cannot be the leader already"
                 before, after = ReplicaStatus.NON_EXISTENT.value, ReplicaStatus.NEW.value
-                state_change.refused(cluster, replica, before, after, why)
+                state_change.log_failed_change(cluster, replica, before, after, why)
                 continue
             batch.leader_and_isr((replica.broker_id,), replica.partition, is_new=True)
-        _moved(cluster, replica, ReplicaStatus.NEW)
+        _change_state(cluster, replica, ReplicaStatus.NEW)
 
 
 def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
@@ -128,7 +130,7 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
                 cluster.set_assignment(replica.partition, added)
         elif state.leadership is not None:
             batch.leader_and_isr((replica.broker_id,), replica.partition)
-        _moved(cluster, replica, ReplicaStatus.ONLINE)
+        _change_state(cluster, replica, ReplicaStatus.ONLINE)
 
 
 # -- to Offline
@@ -137,7 +139,7 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
 def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> Steps[None]:
     for replica in replicas:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
-    for partition, broker in (yield from leave_isrs(cluster, replicas)):
+    for partition, broker in (yield from remove_from_isrs(cluster, replicas)):
         state = cluster.partition(partition)
         if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
             others = [other for other in state.assignment.replicas if other != broker]
@@ -145,7 +147,9 @@ def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
         batch.update_metadata((partition,))
 
 
-def leave_isrs(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[list[PartitionAndReplica]]:
+def remove_from_isrs(
+    cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
+) -> Steps[list[PartitionAndReplica]]:
     """Take replicas out of their ISRs and to Offline, and tell nobody; those of partitions that could not be written are left out."""
     moved: list[PartitionAndReplica] = []
     by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
@@ -160,7 +164,7 @@ def leave_isrs(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -
             cluster.partition(partition).leadership = leadership
             moved.append(PartitionAndReplica(partition, broker))
     for replica in moved:
-        _moved(cluster, replica, ReplicaStatus.OFFLINE)
+        _change_state(cluster, replica, ReplicaStatus.OFFLINE)
     return moved
 
 
@@ -183,11 +187,11 @@ def remove_from_isr(
                 why = "the partition has no state znode" if known is None else "written by a later controller"
                 replica = PartitionAndReplica(partition, broker)
                 before = cluster.replica_status(replica).value
-                state_change.refused(cluster, replica, before, ReplicaStatus.OFFLINE.value, why)
+                state_change.log_failed_change(cluster, replica, before, ReplicaStatus.OFFLINE.value, why)
             elif broker not in known.isr:
                 settled[partition] = known
             else:
-                wanted[partition] = _shrunk(cluster, broker, known)
+                wanted[partition] = _shrink_isr(cluster, broker, known)
         results = yield from write([leadership_write(p, leadership) for p, leadership in wanted.items()])
         remaining, fresh = [], True
         for (partition, leadership), result in zip(wanted.items(), results, strict=True):
@@ -196,13 +200,13 @@ def remove_from_isr(
             elif isinstance(result, StoreError):
                 replica = PartitionAndReplica(partition, broker)
                 before = cluster.replica_status(replica).value
-                state_change.refused(cluster, replica, before, ReplicaStatus.OFFLINE.value, repr(result))
+                state_change.log_failed_change(cluster, replica, before, ReplicaStatus.OFFLINE.value, repr(result))
             else:
                 settled[partition] = replace(leadership, partition_epoch=written_version(result))
     return settled
 
 
-def _shrunk(cluster: ClusterState, broker: BrokerId, leadership: Leadership) -> Leadership:
+def _shrink_isr(cluster: ClusterState, broker: BrokerId, leadership: Leadership) -> Leadership:
     others = tuple(member for member in leadership.isr if member != broker)
     return replace(
         leadership,

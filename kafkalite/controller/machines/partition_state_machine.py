@@ -27,7 +27,7 @@ from kafkalite.controller.machines.leadership_znodes import (
     leadership_creation,
     leadership_parents,
     leadership_write,
-    read_unclean_allowed,
+    read_topics_allowing_unclean,
     written_version,
 )
 from kafkalite.controller.machines.request_batch import RequestBatch
@@ -60,83 +60,87 @@ class Strategy(Enum):
 Failures = dict[TopicPartition, KafkaError]
 
 
-def move_in_memory(cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus) -> None:
+def change_partition_states(
+    cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus
+) -> None:
     """Transitions to New, Offline or NonExistent."""
-    for partition in _movable(cluster, partitions, target):
-        _moved(cluster, partition, target)
+    for partition in _valid_changes(cluster, partitions, target):
+        _change_state(cluster, partition, target)
 
 
-def move_online(
+def bring_partitions_online(
     cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy = Strategy.OFFLINE
 ) -> Steps[Failures]:
     """Give each partition a leader and tell the brokers; those that got none are in the result with the reason."""
     failures: Failures = {}
     for some in pieces(partitions):
-        failures |= yield from _move_online(cluster, some, strategy)
+        failures |= yield from _bring_online(cluster, some, strategy)
         if len(partitions) > len(some):
             yield from pause()
     return failures
 
 
-def _move_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
+def _bring_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
     batch = RequestBatch(cluster)
-    failures = yield from _decide(cluster, partitions, strategy, batch)
+    failures = yield from _elect_in(cluster, partitions, strategy, batch)
     yield from publish(batch.commands())
     return failures
 
 
-def _decide(
+def _elect_in(
     cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy, batch: RequestBatch
 ) -> Steps[Failures]:
-    movable = _movable(cluster, partitions, PartitionStatus.ONLINE)
-    new = [p for p in movable if cluster.partition(p).status is PartitionStatus.NEW]
-    others = [p for p in movable if cluster.partition(p).status is not PartitionStatus.NEW]
+    valid = _valid_changes(cluster, partitions, PartitionStatus.ONLINE)
+    new = [p for p in valid if cluster.partition(p).status is PartitionStatus.NEW]
+    others = [p for p in valid if cluster.partition(p).status is not PartitionStatus.NEW]
     failures = yield from _create_leaderships(cluster, new, batch)
-    failures |= yield from _elect(cluster, others, strategy, batch)
+    failures |= yield from _elect_leaders(cluster, others, strategy, batch)
     for partition, problem in failures.items():
         status = cluster.partition(partition).status
-        state_change.refused(cluster, partition, status.value, PartitionStatus.ONLINE.value, str(problem))
+        state_change.log_failed_change(cluster, partition, status.value, PartitionStatus.ONLINE.value, str(problem))
     return failures
 
 
-def elect_leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None = None) -> Steps[Failures]:
+def elect_missing_leaders(
+    cluster: ClusterState, partitions: Collection[TopicPartition] | None = None
+) -> Steps[Failures]:
     """Try to bring online what is New or Offline (`partitions` limits it), except in topics that are being deleted."""
-    wanted = _leaderless(cluster, partitions)
-    return (yield from move_online(cluster, wanted)) if wanted else {}
+    wanted = _find_leaderless(cluster, partitions)
+    return (yield from bring_partitions_online(cluster, wanted)) if wanted else {}
 
 
-def decide_leaderless(
+def elect_missing_leaders_in(
     cluster: ClusterState, partitions: Collection[TopicPartition], batch: RequestBatch
 ) -> Steps[None]:
-    """As `elect_leaderless`, but add to `batch` what the brokers are to hear, for the caller to publish."""
-    wanted = _leaderless(cluster, partitions)
+    """As `elect_missing_leaders`, but add to `batch` what the brokers are to hear, for the caller to publish."""
+    wanted = _find_leaderless(cluster, partitions)
     if wanted:
-        yield from _decide(cluster, wanted, Strategy.OFFLINE, batch)
+        yield from _elect_in(cluster, wanted, Strategy.OFFLINE, batch)
 
 
-def _leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None) -> list[TopicPartition]:
+def _find_leaderless(cluster: ClusterState, partitions: Collection[TopicPartition] | None) -> list[TopicPartition]:
     waiting = cluster.leaderless if partitions is None else cluster.leaderless.intersection(partitions)
     return sorted(p for p in waiting if not cluster.is_queued_for_deletion(p.topic))
 
 
-def _movable(
+def _valid_changes(
     cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus
 ) -> list[TopicPartition]:
-    movable = []
+    valid = []
     for partition in partitions:
         state = cluster.find(partition)
         status = PartitionStatus.NON_EXISTENT if state is None else state.status
         if state is not None and status in ALLOWED_PREVIOUS[target]:
-            movable.append(partition)
+            valid.append(partition)
         else:
-            state_change.refused(cluster, partition, status.value, target.value, "illegal transition")
-    return movable
+            state_change.log_failed_change(cluster, partition, status.value, target.value, "illegal transition")
+    return valid
 
 
-def _moved(cluster: ClusterState, partition: TopicPartition, target: PartitionStatus) -> None:
+def _change_state(cluster: ClusterState, partition: TopicPartition, target: PartitionStatus) -> None:
     before = cluster.partition(partition).status
     cluster.set_status(partition, target)
-    state_change.partition_moved(cluster, partition, before, target)
+    state_change.log_partition_change(cluster, partition, before, target)
 
 
 # -- New to Online
@@ -161,11 +165,11 @@ def _create_leaderships(
         if isinstance(result, StoreError):
             failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not created: {result!r}")
         else:
-            _lead(cluster, partition, leadership, leadership.isr, batch, is_new=True)
+            _set_leadership(cluster, partition, leadership, leadership.isr, batch, is_new=True)
     return failures
 
 
-def _lead(
+def _set_leadership(
     cluster: ClusterState,
     partition: TopicPartition,
     leadership: Leadership,
@@ -176,13 +180,13 @@ def _lead(
 ) -> None:
     cluster.partition(partition).leadership = leadership
     batch.leader_and_isr(recipients, partition, is_new=is_new)
-    _moved(cluster, partition, PartitionStatus.ONLINE)
+    _change_state(cluster, partition, PartitionStatus.ONLINE)
 
 
 # -- elections
 
 
-def _elect(
+def _elect_leaders(
     cluster: ClusterState, partitions: Sequence[TopicPartition], strategy: Strategy, batch: RequestBatch
 ) -> Steps[Failures]:
     failures: Failures = {}
@@ -190,12 +194,12 @@ def _elect(
     remaining = list(partitions)
     while remaining:
         current = yield from current_leaderships(cluster, remaining, fresh=fresh)
-        unclean = yield from _unclean_allowed(cluster, current, strategy)
+        unclean = yield from _find_topics_allowing_unclean(cluster, current, strategy)
         chosen: dict[TopicPartition, tuple[Leadership, tuple[BrokerId, ...]]] = {}
         again: list[TopicPartition] = []
         for partition in remaining:
             try:
-                chosen[partition] = _choose(
+                chosen[partition] = _choose_leader(
                     cluster, partition, current.get(partition), strategy, partition.topic in unclean
                 )
             except KafkaError as problem:
@@ -211,12 +215,12 @@ def _elect(
                 failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {result!r}")
             else:
                 written = replace(leadership, partition_epoch=written_version(result))
-                _lead(cluster, partition, written, recipients, batch)
+                _set_leadership(cluster, partition, written, recipients, batch)
         remaining, fresh = again, True
     return failures
 
 
-def _unclean_allowed(
+def _find_topics_allowing_unclean(
     cluster: ClusterState, current: dict[TopicPartition, Leadership], strategy: Strategy
 ) -> Steps[Collection[str]]:
     """Topics in which an unclean leader may be elected; their settings are read only where it matters."""
@@ -225,10 +229,10 @@ def _unclean_allowed(
     if strategy is not Strategy.OFFLINE:
         return ()
     hopeless = {p.topic for p, leadership in current.items() if not cluster.online_of(leadership.isr, p)}
-    return (yield from read_unclean_allowed(cluster, sorted(hopeless)))
+    return (yield from read_topics_allowing_unclean(cluster, sorted(hopeless)))
 
 
-def _choose(
+def _choose_leader(
     cluster: ClusterState,
     partition: TopicPartition,
     current: Leadership | None,
