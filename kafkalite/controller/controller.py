@@ -4,7 +4,7 @@ Every broker runs one; all keep a watch on /controller and know who governs (`ac
 election included, go through one queue with one consumer; watches, timers, responses and API calls only enqueue.
 
 How the end of a ZooKeeper session is survived:
-1. The session's `on_ended` hook at once ends the tenure (nothing more is written), drops the queue, queues Expire.
+1. The session's `on_ended` hook at once ends the term (nothing more is written), drops the queue, queues Expire.
 2. Expire resigns.
 3. Under the new session the broker registers (a hook that was added to the `Session` before the controller's), then
    Reelect is queued: look at the seat, stand for election.
@@ -26,17 +26,12 @@ from kafkalite.controller.api import ControllerApi
 from kafkalite.controller.channel_manager import ControllerChannelManager, OpenChannel
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.control_requests import ControlRequest
-from kafkalite.controller.event_manager import (
-    NOT_CONTROLLER_MESSAGE,
-    ControllerEventManager,
-    Tenure,
-    TenureEnded,
-    not_controller_error,
-)
+from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE, ControllerEventManager, not_controller_error
 from kafkalite.controller.failover import on_controller_failover
 from kafkalite.controller.handlers import HANDLERS
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
+from kafkalite.controller.term import ControllerTerm, TermEnded
 from kafkalite.controller.wire import decode_response
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
@@ -84,7 +79,7 @@ class Controller(ControllerApi):
         config.subscribe(self._config_changed)
         self._whole = frozenset({broker_id}) if lost_nothing else frozenset()
         self._queue = ControllerEventManager(self._process_event, on_fatal)
-        self._tenure: Tenure | None = None
+        self._term: ControllerTerm | None = None
         self._last_epoch = 0
         self._no_election_before_s = 0.0
         self._timers: dict[type, asyncio.TimerHandle] = {}
@@ -109,14 +104,14 @@ class Controller(ControllerApi):
 
     async def drain_requests(self, timeout_s: float) -> None:
         """Before a clean stop: let the brokers hear what was decided, so that no partition waits for the next controller."""
-        if self._tenure is not None and not await self._tenure.channels.drain(timeout_s):
+        if self._term is not None and not await self._term.channels.drain(timeout_s):
             logger.warning("not all brokers answered within %g s; the next controller will tell them", timeout_s)
 
     def _config_changed(self, _: BrokerConfig, config: BrokerConfig) -> None:
         """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
         before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
-        if self._tenure is not None:
-            self._tenure.cluster.settings = self._settings
+        if self._term is not None:
+            self._term.cluster.settings = self._settings
             if self._settings.unclean_leader_election_enable and not before.unclean_leader_election_enable:
                 self._queue.put(events.UncleanLeaderElectionEnable())
 
@@ -128,7 +123,7 @@ class Controller(ControllerApi):
     @property
     def is_active(self) -> bool:
         """Does this broker govern? True as soon as it took the seat, also while it still reads the cluster."""
-        return self._tenure is not None and not self._tenure.ended
+        return self._term is not None and not self._term.ended
 
     @property
     def epoch(self) -> int:
@@ -138,7 +133,7 @@ class Controller(ControllerApi):
     @property
     def cluster(self) -> ClusterState | None:
         """What the active controller knows, to look at between awaits; None when not active."""
-        return None if self._tenure is None else self._tenure.cluster
+        return None if self._term is None else self._term.cluster
 
     async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool:
         """Until the controller is done with a topic, its znodes included; at once where this broker is not the controller."""
@@ -151,7 +146,7 @@ class Controller(ControllerApi):
 
         At once where this broker is not the controller.
         """
-        return self._tenure is None or await self._tenure.channels.drain(timeout_s)
+        return self._term is None or await self._term.channels.drain(timeout_s)
 
     def statistics(self) -> dict[str, Any]:
         """Figures for metrics: Kafka's gauges of the controller, the queue and the channels."""
@@ -161,9 +156,9 @@ class Controller(ControllerApi):
             "controller_epoch": self._last_epoch,
             **self._queue.statistics(),
         }
-        if self._tenure is not None:
-            figures |= cluster_statistics(self._tenure.cluster)
-            figures |= self._tenure.channels.statistics()
+        if self._term is not None:
+            figures |= cluster_statistics(self._term.cluster)
+            figures |= self._term.channels.statistics()
         return figures
 
     # -- events
@@ -181,20 +176,20 @@ class Controller(ControllerApi):
         return None
 
     async def _process_as_controller(self, event: events.Event) -> Any:
-        tenure = self._tenure
-        if tenure is None or tenure.ended:
+        term = self._term
+        if term is None or term.ended:
             raise not_controller_error(event)
-        tenure.cluster.reason = type(event).__name__
+        term.cluster.reason = type(event).__name__
         try:
-            return await tenure.perform(HANDLERS[type(event)](tenure.cluster, event))
+            return await term.perform(HANDLERS[type(event)](term.cluster, event))
         except ControllerMovedError:
             self._resign_and_reelect()
             raise not_controller_error(event) from None
-        except (SessionExpiredError, StoreClosedError, TenureEnded):
+        except (SessionExpiredError, StoreClosedError, TermEnded):
             raise not_controller_error(event) from None
         finally:
             self._changes.changed()
-            if isinstance(event, events.AutoPreferredReplicaLeaderElection) and tenure is self._tenure:
+            if isinstance(event, events.AutoPreferredReplicaLeaderElection) and term is self._term:
                 self._schedule(self._settings.leader_imbalance_check_interval_seconds, event)
 
     async def _retry_on_store_error(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -211,8 +206,8 @@ class Controller(ControllerApi):
 
     async def _check_seat_and_elect(self) -> None:
         await self._maybe_resign()
-        # A seat with our name and without our tenure is a claim whose answer was lost; `elect` sorts it out.
-        if self._tenure is None and self.active_controller_id in (NO_BROKER, self.broker_id) and not self._stopped:
+        # A seat with our name and without our term is a claim whose answer was lost; `elect` sorts it out.
+        if self._term is None and self.active_controller_id in (NO_BROKER, self.broker_id) and not self._stopped:
             wait_s = self._no_election_before_s - asyncio.get_running_loop().time()
             if wait_s > 0:
                 self._schedule(wait_s, events.Reelect())
@@ -222,7 +217,7 @@ class Controller(ControllerApi):
     async def _maybe_resign(self) -> None:
         """Look who has the seat, and leave it when it is somebody else."""
         self.active_controller_id = await self._read_controller_id()
-        if self._tenure is not None and self.active_controller_id != self.broker_id:
+        if self._term is not None and self.active_controller_id != self.broker_id:
             self._resign()
 
     async def _read_controller_id(self) -> BrokerId:
@@ -248,14 +243,14 @@ class Controller(ControllerApi):
         cluster = ClusterState(self.broker_id, seat.epoch, self._settings)
         cluster.reason = "failover"
         channels = ControllerChannelManager(self._open_channel, self._response_received)
-        tenure = self._tenure = Tenure(self._store, seat, cluster, channels, self._queue.put, self._rng)
+        term = self._term = ControllerTerm(self._store, seat, cluster, channels, self._queue.put, self._rng)
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await tenure.perform(on_controller_failover(cluster, self._whole, seat.earlier_zxid))
+            await term.perform(on_controller_failover(cluster, self._whole, seat.earlier_zxid))
         except ControllerMovedError:
             self._resign_and_reelect()
-        except TenureEnded:
+        except TermEnded:
             self._resign()
         except (SessionExpiredError, StoreClosedError):
             self._resign()
@@ -269,18 +264,18 @@ class Controller(ControllerApi):
             report("taking over failed, another broker shall try", problem)
             await self._vacate_seat()
         else:
-            tenure.settled.set()
+            term.settled.set()
             if self._settings.auto_leader_rebalance_enable:
                 self._schedule(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
 
     async def _vacate_seat(self) -> None:
         """Resign and free the seat; stand back for a moment so that another broker can take it."""
-        tenure = self._tenure
+        term = self._term
         self._resign()
         self._no_election_before_s = asyncio.get_running_loop().time() + FAILED_FAILOVER_BACKOFF_S
-        if tenure is not None:
+        if term is not None:
             try:
-                await tenure.release()
+                await term.release()
             except ControllerMovedError:
                 self._resign_and_reelect()
 
@@ -293,10 +288,10 @@ class Controller(ControllerApi):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        if self._tenure is not None:
-            logger.info("broker %d resigns as controller of epoch %d", self.broker_id, self._tenure.seat.epoch)
-            self._tenure.end()
-            self._tenure = None
+        if self._term is not None:
+            logger.info("broker %d resigns as controller of epoch %d", self.broker_id, self._term.seat.epoch)
+            self._term.end()
+            self._term = None
         self._changes.changed()
 
     # -- what enqueues
@@ -306,8 +301,8 @@ class Controller(ControllerApi):
         self._queue.put(events.Reelect() if deleted else events.ControllerChange())
 
     def _session_ended(self) -> None:
-        if self._tenure is not None:
-            self._tenure.end()
+        if self._term is not None:
+            self._term.end()
         self._queue.clear()
         self._queue.put(events.Expire())
 
@@ -330,12 +325,12 @@ class Controller(ControllerApi):
         self._timers[type(event)] = asyncio.get_running_loop().call_later(delay_s, self._queue.put, event)
 
     async def _wait_for_cluster(self) -> ClusterState:
-        tenure = self._tenure
-        if tenure is not None:
-            await tenure.settled.wait()
-        if tenure is None or tenure.ended:
+        term = self._term
+        if term is not None:
+            await term.settled.wait()
+        if term is None or term.ended:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
-        return tenure.cluster
+        return term.cluster
 
     async def _submit(self, event: events.Event) -> Any:
         if not self.is_active:

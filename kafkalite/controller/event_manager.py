@@ -1,46 +1,23 @@
-"""The controller's two engines: the queue of events with its one consumer, and the driver that performs a procedure's I/O.
-
-`ControllerEventManager` handles one event at a time, to its end, in order of arrival. `Tenure` is one term in office: the seat with
-its fenced writes, the cluster state, the channels to the brokers, the watches. Once it has ended (`end`) it
-performs nothing more, so that nothing is written under a later session; its watches are ignored.
-"""
+"""The queue of controller events with its one consumer, as Kafka's ControllerEventManager."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
-from kafkalite.controller import events, steps
-from kafkalite.controller.channel_manager import ControllerChannelManager
-from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
-from kafkalite.controller.topics.topic_znodes import random_topic_id
-from kafkalite.controller.watches import event_for_watch
-from kafkalite.controller.wire import encode_commands
+from kafkalite.controller import events
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
-from kafkalite.failpoints import reach
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import end_tasks, report
-from kafkalite.portions import Portions
-from zk.controller_seat import FencedWriter, Seat, vacate
-from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
-
-CONCURRENT_READS = 256
-"""Reads that are under way at once; the session pipelines them."""
-
-WRITES_TOGETHER = 64
-"""Writes in one multi; far below ZooKeeper's limit of 1 MiB for a request."""
 
 
 @dataclass(slots=True)
@@ -154,129 +131,3 @@ def not_controller_error(event: events.Event) -> KafkaError:
     if isinstance(event, events.ControlledShutdown):
         return KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the controller moved to another broker")
     return KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
-
-
-class TenureEnded(Exception):
-    """A procedure went on after its controller had left office."""
-
-
-class Tenure:
-    """See the module. `put` queues an event. `settled` is set once the cluster was read, or the tenure ended."""
-
-    def __init__(
-        self,
-        store: Store,
-        seat: Seat,
-        cluster: ClusterState,
-        channels: ControllerChannelManager,
-        put: Callable[[events.Event], None],
-        rng: random.Random,
-    ) -> None:
-        self.seat = seat
-        self.cluster = cluster
-        self.channels = channels
-        self.ended = False
-        self.settled = asyncio.Event()
-        self._store = store
-        self._writer = FencedWriter(store, seat)
-        self._put = put
-        self._rng = rng
-        self._reads = asyncio.Semaphore(CONCURRENT_READS)
-        self._portions = Portions()
-
-    def end(self) -> None:
-        """Leave office: no more effects, no more requests to brokers."""
-        self.ended = True
-        self.settled.set()
-        self.channels.stop()
-
-    async def perform(self, procedure: steps.Steps[T]) -> T:
-        """Run a procedure to its end and return its result.
-
-        Raises ControllerMovedError when the seat is lost, TenureEnded after `end`, SessionExpiredError, and whatever the
-        procedure raises.
-        """
-        answer: Any = None
-        try:
-            while True:
-                effect = procedure.send(answer)
-                if self.ended:
-                    raise TenureEnded
-                answer = await self._perform(effect)
-        except StopIteration as finished:
-            return finished.value  # type: ignore[no-any-return]
-        finally:
-            procedure.close()
-
-    async def release(self) -> None:
-        """Give up the seat so that another broker can take it."""
-        await vacate(self._store, self.seat)
-
-    async def _perform(self, effect: steps.Effect) -> Any:
-        match effect:
-            case steps.Read(paths, watch):
-                return await asyncio.gather(*(self._read(path, watch) for path in paths))
-            case steps.Write(operations):
-                return await self._write(operations)
-            case steps.ListChildren(paths, watch):
-                return await asyncio.gather(*(self._children(path, watch) for path in paths))
-            case steps.Exists(path):
-                return await self._store.exists(path, self._watch_fired) is not None
-            case steps.Publish(commands):
-                written = encode_commands(commands, self.cluster.settings.request_versions)
-                self.channels.send(await self._portions.finish(written))
-                await asyncio.sleep(0)
-            case steps.Pause():
-                await asyncio.sleep(0)
-            case steps.Connect(broker):
-                self._connect(broker)
-            case steps.Disconnect(broker_id):
-                self.channels.remove(broker_id)
-            case steps.DrawTopicIds(count):
-                return [random_topic_id(self._rng) for _ in range(count)]
-        return None
-
-    async def _write(self, operations: Sequence[Operation]) -> list[Result]:
-        """Many writes travel as few multis; a group that fails as a whole is written again, each for itself."""
-        reach("controller.writing")
-        groups = [operations[at : at + WRITES_TOGETHER] for at in range(0, len(operations), WRITES_TOGETHER)]
-        written = await asyncio.gather(*(self._write_group(group) for group in groups))
-        reach("controller.written")
-        return [result for results in written for result in results]
-
-    async def _write_group(self, group: Sequence[Operation]) -> list[Result]:
-        if len(group) > 1:
-            results = await self._writer.write_together(group)
-            if not any(isinstance(result, StoreError) for result in results):
-                return results
-        return await self._writer.write(group)
-
-    async def _read(self, path: str, watch: bool) -> tuple[bytes, Stat] | None:
-        async with self._reads:
-            try:
-                return await self._store.read(path, self._watch_fired if watch else None)
-            except NoNodeError:
-                return None
-
-    async def _children(self, path: str, watch: bool) -> list[str]:
-        async with self._reads:
-            try:
-                return await self._store.children(path, self._watch_fired if watch else None)
-            except NoNodeError:
-                return []
-
-    def _connect(self, broker: RegisteredBroker) -> None:
-        endpoint = broker.endpoint(self.cluster.settings.control_listener)
-        if endpoint is None:
-            logger.error(
-                "broker %d has no listener %s and is not told anything",
-                broker.broker_id,
-                self.cluster.settings.control_listener,
-            )
-        else:
-            self.channels.add(broker.broker_id, broker.epoch, endpoint)
-
-    def _watch_fired(self, notification: WatchEvent) -> None:
-        event = None if self.ended else event_for_watch(notification)
-        if event is not None:
-            self._put(event)

@@ -1,6 +1,6 @@
 """Procedures: decisions that need I/O on the way, written as generators which do none themselves.
 
-A procedure yields an `Effect`, is sent its answer, and returns its result. The driver (`loop.Tenure`) performs effects;
+A procedure yields an `Effect`, is sent its answer, and returns its result. The driver (`loop.ControllerTerm`) performs effects;
 when one fails for good (the seat is lost, the session ended) the procedure is closed where it stands. So each
 procedure must leave ZooKeeper in a state from which the next controller can go on.
 """

@@ -162,13 +162,13 @@ CONTROL: Final = (
         (
             Edit(
                 _CONTROLLER,
-                "        if self._tenure is not None and self.active_controller_id != self.broker_id:\n"
+                "        if self._term is not None and self.active_controller_id != self.broker_id:\n"
                 "            self._resign()\n",
                 "",
             ),
             Edit(
                 _CONTROLLER,
-                "        if self._tenure is None and self.active_controller_id in",
+                "        if self._term is None and self.active_controller_id in",
                 "        if self.active_controller_id in",
             ),
         ),
@@ -179,8 +179,8 @@ CONTROL: Final = (
         (
             Edit(
                 _CONTROLLER,
-                "        if self._tenure is not None:\n"
-                "            self._tenure.end()\n"
+                "        if self._term is not None:\n"
+                "            self._term.end()\n"
                 "        self._queue.clear()\n"
                 "        self._queue.put(events.Expire())\n",
                 "        self._queue.clear()\n",

@@ -28,8 +28,8 @@ def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixtu
         cluster = await FakeCluster().start(1, 2)
         for name in ("t", "u"):
             await cluster.create_topic(name, [1, 2])
-        tenure = cluster.controller._tenure
-        assert tenure is not None
+        term = cluster.controller._term
+        assert term is not None
 
         def count() -> int:
             return int(cluster.controller.statistics()["refused_replicas_count"])
@@ -40,11 +40,11 @@ def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixtu
         assert count() == 0
         wrong, repeated = ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.STALE_CONTROLLER_EPOCH
         for _ in range(2):
-            answered(tenure.cluster, 2, {T: wrong, U: repeated})
+            answered(term.cluster, 2, {T: wrong, U: repeated})
         assert (count(), lines()) == (1, ["broker 2 refuses its role for t-0: INCONSISTENT_TOPIC_ID"])
-        answered(tenure.cluster, 1, {T: wrong, U: 999})
+        answered(term.cluster, 1, {T: wrong, U: 999})
         assert count() == 3 and lines()[-1] == "broker 1 refuses its role for u-0: error 999"
-        answered(tenure.cluster, 1, {T: ErrorCode.NONE})
+        answered(term.cluster, 1, {T: ErrorCode.NONE})
         assert count() == 2
         await cluster.delete_topic("u")
         assert count() == 1
