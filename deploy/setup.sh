@@ -95,17 +95,6 @@ prepare_optional() {
     say "note: $1 is missing, so $3; install it with: sudo apt-get install $2"
 }
 
-# prepare_headers WHAT_IS_LOST : the same for what C programs need of the environment's Python.
-prepare_headers() {
-    headers=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-    [ -e "$headers/Python.h" ] && return
-    package=$("$venv/bin/python" -c 'import sys; print("python%d.%d-dev" % sys.version_info[:2])')
-    if can_install && install_packages "$package"; then
-        return
-    fi
-    say "note: Python's headers are missing, so $1; install them with: sudo apt-get install $package"
-}
-
 # prepare_gssapi WHAT_IS_LOST : Python's package of Kerberos: Debian's, for Debian's Python, else compiled, which takes a minute.
 prepare_gssapi() {
     "$venv/bin/python" -c 'import gssapi' 2>/dev/null && return

@@ -88,7 +88,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/about",
         "decisions/zookeeper",
         "decisions/one-event-loop",
-        "decisions/few-compiled-modules",
+        "decisions/no-compiled-modules",
         "decisions/schemas-as-a-table",
         "decisions/request-bounds",
         "decisions/unauthenticated-connections",

@@ -114,9 +114,8 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, is_asked: bool
     if not is_asked or ctx.resilient_parsing:
         return
     from kafkalite import __version__
-    from kafkalite.compilation import description
 
-    click.echo(f"kafkalite, version {__version__}, {description()}")
+    click.echo(f"kafkalite, version {__version__}")
     ctx.exit()
 
 

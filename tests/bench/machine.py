@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kafkalite import __version__
-from kafkalite.compilation import description
 
 
 def machine() -> dict[str, Any]:
@@ -27,5 +26,5 @@ def machine() -> dict[str, Any]:
 
 
 def ours() -> str:
-    """The version of this source, and how it runs."""
-    return f"{__version__}, {description()}, uvloop"
+    """Return the version of this source and its event loop."""
+    return f"{__version__}, uvloop"

@@ -24,7 +24,6 @@ from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, 
 from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
 from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records, rewritten
 from kafkalite.protocol.record_batches.produce_validation import validate_produced
-from kafkalite.protocol.record_batches.record_rewriting import RecordRewriter
 from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     MAGIC,
@@ -38,7 +37,6 @@ from kafkalite.protocol.record_batches.records import (
     iter_records,
     read_marker,
 )
-from tests.compiled import compiled_module
 from tests.fuzz.engine import declared
 
 NOW_MS = 1_700_000_000_000
@@ -121,14 +119,15 @@ def _outcome(read: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def _converted(data: bytes, header: BatchHeader) -> str:
-    """The batch as old consumers get it, which is the same whether compiled code made it or not."""
+    """Convert the batch for old consumers, which is the same by way of the compiled decoder and of the exact walk if a broker takes it."""
     batch = data[header.position : header.end]
-    ways = []
-    for rewriter_type in (None, compiled_module(RecordRewriter.__module__).RecordRewriter):
-        with patch.object(down_conversion, "rewriter_type", rewriter_type):
-            ways.append(_outcome(lambda: in_one_go(down_conversion.conversion(batch, header.base_offset & 1, 0))))
-    assert ways[0][0] == ways[1][0] and bool(ways[0][1]) == bool(ways[1][1]), "compiled code makes other messages"
-    return ways[0][1]
+    outcomes = []
+    for decode in (down_conversion._decode, iter_records):
+        with patch.object(down_conversion, "_decode", decode):
+            outcomes.append(_outcome(lambda: in_one_go(down_conversion.conversion(batch, header.base_offset & 1, 0))))
+    (decoded, refusal), (walked, _) = outcomes
+    assert walked is None or decoded == walked, "the decoder makes other messages than the walk"
+    return refusal
 
 
 class RecordBatches:

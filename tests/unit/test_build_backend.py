@@ -1,76 +1,55 @@
-"""When modules are compiled, when they are found compiled, and that a build goes on without."""
+"""The backend has every hook of a build, and its archives do not depend on when and where they were built."""
 
 from __future__ import annotations
 
+import io
+import tarfile
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+from setuptools import build_meta
 
-from kafkalite import build_backend, compilation
+from kafkalite import build_backend
+from kafkalite.build_archives import EPOCH
+
+ROOT = Path(__file__).parents[2]
+AT_S = 1_700_000_000
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(build_backend.CACHE, str(tmp_path))
-    monkeypatch.setattr(build_backend, "has_compiler", lambda: True)
+def source_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EPOCH, str(AT_S))
 
 
-def make(folder: Path) -> None:
-    for name in build_backend.EXTENSIONS:
-        path = folder / build_backend.place_of(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+def test_it_is_named_by_pyproject_and_has_all_hooks_of_setuptools() -> None:
+    settings = tomllib.loads(ROOT.joinpath("pyproject.toml").read_text())
+    assert list(settings) == ["build-system"]
+    assert settings["build-system"]["build-backend"] == build_backend.__name__
+    hooks = {name for name in build_meta.__all__ if name.startswith(("build_", "get_requires_", "prepare_"))}
+    assert sorted(build_backend.__all__) == sorted(hooks)
 
 
-def test_what_was_made_of_the_same_files_is_found_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_backend, "compile_into", make)
-    folder = build_backend.compiled()
-    assert folder is not None and folder == build_backend.cache()
-    monkeypatch.setattr(build_backend, "has_compiler", lambda: False)
-    assert build_backend.compiled() == folder
-    assert build_backend.MYPYC not in build_backend.get_requires_for_build_wheel()
+def test_a_wheel_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(folder: str, *arguments: object) -> str:
+        with zipfile.ZipFile(Path(folder, "p.whl"), "w") as archive:
+            archive.writestr(zipfile.ZipInfo("p.py", (2001, 1, 1, 0, 0, 0)), b"")
+        return "p.whl"
+
+    monkeypatch.setattr(build_meta, "build_wheel", build)
+    assert build_backend.build_wheel(str(tmp_path)) == "p.whl"
+    with zipfile.ZipFile(tmp_path / "p.whl") as archive:
+        assert archive.getinfo("p.py").date_time == (2023, 11, 14, 22, 13, 20)
 
 
-def test_a_changed_file_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = build_backend.cache()
-    edited = tmp_path / "edited.py"
-    edited.write_text("changed = True")
-    monkeypatch.setattr(build_backend, "source_of", lambda module: edited)
-    assert build_backend.cache() != before
+def test_a_source_archive_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(folder: str, *arguments: object) -> str:
+        with tarfile.open(Path(folder, "p.tar.gz"), "w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("p.py"), io.BytesIO())
+        return "p.tar.gz"
 
-
-def test_a_build_is_pure_without_a_compiler_or_when_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(build_backend, "compile_into", make)
-    monkeypatch.setenv(build_backend.PURE, "1")
-    assert build_backend.compiled() is None and not capsys.readouterr().err
-    monkeypatch.delenv(build_backend.PURE)
-    monkeypatch.setattr(build_backend, "has_compiler", lambda: False)
-    assert build_backend.compiled() is None
-    assert "no C compiler" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("problem", [SystemExit(1), OSError("no space left")])
-def test_a_build_goes_on_in_python_when_compiling_fails(
-    problem: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(folder: Path) -> None:
-        raise problem
-
-    monkeypatch.setattr(build_backend, "compile_into", fail)
-    assert build_backend.compiled() is None
-    assert f"pure Python: {type(problem).__name__}" in capsys.readouterr().err
-
-
-def test_only_a_wheel_asks_for_mypyc_unless_an_editable_installation_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert build_backend.MYPYC in build_backend.get_requires_for_build_wheel()
-    assert build_backend.MYPYC not in build_backend.get_requires_for_build_editable()
-    monkeypatch.setenv(build_backend.EDITABLE, "1")
-    assert build_backend.MYPYC in build_backend.get_requires_for_build_editable()
-
-
-def test_every_module_on_the_list_is_a_file_and_says_how_it_runs() -> None:
-    for module in compilation.MODULES:
-        assert build_backend.source_of(module).exists()
-    assert compilation.description() in ("pure Python", "compiled")
+    monkeypatch.setattr(build_meta, "build_sdist", build)
+    assert build_backend.build_sdist(str(tmp_path)) == "p.tar.gz"
+    with tarfile.open(tmp_path / "p.tar.gz") as archive:
+        assert archive.getmember("p.py").mtime == AT_S

@@ -30,8 +30,8 @@ EXTRAS = {
 """Where an extra may be needed, and which."""
 
 BUILD_BACKEND = "kafkalite/build_backend.py"
-OF_A_BUILD = {"setuptools", "mypy"}
-"""What pip gets for a build: from pyproject.toml, and because the backend says so."""
+OF_A_BUILD = {"setuptools"}
+"""What pip gets for a build, from pyproject.toml."""
 
 
 def normalized(name: str) -> str:

@@ -92,15 +92,6 @@ class MessageSetBuilder:
         return parts
 
 
-def wrapped_value(magic: int, codec: int, messages: Buffer, compressed: Callable[[int, Buffer], bytes]) -> bytes:
-    """The value of a wrapper: the message set as `compressed` makes it, in the form that readers of `magic` know."""
-    value = compressed(codec, messages)
-    if codec == _LZ4 and not magic:
-        position = _LZ4_CHECKSUM_POSITION
-        value = value[:position] + _BROKEN_LZ4_CHECKSUM + value[position + 1 :]
-    return value
-
-
 def build_wrapper(
     magic: int,
     codec: int,
@@ -110,11 +101,14 @@ def build_wrapper(
     messages: Buffer,
     compressed: Callable[[int, Buffer], bytes] = compress,
 ) -> bytes:
-    """A message at `offset` whose value is a message set, compressed by `codec`; magic 0 has no timestamp.
+    """Return a message at `offset` whose value is a message set, compressed by `codec`; magic 0 has no timestamp.
 
-    `codec` is not zstd, which came after these formats.
+    `codec` is not zstd, which came after these formats. A frame of lz4 in magic 0 has the header checksum of KAFKA-3160.
     """
-    value = wrapped_value(magic, codec, messages, compressed)
+    value = compressed(codec, messages)
+    if codec == _LZ4 and not magic:
+        position = _LZ4_CHECKSUM_POSITION
+        value = value[:position] + _BROKEN_LZ4_CHECKSUM + value[position + 1 :]
     attributes = attributes & ~CODEC_MASK | codec
     if magic:
         head = _KEYLESS_HEADS[1].pack(1, attributes, timestamp, -1, len(value))

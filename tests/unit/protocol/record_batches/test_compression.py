@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.compression import Codec, DecompressedTooLarge, compress, decompress, one_block
+from kafkalite.protocol.record_batches.compression import (
+    Codec,
+    DecompressedTooLarge,
+    compress,
+    decompress,
+    decompress_block,
+)
 
 PACKING = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
@@ -135,7 +141,7 @@ def test_a_frame_of_one_block_is_what_the_decoder_of_frames_makes_of_it():
         frame = bytearray(compress(Codec.LZ4, plain))
         if chance.randrange(2):
             frame[chance.randrange(len(frame))] ^= 1 << chance.randrange(8)
-        found = one_block(Codec.LZ4, frame, 1 << 20)
+        found = decompress_block(Codec.LZ4, frame, 1 << 20)
         if found is not None:
             assert found == bytes(cramjam.lz4.decompress(frame))
             shorter += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatch
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import in_one_go
-from kafkalite.protocol.record_batches import down_conversion, record_rewriting
+from kafkalite.protocol.record_batches import down_conversion
 from kafkalite.protocol.record_batches.compression import Codec, DecompressedTooLarge, compress
 from kafkalite.protocol.record_batches.down_conversion import RECORDS_AT_ONCE, conversion
 from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
@@ -29,16 +30,8 @@ from kafkalite.protocol.record_batches.records import (
     build_marker,
     decode_records,
     encode_record,
+    iter_records,
 )
-from tests.compiled import compiled_module
-
-
-@pytest.fixture(params=["in Python", "compiled"], autouse=True)
-def rewriter_type(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything here holds for both ways of rewriting."""
-    chosen = None if request.param == "in Python" else compiled_module(record_rewriting.__name__).RecordRewriter
-    monkeypatch.setattr(down_conversion, "rewriter_type", chosen)
-
 
 OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 Message = tuple[int, int | None, bytes | None, bytes | None]
@@ -271,36 +264,33 @@ def test_messages_of_magic_1_become_older_ones_and_those_that_are_stay(codec: Co
     assert converted(newer, 1) == newer
 
 
-def all_ways(batch: bytes, magic: int, monkeypatch: pytest.MonkeyPatch) -> list[bytes | ErrorCode]:
-    """What a batch becomes in each way: over objects, by the rewriter in Python, and by the compiled one."""
-    found: list[bytes | ErrorCode] = []
-    compiled = compiled_module(record_rewriting.__name__).RecordRewriter
-    for way in (None, record_rewriting.RecordRewriter, compiled):
-        monkeypatch.setattr(down_conversion, "rewriter_type", way)
-        try:
-            found.append(converted(batch, magic))
-        except KafkaError as problem:
-            found.append(problem.code)
-    return found
+def convert_both_ways(batch: bytes, magic: int) -> list[bytes | ErrorCode]:
+    """Return what a batch becomes by way of aiokafka's decoder, and by the exact walk over its records."""
+    outcomes: list[bytes | ErrorCode] = []
+    for decode in (down_conversion._decode, iter_records):
+        with patch.object(down_conversion, "_decode", decode):
+            try:
+                outcomes.append(converted(batch, magic))
+            except KafkaError as problem:
+                outcomes.append(problem.code)
+    return outcomes
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_damaged_records_become_the_same_in_all_ways(magic: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_records_become_the_same_both_ways(magic: int) -> None:
     chance = random.Random(5 + magic)
     outcomes = set()
     for _ in range(300):
         batch = bytearray(build_batch(records(chance.randrange(1, 12)), base_offset=chance.choice((0, 7, 1 << 50))))
         for _ in range(chance.randrange(3)):
             batch[chance.randrange(HEADER_SIZE, len(batch))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
-        ways = all_ways(bytes(batch), magic, monkeypatch)
-        assert ways[0] == ways[1] == ways[2]
-        outcomes.add(type(ways[0]))
+        decoded, walked = convert_both_ways(bytes(batch), magic)
+        assert decoded == walked
+        outcomes.add(type(decoded))
     assert outcomes == {bytes, ErrorCode}
 
 
-def test_timestamps_and_offsets_at_the_edge_of_64_bits_become_the_same_in_all_ways(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_timestamps_and_offsets_at_the_edge_of_64_bits_become_the_same_both_ways() -> None:
     edges = (-(1 << 63), -(1 << 62), -1, 0, (1 << 62) - 1, (1 << 63) - 1)
     for base_timestamp in edges:
         for delta in edges:
@@ -319,8 +309,8 @@ def test_timestamps_and_offsets_at_the_edge_of_64_bits_become_the_same_in_all_wa
                     producer_epoch=-1,
                     base_sequence=-1,
                 )
-                ways = all_ways(bytes(batch), 1, monkeypatch)
-                assert ways[0] == ways[1] == ways[2]
+                decoded, walked = convert_both_ways(bytes(batch), 1)
+                assert decoded == walked
 
 
 @pytest.mark.parametrize("magic", [0, 1])
