@@ -34,7 +34,6 @@ _COMMANDS = {
     "console": _Entry("console", "console", "Show a cluster in a browser."),
     "consume": _Entry("records.consume", "consume", "Read records of a topic."),
     "context": _Entry("context.command", "context", "Names for clusters: which settings commands use."),
-    "demo": _Entry("demo.command", "demo", "Start a cluster and send the flights of 2013 through it."),
     "doctor": _Entry("doctor.command", "doctor", "Look for what is wrong with a cluster, and say what to do."),
     "group": _Entry("group.command", "group", "Consumer groups: lag, members, offsets."),
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),

@@ -36,7 +36,7 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
 sys.exit(int(status))
 """
 _LARGEST: Final = 1 << 18
-_LEFT_OUT: Final = ("kafkalite.cli.demo", "kafkalite.cli.spark")
+_LEFT_OUT: Final = ("kafkalite.cli.spark",)
 """What these import takes long, and no script calls them."""
 _CLIENTS: Final = (
     "kafkalite.client.admin.sync",

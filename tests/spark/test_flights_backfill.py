@@ -17,8 +17,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafkalite.cli.demo.flight_publisher import publish
-from kafkalite.cli.demo.flights import departures_ms, load_flights
+from deploy.examples.flights.publisher import publish
+from deploy.examples.flights.records import departures_ms, load_flights
 from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout

@@ -161,11 +161,11 @@ def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
 
 
 def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
-    """As `kafkalite demo --console` does: the console is served until somebody interrupts it."""
+    """As `./deploy/demo --console` does: the console is served until somebody interrupts it."""
     servers, connect = cluster.bootstrap_servers, cluster.zookeeper_connect
-    program = "from pathlib import Path; from kafkalite.cli.demo.browsing import DemoConsole"
+    program = "from pathlib import Path; from deploy.examples.flights.console_process import ConsoleProcess"
     program += (
-        f"; shown = DemoConsole({servers!r}, {connect!r}, None, Path({str(folder)!r})); shown.wait(); shown.stop()"
+        f"; shown = ConsoleProcess({servers!r}, {connect!r}, None, Path({str(folder)!r})); shown.wait(); shown.stop()"
     )
     # What is set for another cluster does not count.
     environment = {**os.environ, "KAFKALITE_SECURITY_PROTOCOL": "SSL"}

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("kafkalite", "zk", "spark_jobs")
+PACKAGES = ("kafkalite", "zk", "spark_jobs", "deploy/examples/flights")
+OWN_MODULES = ("kafkalite", "zk", "spark_jobs", "deploy")
 EXTRAS = {
-    "kafkalite/cli/demo/night.py": "demo",
-    "kafkalite/cli/demo/flights.py": "demo",
+    "deploy/examples/flights": "demo",
     "kafkalite/client/consumer/range_reader.py": "spark",
     "kafkalite/client/consumer/record_columns.py": "spark",
     "kafkalite/protocol/schemas/kio_schemas.py": "test",
@@ -72,7 +72,7 @@ def imports(path: Path) -> Iterator[str]:
             names = [node.module]
         for name in names:
             top = name.partition(".")[0]
-            if top not in sys.stdlib_module_names and top not in PACKAGES:
+            if top not in sys.stdlib_module_names and top not in OWN_MODULES:
                 yield top
 
 

@@ -28,7 +28,6 @@ COMMANDS = (
     "console",
     "consume",
     "context",
-    "demo",
     "doctor",
     "group",
     "leader",
@@ -349,17 +348,7 @@ READERS = {
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }
 SERVERS_AND_JOBS = {
-    *(
-        "broker",
-        "cluster up",
-        "console",
-        "demo",
-        "zk run",
-        "zk serve",
-        "perf produce",
-        "perf end-to-end",
-        "context use",
-    ),
+    *("broker", "cluster up", "console", "zk run", "zk serve", "perf produce", "perf end-to-end", "context use"),
     *("spark archive", "spark backfill", "spark compact", "spark reprocess", "spark run"),
 }
 """Commands whose whole point is to run; `context use` is undone by itself."""

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.errors import AnalysisException
 
-from kafkalite.cli.demo.night import DAY, night_arguments
+from deploy.examples.flights.night import DAY, night_arguments
 from kafkalite.cli.output import Exit as CommandExit
 from kafkalite.client import ClientError
 from kafkalite.client.errors import NoBrokersAvailableError

@@ -1,6 +1,6 @@
-"""Publishes the demo's flights, and in the middle of the stream kills the leader of a partition with `kill -9`.
+"""Publish the demo's flights, and in the middle of the stream kill the leader of a partition with `kill -9`.
 
-What the publisher remembers of what it sent is what `flight_check` must find.
+The totals that the publisher returns must be those that `check` reads back.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.cli.demo.flight_check import SEQUENCE, SEQUENCE_HEADER, record_checksum
-from kafkalite.cli.demo.flights import flight_records
+from deploy.examples.flights.check import SEQUENCE, SEQUENCE_HEADER, record_checksum
+from deploy.examples.flights.records import flight_records
 from kafkalite.client import Admin
 from kafkalite.client.errors import ClientError
 from kafkalite.client.producer.producer import Producer
@@ -28,7 +28,7 @@ _SUCCESSION_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What was sent, to be compared with what is read back."""
+    """Totals of the records that were sent, to be compared with those read back."""
 
     records: int
     bytes: int
@@ -39,7 +39,7 @@ class Published:
 
 
 class LeaderKill:
-    """Kills the leader of one partition once `after_records` were sent; measures how long writing to the partition pauses."""
+    """Kills the leader of one partition after `after_records` records, and measures how long writes to the partition pause."""
 
     def __init__(
         self, bootstrap_servers: str, partition: TopicPartition, after_records: int, pids: Mapping[int, int]
@@ -51,29 +51,29 @@ class LeaderKill:
         self.after_records = after_records
         self.killed: int | None = None
         self.successor: int | None = None
-        """Who led the partition next; later the killed one may be back, and lead again."""
+        """The next leader of the partition. Later the killed broker may be back, and lead again."""
         self.pause_s = 0.0
         self._watching: asyncio.Task[None] | None = None
 
-    async def strike(self) -> None:
-        """kill -9, now. Raises ClientError, ProcessLookupError."""
+    async def kill_leader(self) -> None:
+        """Send SIGKILL to the leader. Raises ClientError, ProcessLookupError."""
         admin = Admin(bootstrap_servers=self._bootstrap_servers)
         try:
             await admin.connect()
-            leader = await self._leader(admin)
+            leader = await self._find_leader(admin)
             os.kill(self._pids[leader], signal.SIGKILL)
         except BaseException:
             await admin.close()
             raise
         self.killed = leader
         self._last_delivery_s = asyncio.get_running_loop().time()
-        self._watching = asyncio.create_task(self._watch(admin))
+        self._watching = asyncio.create_task(self._watch_leader(admin))
 
-    async def _watch(self, admin: Admin) -> None:
+    async def _watch_leader(self, admin: Admin) -> None:
         try:
             while self.successor is None:
                 try:
-                    leader = await self._leader(admin)
+                    leader = await self._find_leader(admin)
                 except ClientError as problem:
                     if not problem.retriable:
                         raise
@@ -83,29 +83,29 @@ class LeaderKill:
         finally:
             await admin.close()
 
-    async def succeeded(self) -> None:
-        """Until somebody leads the partition after the killed one. Whoever leads it at last, when that was not seen in time."""
+    async def wait_for_successor(self) -> None:
+        """Wait until another broker leads the partition. After the time limit the current leader counts as the successor."""
         if self._watching is None:
             return
         await asyncio.wait([self._watching], timeout=_SUCCESSION_S)
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
         if self.successor is None:
-            self.successor = await self.leader()
+            self.successor = await self.find_leader()
 
-    def delivered(self) -> None:
-        """A record of the partition was acknowledged just now."""
+    def record_delivery(self) -> None:
+        """Note that a record of the partition was acknowledged now."""
         if self.killed is not None:
             now_s = asyncio.get_running_loop().time()
             self.pause_s = max(self.pause_s, now_s - self._last_delivery_s)
             self._last_delivery_s = now_s
 
-    async def leader(self) -> int:
-        """The partition's leader now, -1 if there is none."""
+    async def find_leader(self) -> int:
+        """Return the partition's current leader, -1 if there is none."""
         async with Admin(bootstrap_servers=self._bootstrap_servers) as admin:
-            return await self._leader(admin)
+            return await self._find_leader(admin)
 
-    async def _leader(self, admin: Admin) -> int:
+    async def _find_leader(self, admin: Admin) -> int:
         (described,) = await admin.describe_topics([self.partition.topic])
         return described.partitions[self.partition.partition].leader
 
@@ -113,7 +113,7 @@ class LeaderKill:
 async def publish(
     bootstrap_servers: str, topic: str, table: Any, advance: Callable[[int], None], kill: LeaderKill | None
 ) -> Published:
-    """Send every row, keyed by tail number, with its number among its key's rows in a header; `advance` hears of the progress.
+    """Send every row, keyed by tail number, with its number among its key's rows in a header; `advance` is called with the steps done.
 
     Returns when everything is acknowledged by all in-sync replicas. Raises the first error of a delivery.
     """
@@ -124,7 +124,7 @@ async def publish(
         if problem is not None:
             failures.append(problem)
         elif kill is not None and found is not None and found.partition == watched:
-            kill.delivered()
+            kill.record_delivery()
 
     numbers: defaultdict[bytes | None, int] = defaultdict(int)
     sent = size = checksum = 0
@@ -136,7 +136,7 @@ async def publish(
         compression_type="zstd",
         linger_ms=20,
     ) as producer:
-        begun_s = loop.time()
+        started_s = loop.time()
         for key, value, timestamp in flight_records(table):
             number = numbers[key]
             numbers[key] = number + 1
@@ -148,11 +148,11 @@ async def publish(
             if not sent % _PROGRESS_STEP:
                 advance(_PROGRESS_STEP)
             if kill is not None and sent == kill.after_records:
-                await kill.strike()
+                await kill.kill_leader()
         await producer.flush()
-        seconds = loop.time() - begun_s
+        seconds = loop.time() - started_s
         if kill is not None:
-            await kill.succeeded()
+            await kill.wait_for_successor()
         advance(sent % _PROGRESS_STEP)
     if failures:
         raise failures[0]
@@ -161,7 +161,7 @@ async def publish(
 
 
 async def wait_in_sync(bootstrap_servers: str, topics: list[str], timeout_s: float) -> bool:
-    """Until all replicas of the topics are in sync with their leaders; False when they are not in time."""
+    """Wait until all replicas of the topics are in sync with their leaders. Return False after `timeout_s`."""
     try:
         async with asyncio.timeout(timeout_s), Admin(bootstrap_servers=bootstrap_servers) as admin:
             while True:

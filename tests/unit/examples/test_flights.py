@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from kafkalite.cli.demo.flight_check import SEQUENCE, SEQUENCE_HEADER, OrderJudge
+from deploy.examples.flights.check import SEQUENCE, SEQUENCE_HEADER, OrderJudge
 from kafkalite.client.records import ConsumerRecord
 
 pandas = pytest.importorskip("pandas", reason="the demo's extra is not installed")
 
 
 def test_rows_become_records() -> None:
-    from kafkalite.cli.demo.flights import flight_records
+    from deploy.examples.flights.records import flight_records
 
     table = pandas.DataFrame(
         {
@@ -44,7 +44,7 @@ def record(key: bytes | None, number: int, partition: int = 0) -> ConsumerRecord
 def judged(*records: ConsumerRecord) -> list[str]:
     judge = OrderJudge()
     for each in records:
-        judge.look(each)
+        judge.check_record(each)
     return judge.finish().problems
 
 

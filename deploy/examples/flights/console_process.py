@@ -1,4 +1,4 @@
-"""The console over the demo's cluster: from its beginning on, until somebody interrupts the demo."""
+"""The console of the demo's cluster, served from the start until the demo is interrupted."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from kafkalite.cli.console import DEFAULT_PORT
 from kafkalite.cli.output import fail, flush, write_line
+from kafkalite.local.ports import is_free
+from zk.servers.ensemble import end_with_parent
 
 
-class DemoConsole:
-    """The process of `kafkalite console`. Ends the command when it cannot be served."""
+class ConsoleProcess:
+    """A process of `kafkalite console`, which ends with the demo. A console that does not start ends the demo."""
 
     def __init__(self, bootstrap_servers: str, zookeeper_connect: str, nights: Path | None, folder: Path) -> None:
-        from kafkalite.cli.console import DEFAULT_PORT
-        from kafkalite.local.ports import is_free
-        from zk.servers.ensemble import end_with_parent
-
         port = DEFAULT_PORT if is_free(DEFAULT_PORT) else 0
         command = [sys.executable, "-m", "kafkalite", "console", "--port", str(port)]
         command += ["-b", bootstrap_servers, "-z", zookeeper_connect, *(("--nights", str(nights)) if nights else ())]
-        # What is set for another cluster, such as a login, is not for this one.
+        # Settings of another cluster, such as a login, are not passed on.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKALITE_")}
         self._log_path = folder / "console.log"
         with self._log_path.open("wb") as log:
@@ -45,7 +44,7 @@ class DemoConsole:
         flush()
 
     def wait(self) -> None:
-        """Until somebody interrupts the demo (Ctrl-C, or SIGTERM)."""
+        """Wait until the demo is interrupted (Ctrl-C, or SIGTERM)."""
         try:
             write_line(f"all of it is at {self.address} until you interrupt this (Ctrl-C)")
             flush()

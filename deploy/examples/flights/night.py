@@ -1,4 +1,4 @@
-"""The end of the demo: the nightly batch of one day on Spark, as `kafkalite spark run` does it, and what it leaves."""
+"""The end of the demo: the nightly batch of one day on Spark, as `kafkalite spark run` does it, and its output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_ROWS = 8
 
 
 def night_arguments(bootstrap_servers: str, zookeeper: str, topic: str, output: Path) -> list[str]:
-    """What follows `kafkalite spark run`."""
+    """Return the arguments of `kafkalite spark run`."""
     return [
         *("--date", DAY, "--topic", topic, "--output", str(output)),
         *("-b", bootstrap_servers, "-z", zookeeper, "--master", "local[2]"),
@@ -34,7 +34,7 @@ def night_arguments(bootstrap_servers: str, zookeeper: str, topic: str, output: 
 
 
 def run_night(bootstrap_servers: str, zookeeper: str, topic: str, output: Path, flights_of_day: int) -> None:
-    """Run the night and show it; ends the command when the archive does not have the day's flights."""
+    """Run the nightly batch and print its results. End the demo when the archive does not have the day's flights."""
     write_line(f"the nightly batch of {DAY} on Spark: archive, mean delays, audit")
     arguments = night_arguments(bootstrap_servers, zookeeper, topic, output)
     log = output.with_suffix(".log")
@@ -55,11 +55,11 @@ def run_night(bootstrap_servers: str, zookeeper: str, topic: str, output: Path, 
     archived = next(entry["records"] for entry in entries if entry["job"] == "archive")
     if archived != flights_of_day:
         fail(f"{flights_of_day} flights left on {DAY}, {archived} are in the archive", Exit.CHECK_FAILED)
-    _show_delays(output, topic)
-    _show_audit(output, topic)
+    _print_delays(output, topic)
+    _print_audit(output, topic)
 
 
-def _show_delays(output: Path, topic: str) -> None:
+def _print_delays(output: Path, topic: str) -> None:
     from pyarrow import parquet  # type: ignore[import-untyped]
 
     folder = output / "reprocessed" / _RESULT / f"topic={topic}" / f"date={DAY}"
@@ -70,7 +70,7 @@ def _show_delays(output: Path, topic: str) -> None:
         note(f"... and {len(rows) - _SHOWN_ROWS} more pairs of carrier and origin")
 
 
-def _show_audit(output: Path, topic: str) -> None:
+def _print_audit(output: Path, topic: str) -> None:
     report = json.loads((output / "_audit" / topic / f"{DAY}.json").read_bytes())
     partitions = {hour["partition"] for hour in report["hours"]}
     write_line(

