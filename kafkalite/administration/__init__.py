@@ -1,11 +1,12 @@
-"""What commands and the console both find out about a cluster, with a client's means: nothing here prints or ends a program.
+"""What commands, Kafka-compatible tools and the console share: nothing here prints or ends a program.
 
-| File | What it is about |
+| File | Contents |
 |---|---|
-| `cluster_info` | brokers with what they lead and hold, counts of partitions |
-| `cluster_health` | a verdict for each thing that can be wrong with a cluster |
-| `cluster_changes` | elections, ISR changes, brokers that come and go |
-| `group_offsets` | how far groups are, and where their offsets would be moved |
-| `record_lines` | records as JSON without loss |
-| `acl_rows` | rules as plain values |
+| `cluster_info` | brokers with the partitions that they lead and host, counts of partitions |
+| `cluster_health` | a verdict for each check of a cluster |
+| `cluster_changes` | elections, ISR changes, brokers that join and leave |
+| `group_offsets` | committed offsets and lag of groups, and plans to reset them |
+| `replica_throttles` | replication throttles of a reassignment (KIP-73) |
+| `record_lines`, `stdin_lines` | records as JSON lines without loss, and lines of stdin |
+| `acl_rows` | ACLs as plain values |
 """

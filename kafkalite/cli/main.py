@@ -41,7 +41,7 @@ _COMMANDS = {
     "logdir": _Entry("logdir", "logdir", "The brokers' log directories; moves between them."),
     "offset": _Entry("offset", "offset", "Which offsets partitions have."),
     "partition": _Entry("partition.command", "partition", "Add partitions, move them to other brokers."),
-    "perf": _Entry("perf.command", "perf", "Measure producing, consuming, and both."),
+    "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),
     "produce": _Entry("records.produce", "produce", "Write records to a topic."),
     "record": _Entry("records.delete", "record", "Delete records before an offset."),
     "spark": _Entry("spark", "spark", "Nightly batch jobs on Spark: archive, reprocess, compact, audit."),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkalite.administration.replica_throttles import FOLLOWERS, LEADERS, RATES, throttle_changes, without_throttles
 from kafkalite.cli.output import Exit, counted, fail, note
 from kafkalite.cli.partition.selection import parse_brokers, parse_partition
-from kafkalite.cli.partition.throttles import FOLLOWERS, LEADERS, RATES, throttle_changes, without_throttles
 from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
 

@@ -163,7 +163,7 @@ async def _checked(admin: Admin, topic: str, records: AsyncIterator[InputRecord]
 
 
 async def _records(input_: str, key_separator: str | None, keep_partition: bool) -> AsyncIterator[InputRecord]:
-    from kafkalite.cli.records.stdin_lines import InputError, stdin_lines
+    from kafkalite.administration.stdin_lines import InputError, stdin_lines
 
     separator = None if key_separator is None else key_separator.encode()
     number = 0

@@ -177,7 +177,7 @@ def log_failed(topic: str, problem: Exception) -> None:
 
 
 async def _records(reader: LineReader) -> AsyncIterator[LineRecord]:
-    from kafkalite.cli.records.stdin_lines import InputError, stdin_lines
+    from kafkalite.administration.stdin_lines import InputError, stdin_lines
 
     prompting = sys.stdin.isatty() and sys.stdout.isatty()
     if prompting:

@@ -24,8 +24,8 @@ from kafkalite.legacy.command_line.option_parser import (
 )
 
 if TYPE_CHECKING:
-    from kafkalite.cli.perf.flow import Flow
-    from kafkalite.cli.perf.measure import ConsumeOutcome, JoinTimer
+    from kafkalite.perf.flow import Flow
+    from kafkalite.perf.measure import ConsumeOutcome, JoinTimer
 
 TOOL: Final = "kafka-consumer-perf-test"
 HEADLINE: Final = "This tool is used to verify the consumer performance."
@@ -110,11 +110,11 @@ def _settings(options: Options) -> dict[str, str]:
 
 async def _measure(options: Options, settings: dict[str, str], limit: int) -> None:
     runs_long()
-    from kafkalite.cli.perf.measure import JoinTimer, consume_load
     from kafkalite.client.consumer.consumer import Consumer
     from kafkalite.client.consumer.options import ConsumerOptions
     from kafkalite.client.errors import ClientError
     from kafkalite.clock import SystemClock
+    from kafkalite.perf.measure import JoinTimer, consume_load
 
     clock = SystemClock()
     consumer = Consumer(**options_for(ConsumerOptions, settings))
@@ -188,7 +188,7 @@ def _total_line(date_format: str, began_s: float, ended_s: float, outcome: Consu
 
 
 def _megabytes(flow: Flow) -> float:
-    from kafkalite.cli.perf.flow import MEGABYTE
+    from kafkalite.perf.flow import MEGABYTE
 
     return flow.bytes / MEGABYTE
 

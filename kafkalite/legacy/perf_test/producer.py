@@ -13,7 +13,7 @@ from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from kafkalite.legacy.command_line.option_parser import java_integer
 
 if TYPE_CHECKING:
-    from kafkalite.cli.perf.flow import Flow
+    from kafkalite.perf.flow import Flow
 
 TOOL: Final = "kafka-producer-perf-test"
 _PROGRAM: Final = "producer-performance"
@@ -124,7 +124,7 @@ def _check_complete(given: dict[str, Any]) -> None:
 
 
 def _payloads(given: dict[str, Any]) -> Callable[[int], bytes]:
-    from kafkalite.cli.perf.payloads import payloads_of_file, random_payloads
+    from kafkalite.perf.payloads import payloads_of_file, random_payloads
 
     if "--payload-monotonic" in given:
         return lambda number: b"%d" % number
@@ -164,11 +164,11 @@ def _uncaught(message: str) -> ToolError:
 
 async def _measure(given: dict[str, Any], settings: dict[str, str], value_of: Callable[[int], bytes]) -> None:
     runs_long()
-    from kafkalite.cli.perf.measure import ProduceLoad, produce_load
     from kafkalite.client.errors import ClientError
     from kafkalite.client.producer.options import ProducerOptions
     from kafkalite.client.producer.producer import Producer
     from kafkalite.clock import SystemClock
+    from kafkalite.perf.measure import ProduceLoad, produce_load
 
     duration_ms = given.get("--transaction-duration-ms", 0)
     load = ProduceLoad(
@@ -213,6 +213,6 @@ def _total_line(total: Flow) -> str:
 
 
 def _mb_per_s(flow: Flow) -> float:
-    from kafkalite.cli.perf.flow import MEGABYTE
+    from kafkalite.perf.flow import MEGABYTE
 
     return flow.bytes_per_s / MEGABYTE

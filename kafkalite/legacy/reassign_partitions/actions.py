@@ -147,7 +147,7 @@ class Actions:
         return places
 
     async def _clear_throttles(self, plan: Plan) -> None:
-        from kafkalite.cli.partition.throttles import without_throttles
+        from kafkalite.administration.replica_throttles import without_throttles
         from kafkalite.client.admin.configs import ConfigChange
 
         brokers = sorted({*await self._live(), *(broker for _, target in plan.partitions for broker in target)})
@@ -237,7 +237,7 @@ class Actions:
             return
         print(_VERIFY_LATER)
         if rate >= 0:
-            from kafkalite.cli.partition.throttles import throttle_changes
+            from kafkalite.administration.replica_throttles import throttle_changes
 
             await self._alter(throttle_changes(current, plan.targets, moves, rate))
             print(f"The inter-broker throttle limit was set to {rate} B/s")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.cli.perf.payloads import payloads_of_file, random_payloads
+from kafkalite.perf.payloads import payloads_of_file, random_payloads
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
@@ -68,7 +68,7 @@ def test_there_and_back(cluster: FakeCluster) -> None:
 
 
 def test_off_a_terminal_progress_is_lines_for_people(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalite.cli.perf.command._LINE_INTERVAL_MS", 0)
+    monkeypatch.setattr("kafkalite.cli.perf._LINE_INTERVAL_MS", 0)
     result = call("produce", "t", "-n", "50")
     *_, last = result.stderr.splitlines()
     assert last.startswith("writing to t: 50 of 50, ") and "records/s" in last and "{" not in result.stderr
@@ -77,7 +77,7 @@ def test_off_a_terminal_progress_is_lines_for_people(cluster: FakeCluster, monke
 def test_off_a_terminal_progress_is_events_when_json_is_asked_for(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkalite.cli.perf.command._LINE_INTERVAL_MS", 0)
+    monkeypatch.setattr("kafkalite.cli.perf._LINE_INTERVAL_MS", 0)
     result = call("produce", "t", "-n", "50", "-o", "jsonl")
     *_, last = [json.loads(line) for line in result.stderr.splitlines()]
     assert (last["event"], last["what"], last["done"], last["total"]) == ("progress", "writing to t", 50, 50)

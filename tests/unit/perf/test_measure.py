@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafkalite.cli.perf.flow import Flow, Latencies, Meter, Pace
-from kafkalite.cli.perf.measure import (
+from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.producer.producer import Producer
+from kafkalite.clock import SystemClock
+from kafkalite.perf.flow import Flow, Latencies, Meter, Pace
+from kafkalite.perf.measure import (
     JoinTimer,
     ProduceLoad,
     RoundTripLostError,
@@ -18,9 +21,6 @@ from kafkalite.cli.perf.measure import (
     produce_load,
     round_trips,
 )
-from kafkalite.client.consumer.consumer import Consumer
-from kafkalite.client.producer.producer import Producer
-from kafkalite.clock import SystemClock
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.cli.partition.throttles import throttle_changes, without_throttles
+from kafkalite.administration.replica_throttles import throttle_changes, without_throttles
 from kafkalite.client import ConfigChange, ConfigResource, PartitionReassignment
 from kafkalite.types import TopicPartition
 

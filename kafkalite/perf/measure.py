@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.perf.flow import Flow, Meter, Pace, Report
 from kafkalite.client.group.session import RebalanceListener
+from kafkalite.perf.flow import Flow, Meter, Pace, Report
 
 if TYPE_CHECKING:
     from kafkalite.client.consumer.consumer import Consumer

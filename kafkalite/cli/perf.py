@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from kafkalite.cli.perf.flow import Flow
-    from kafkalite.cli.perf.measure import ConsumeOutcome, ProduceOutcome
     from kafkalite.client.consumer.consumer import Consumer
+    from kafkalite.perf.flow import Flow
+    from kafkalite.perf.measure import ConsumeOutcome, ProduceOutcome
     from kafkalite.types import TopicPartition
 
 Outcome = TypeVar("Outcome")
@@ -162,10 +162,10 @@ def produce(
 
     Exits with 1 when records were refused or lost.
     """
-    from kafkalite.cli.perf.measure import ProduceLoad, produce_load
-    from kafkalite.cli.perf.payloads import payloads_of_file, random_payloads
     from kafkalite.client.producer.producer import Producer
     from kafkalite.clock import SystemClock
+    from kafkalite.perf.measure import ProduceLoad, produce_load
+    from kafkalite.perf.payloads import payloads_of_file, random_payloads
 
     try:
         value_of: Callable[[int], bytes] = (
@@ -212,9 +212,9 @@ def consume(
 
     Exits with 1 when there were fewer than asked for.
     """
-    from kafkalite.cli.perf.measure import JoinTimer, consume_load
     from kafkalite.client.consumer.consumer import Consumer
     from kafkalite.clock import SystemClock
+    from kafkalite.perf.measure import JoinTimer, consume_load
 
     clock = SystemClock()
     options = {"auto_offset_reset": "earliest", **admin_options(bootstrap_server, timeout, "Consumer")}
@@ -288,10 +288,10 @@ def end_to_end(
 
     Other records in TOPIC are passed over. Exits with 1 when a record does not come back within --timeout.
     """
-    from kafkalite.cli.perf.measure import RoundTripLostError, RoundTrips, round_trips
     from kafkalite.client.consumer.consumer import Consumer
     from kafkalite.client.producer.producer import Producer
     from kafkalite.clock import SystemClock
+    from kafkalite.perf.measure import RoundTripLostError, RoundTrips, round_trips
 
     wanted = RoundTrips(topic, num_records, record_size, secrets.randbits(64), throughput, timeout * 1000)
     reading = admin_options(bootstrap_server, timeout, "Consumer") | {"group_id": None}

@@ -1,1 +1,0 @@
-"""`kafkalite perf`: load on a cluster, measured."""
