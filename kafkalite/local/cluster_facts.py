@@ -14,6 +14,7 @@ from typing import Final
 
 from kazoo.exceptions import NoNodeError
 
+from kafkalite.local.broker_process import POLL_S
 from kafkalite.types import NO_BROKER
 from zk import paths
 from zk.kazoo_adapter.kazoo_client import threaded_client
@@ -106,10 +107,17 @@ class ClusterFacts:
         )
 
     def expire_session(self, broker_id: int) -> None:
-        """End the session of a broker behind its back, as if it had not been heard of for too long. TimeoutError."""
+        """End the session of a broker behind its back, as if it had not been heard of for too long.
+
+        A broker that is between two sessions is waited for. TimeoutError when it does not register, or keeps its session.
+        """
         path = paths.broker(broker_id)
-        owner = self.client.exists(path).ephemeralOwner
         deadline = time.monotonic() + _TIMEOUT_S
+        while (registration := self.client.exists(path)) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"broker {broker_id} has not registered within {_TIMEOUT_S:g} s")
+            time.sleep(POLL_S)
+        owner = registration.ephemeralOwner
         while (found := self.client.exists(path)) is not None and found.ephemeralOwner == owner:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the session of broker {broker_id} could not be ended in {_TIMEOUT_S:g} s")
