@@ -166,7 +166,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         open_tcp_channels(str(broker_id), config.controller_socket_timeout_ms, connect),
         session=early.session,
         on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
-        lost_nothing=logs.lost_nothing,
+        had_clean_shutdown=logs.lost_nothing,
     )
     channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000, connect)
     isr_changes: AlterPartitionSender | ZooKeeperIsrWriter
@@ -208,7 +208,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators.take_roles,
     )
     updates = ConfigUpdates(
-        broker_id, early.dynamic_configs, replicas, early.quotas, early.users, controller.topic_config_changed
+        broker_id, early.dynamic_configs, replicas, early.quotas, early.users, controller.on_topic_config_change
     )
     if early.protocol_version.allocates_producer_ids:
         blocks = blocks_from_controller(

@@ -1,8 +1,4 @@
-"""What brokers and clients ask of the active controller: domain requests in, outcomes out; handlers know the messages.
-
-Each method may be called on any broker; where it is not the active controller KafkaError NOT_CONTROLLER is raised (STALE_CONTROLLER_EPOCH
-for a controlled shutdown that was under way), as is every other error of a whole request. Errors of single items are in the outcome.
-"""
+"""The requests that the active controller serves to brokers and clients, free of protocol messages."""
 
 from __future__ import annotations
 
@@ -33,7 +29,11 @@ from zk.znodes import ProducerIdBlock
 
 
 class ControllerApi(ABC):
-    """See the module; `Controller` is the one that is made."""
+    """The request methods of `Controller`.
+
+    Errors of a whole request are raised as KafkaError, NOT_CONTROLLER where this broker is not the controller
+    (STALE_CONTROLLER_EPOCH for a controlled shutdown that was under way); errors of single items are in the result.
+    """
 
     def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
         self._store = store
@@ -42,33 +42,30 @@ class ControllerApi(ABC):
 
     @abstractmethod
     async def _submit(self, event: events.Event) -> Any:
-        """Have the active controller handle an event."""
+        """Queue an event and await its result."""
 
     @abstractmethod
     async def _wait_for_cluster(self) -> ClusterState:
-        """What the active controller knows, as soon as it has read it. KafkaError NOT_CONTROLLER."""
+        """Wait until the controller has read the cluster and return its state. Raises KafkaError NOT_CONTROLLER."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """The outcome by name, once for a name; the topics are in ZooKeeper, leaders are elected a moment later."""
+        """Create topics in ZooKeeper and return the outcome by name; leaders are elected afterwards."""
         racks = _racks(await self._wait_for_cluster())
         return await self._writes.create_topics(topics, racks, validate_only=validate_only, charge=charge)
 
     async def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
-        """Why a topic was not enlarged, by name; likewise."""
+        """Add partitions in ZooKeeper and return the error or None by topic; leaders are elected afterwards."""
         racks = _racks(await self._wait_for_cluster())
         return await self._writes.create_partitions(topics, racks, validate_only=validate_only, charge=charge)
 
     async def delete_topics(
         self, topics: Sequence[TopicReference], *, charge: Charge = free
     ) -> list[tuple[str | None, KafkaError | None]]:
-        """For each topic its name, None for an unknown id, and why it is not deleted.
-
-        The others are marked, their replicas go a moment later.
-        """
+        """Queue topics for deletion; return for each its name, None for an unknown id, and its error or None."""
         cluster = await self._wait_for_cluster()
 
         def partition_count(name: str) -> int:
@@ -80,26 +77,29 @@ class ControllerApi(ABC):
         )
 
     async def alter_partition(self, request: AlterPartition) -> list[Leadership | KafkaError]:
-        """What holds now for each proposal. KafkaError STALE_BROKER_EPOCH."""
+        """Return the present leadership or the error for each proposal. Raises KafkaError STALE_BROKER_EPOCH."""
         outcomes: list[Leadership | KafkaError] = await self._submit(events.AlterPartitionReceived(request))
         return outcomes
 
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock:
-        """A block of 1000 ids. KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+        """Allocate a block of 1000 ids. Raises KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
         block: ProducerIdBlock = await self._submit(events.AllocateProducerIds(broker_id, broker_epoch))
         return block
 
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
-        """Partitions that the broker still leads. KafkaError STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE."""
+        """Move leaderships off a broker and return the partitions that it still leads.
+
+        Raises KafkaError STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
+        """
         remaining: list[TopicPartition] = await self._submit(events.ControlledShutdown(broker_id, broker_epoch))
         return remaining
 
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Why a partition has no other leader now; None for `partitions` means all that need an election.
+        """Elect leaders of `partitions`, None for all that need an election; return the error or None by partition.
 
-        The elections are done, the metadata of other brokers may lag.
+        The metadata of other brokers may lag behind.
         """
         results: dict[TopicPartition, KafkaError | None]
         results = await self._submit(events.ReplicaLeaderElection(partitions, unclean))
@@ -108,7 +108,7 @@ class ControllerApi(ABC):
     async def alter_partition_reassignments(
         self, targets: dict[TopicPartition, tuple[BrokerId, ...] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Why a move, to new replicas or (None) back, was refused (KIP-455); the others have begun, not ended."""
+        """Start reassignments to the targets, or cancel them (None); return the error or None by partition (KIP-455)."""
         results: dict[TopicPartition, KafkaError | None]
         results = await self._submit(events.ApiPartitionReassignment(targets))
         return results
@@ -116,7 +116,7 @@ class ControllerApi(ABC):
     async def list_partition_reassignments(
         self, partitions: tuple[TopicPartition, ...] | None
     ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Those of the partitions (None: of all) that move now."""
+        """Return the assignments of those of `partitions`, None for all, that are being reassigned."""
         moving: dict[TopicPartition, ReplicaAssignment]
         moving = await self._submit(events.ListPartitionReassignments(partitions))
         return moving

@@ -1,8 +1,4 @@
-"""Which brokers hold a partition, and the set arithmetic of a reassignment (KIP-455).
-
-`replicas` is the full list while a reassignment runs. The origin is what was there before (without `adding`), the
-target what will be there after (without `removing`).
-"""
+"""The replicas of a partition, and the set arithmetic of a reassignment (KIP-455), as Kafka's ReplicaAssignment."""
 
 from __future__ import annotations
 
@@ -14,7 +10,10 @@ from kafkalite.types import BrokerId
 
 @dataclass(frozen=True, slots=True)
 class ReplicaAssignment:
-    """Broker ids in order of preference; both subsets are empty unless a reassignment is under way."""
+    """Broker ids in order of preference; `adding` and `removing` are empty unless a reassignment is under way.
+
+    During a reassignment `replicas` holds all of them: `origin` is without the adding ones, `target` without the removing ones.
+    """
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
@@ -37,7 +36,7 @@ class ReplicaAssignment:
         return self.replicas[0]
 
     def reassign_to(self, target: Iterable[BrokerId]) -> ReplicaAssignment:
-        """The assignment while brokers move from the origin, also of an interrupted move, to `target`."""
+        """Return the assignment while the partition moves from its origin, also that of an interrupted move, to `target`."""
         wanted = tuple(target)
         origin = self.origin
         replicas = tuple(dict.fromkeys((*wanted, *origin)))
@@ -47,12 +46,12 @@ class ReplicaAssignment:
             removing=tuple(broker for broker in replicas if broker not in wanted),
         )
 
-    def completed(self) -> ReplicaAssignment:
-        """The assignment once the reassignment is done."""
+    def complete(self) -> ReplicaAssignment:
+        """Return the assignment after the reassignment."""
         return ReplicaAssignment(self.target)
 
-    def without(self, brokers: Iterable[BrokerId]) -> ReplicaAssignment:
-        """The assignment after these replicas are gone."""
+    def remove_replicas(self, brokers: Iterable[BrokerId]) -> ReplicaAssignment:
+        """Return the assignment without these brokers."""
         gone = set(brokers)
         return ReplicaAssignment(
             *(tuple(b for b in part if b not in gone) for part in (self.replicas, self.adding, self.removing))

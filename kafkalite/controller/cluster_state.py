@@ -1,9 +1,4 @@
-"""What the active controller knows of the cluster: data and queries, no decisions and no I/O.
-
-Owned by the controller's one task; others may look at it between its awaits. Built by `failover`, thrown away at
-resignation. Invariants: `replicas_on[b]` holds exactly the partitions whose assignment names b; `leaderless` holds
-exactly the partitions in status NEW or OFFLINE; `reassigning` exactly those whose assignment is reassigning.
-"""
+"""The active controller's state of the cluster, as Kafka's ControllerContext: data and queries, no decisions and no I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 
 class PartitionStatus(Enum):
-    """Where a partition stands; the values are Kafka's names in its state-change log."""
+    """The states of a partition; the values are Kafka's names in its state-change log."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -29,7 +24,7 @@ class PartitionStatus(Enum):
 
 
 class ReplicaStatus(Enum):
-    """Where a replica stands, likewise."""
+    """The states of a replica; the values are Kafka's names in its state-change log."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -51,7 +46,7 @@ class PartitionAndReplica(NamedTuple):
 class Leadership:
     """A partition's state znode; `partition_epoch` is the znode's version, `leader` may be NO_BROKER.
 
-    `read_zxid`: when it was read, the znode had last been written by this transaction of ZooKeeper's.
+    `read_zxid` is the zxid of the znode's last write as of when it was read.
     """
 
     leader: BrokerId
@@ -65,7 +60,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:
-    """A registered broker; `epoch` is the czxid of its znode and tells incarnations apart."""
+    """A registered broker; `epoch`, the czxid of its znode, differs for each incarnation (KIP-380)."""
 
     broker_id: BrokerId
     epoch: int
@@ -79,7 +74,7 @@ class RegisteredBroker:
 
 @dataclass(slots=True)
 class PartitionContext:
-    """Everything about one partition."""
+    """Assignment, leadership and states of one partition."""
 
     assignment: ReplicaAssignment
     leadership: Leadership | None = None
@@ -88,7 +83,7 @@ class PartitionContext:
 
     @property
     def leader(self) -> BrokerId | None:
-        """The leader's id, also -1 for none; None when no leader was ever elected."""
+        """Return the leader's id, NO_BROKER when it has none; None when no leader was ever elected."""
         return None if self.leadership is None else self.leadership.leader
 
 
@@ -106,7 +101,7 @@ class Topic:
 
 @dataclass(slots=True)
 class Deletions:
-    """Topics to be deleted: all of them, those that must wait, those whose partitions are going already."""
+    """Topics queued for deletion, those of them that cannot be deleted now, and those whose deletion has started."""
 
     queued: set[str] = field(default_factory=set)
     ineligible: set[str] = field(default_factory=set)
@@ -119,7 +114,11 @@ class Deletions:
 
 
 class ClusterState:
-    """See the module."""
+    """Brokers, topics and partitions; owned by the controller's one task, others may read it between its awaits.
+
+    Built by `failover` and dropped at resignation. Invariants: `replicas_on[b]` holds exactly the partitions whose assignment
+    has b; `leaderless` exactly the partitions in status NEW or OFFLINE; `reassigning` exactly those under reassignment.
+    """
 
     def __init__(self, controller_id: BrokerId, epoch: int, settings: ControllerSettings) -> None:
         self.controller_id = controller_id
@@ -133,7 +132,7 @@ class ClusterState:
         self.replicas_on: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         self.offline_dir_replicas: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         self.leader_and_isr_errors: defaultdict[BrokerId, dict[TopicPartition, int]] = defaultdict(dict)
-        """The errors with which brokers refuse LeaderAndIsr: see `leader_and_isr_errors`."""
+        """Error codes of brokers' latest LeaderAndIsr responses, by broker and partition."""
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
@@ -142,14 +141,14 @@ class ClusterState:
 
     @property
     def live_brokers(self) -> list[BrokerId]:
-        """Registered brokers that are not shutting down, in order of id."""
+        """Return the registered brokers that are not shutting down, in order of id."""
         return sorted(broker for broker in self.brokers if broker not in self.shutting_down)
 
     def is_live(self, broker_id: BrokerId) -> bool:
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_online(self, broker_id: BrokerId, partition: TopicPartition, *, with_shutting_down: bool = False) -> bool:
-        """Can this replica serve: is the broker live, and the log directory of the replica?"""
+        """True if the replica can serve: its broker is live and its log directory is online."""
         if broker_id not in self.brokers or (broker_id in self.shutting_down and not with_shutting_down):
             return False
         offline = self.offline_dir_replicas.get(broker_id)
@@ -157,13 +156,13 @@ class ClusterState:
 
     @property
     def sound_brokers(self) -> frozenset[BrokerId]:
-        """Registered brokers of whose log directories none is known to be offline: all their replicas are online."""
+        """Return the registered brokers without offline replicas."""
         return frozenset(broker for broker in self.brokers if not self.offline_dir_replicas.get(broker))
 
     def online_of(
         self, brokers: Iterable[BrokerId], partition: TopicPartition, *, with_shutting_down: bool = False
     ) -> tuple[BrokerId, ...]:
-        """Those of `brokers` that are online for `partition`, in their order."""
+        """Return the members of `brokers` whose replica of `partition` is online, in their order."""
         return tuple(b for b in brokers if self.is_online(b, partition, with_shutting_down=with_shutting_down))
 
     def offline_replicas(self, partition: TopicPartition, replicas: Iterable[BrokerId]) -> list[BrokerId]:
@@ -201,7 +200,7 @@ class ClusterState:
         return None if topic is None else topic.partitions.get(partition.partition)
 
     def partition(self, partition: TopicPartition) -> PartitionContext:
-        """The partition's state; it must be known."""
+        """Return the state of a known partition."""
         state = self.find(partition)
         ensure(state is not None, f"the controller does not know partition {partition}")
         return state  # type: ignore[return-value]
@@ -216,7 +215,7 @@ class ClusterState:
         return None if state is None else state.leadership
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Set the assignment of a partition of a known topic, which may be new."""
+        """Set the assignment of a new or known partition of a known topic."""
         partitions = self.topics[partition.topic].partitions
         state = partitions.get(partition.partition)
         if state is None:
@@ -256,7 +255,7 @@ class ClusterState:
         ]
 
     def replicas_of_brokers(self, brokers: Collection[BrokerId]) -> list[PartitionAndReplica]:
-        """Every replica on these brokers, in a fixed order."""
+        """Return every replica on these brokers, sorted by broker and partition."""
         return [
             PartitionAndReplica(partition, broker)
             for broker in sorted(brokers)

@@ -1,8 +1,8 @@
-"""What the controller tells brokers, as data: LeaderAndIsr, UpdateMetadata, StopReplica.
+"""The controller's requests to brokers, as data: LeaderAndIsr, UpdateMetadata, StopReplica.
 
-`request_batch` makes these from the cluster's state and `wire` makes messages of them; a broker's handlers read them back
-(`broker/handlers/control`) for its replicas and its metadata cache. Those of single partitions are made by the ten thousand, so they are
-plain slots; nobody changes them.
+`request_batch` builds these from the cluster's state and `wire` encodes them; a broker's handlers decode them
+(`broker/handlers/control`) for its replicas and its metadata cache. Instances for single partitions are made by the ten thousand, so
+they are not frozen, which would be slower; nothing changes them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Final
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 EPOCH_DURING_DELETE: Final = -2
-"""As leader epoch in StopReplica: delete whatever epoch you know."""
+"""Leader epoch in StopReplica that deletes the replica whatever its epoch is."""
 
 NO_EPOCH: Final = -1
-"""As leader epoch in StopReplica: stop whatever epoch you know."""
+"""Leader epoch in StopReplica that stops the replica whatever its epoch is."""
 
 
 ANY_BROKER_EPOCH: Final = -1
-"""Senders older than KIP-380 do not say for which incarnation of the broker a request is meant."""
+"""Broker epoch in requests of senders older than KIP-380, which is not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """Who governs, and for which incarnation of the broker it is meant (KIP-380)."""
+    """A request of a controller; `broker_epoch` is the incarnation of the broker that it is meant for (KIP-380)."""
 
     controller_id: BrokerId
     controller_epoch: int
@@ -35,7 +35,7 @@ class ControlRequest:
 
 @dataclass(slots=True)
 class LeaderAndIsrPartition:
-    """Who holds a partition, who is in sync, who leads; `partition_epoch` is the version of its state znode."""
+    """Replicas, ISR and leader of a partition; `partition_epoch` is the version of its state znode."""
 
     topic_partition: TopicPartition
     controller_epoch: int
@@ -62,7 +62,7 @@ class LeaderAndIsrTopic:
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr(ControlRequest):
-    """Roles that a broker takes with its replicas. `live_leaders` says where the leaders are reached."""
+    """Make the broker a leader or follower of partitions. `live_leaders` are the leaders' endpoints."""
 
     topics: Sequence[LeaderAndIsrTopic]
     live_leaders: Mapping[BrokerId, Endpoint] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class LeaderAndIsr(ControlRequest):
 
 @dataclass(slots=True)
 class PartitionMetadata:
-    """What clients see of a partition. Lists, because they go into responses as they are."""
+    """A partition's metadata for clients; its lists go into responses without a copy."""
 
     leader: BrokerId
     leader_epoch: int
@@ -83,7 +83,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataTopic:
-    """Partitions of a topic by index; apart from them those to be forgotten, because the topic is being deleted."""
+    """Partitions of a topic by index; `deleted` are those to be removed because the topic is being deleted."""
 
     name: str
     topic_id: bytes
@@ -102,7 +102,7 @@ class LiveBroker:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata(ControlRequest):
-    """Partitions that changed, and all live brokers."""
+    """Changed partitions, and all live brokers."""
 
     topics: Sequence[UpdateMetadataTopic]
     brokers: Sequence[LiveBroker]
@@ -110,7 +110,7 @@ class UpdateMetadata(ControlRequest):
 
 @dataclass(slots=True)
 class StopReplicaPartition:
-    """Stop a replica that is in no later leader epoch, and delete it where that is wished."""
+    """A replica to be stopped unless it has a later leader epoch, and deleted if `delete` is set."""
 
     leader_epoch: int
     delete: bool
@@ -118,7 +118,7 @@ class StopReplicaPartition:
 
 @dataclass(frozen=True, slots=True)
 class StopReplica(ControlRequest):
-    """Replicas that a broker stops."""
+    """Stop replicas of a broker."""
 
     partitions: Mapping[TopicPartition, StopReplicaPartition]
 

@@ -1,13 +1,13 @@
-"""The controller component of a broker: stands for election, and governs the cluster while it holds the seat.
+"""The controller component of a broker: stands for election, and controls the cluster while it holds the seat.
 
-Every broker runs one; all keep a watch on /controller and know who governs (`active_controller_id`). All events,
+Every broker runs one; all keep a watch on /controller and know the active controller (`active_controller_id`). All events,
 election included, go through one queue with one consumer; watches, timers, responses and API calls only enqueue.
 
-How the end of a ZooKeeper session is survived:
-1. The session's `on_ended` hook at once ends the term (nothing more is written), drops the queue, queues Expire.
+The end of a ZooKeeper session:
+1. The session's `on_ended` hook at once ends the term (nothing more is written), clears the queue, queues Expire.
 2. Expire resigns.
 3. Under the new session the broker registers (a hook that was added to the `Session` before the controller's), then
-   Reelect is queued: look at the seat, stand for election.
+   Reelect is queued, which reads /controller and tries to be elected.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ FAILED_FAILOVER_BACKOFF_S = 1.0
 
 
 class Controller(ControllerApi):
-    """See the module; the requests that it answers are in `api`.
+    """The controller of one broker, active or not; `ControllerApi` has the requests that it serves.
 
-    `session` is the one whose hooks register the broker, so that it does so first; by default one is made.
-    `on_fatal` is called once when an invariant broke and the consumer has stopped. `lost_nothing`: this broker began with all the
-    records with which it had ended.
+    `session` is the one whose hooks register the broker, so that registration comes first; by default one is made.
+    `on_fatal` is called once when an invariant broke and the consumer has stopped. `had_clean_shutdown`: this broker has
+    all the records that it had before its restart.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Controller(ControllerApi):
         *,
         session: Session | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
-        lost_nothing: bool = False,
+        had_clean_shutdown: bool = False,
     ) -> None:
         super().__init__(store, config, rng)
         self.broker_id = broker_id
@@ -76,80 +76,83 @@ class Controller(ControllerApi):
         self._open_channel = open_channel
         self._session = session or Session(store)
         self._settings = ControllerSettings.from_config(broker_id, config.current)
-        config.subscribe(self._config_changed)
-        self._whole = frozenset({broker_id}) if lost_nothing else frozenset()
+        config.subscribe(self._on_config_change)
+        self._clean_brokers = frozenset({broker_id}) if had_clean_shutdown else frozenset()
         self._queue = ControllerEventManager(self._process_event, on_fatal)
         self._term: ControllerTerm | None = None
         self._last_epoch = 0
         self._no_election_before_s = 0.0
         self._timers: dict[type, asyncio.TimerHandle] = {}
         self._changes = ChangeSignal()
-        """After each event, and at the end of a term."""
+        """Notified after each event, and at the end of a term."""
         self._stopped = False
 
-    # -- life
+    # -- start and stop
 
     def start(self) -> None:
-        """Begin to take part; returns at once. The broker is registered and serves requests already."""
-        self._session.on_ended(self._session_ended)
-        self._session.on_renewed(self._session_renewed)
+        """Start the event manager and queue Startup. The broker must be registered and serve requests already."""
+        self._session.on_ended(self._on_session_end)
+        self._session.on_renewed(self._on_session_renewal)
         self._queue.start()
         self._queue.put(events.Startup())
 
     async def stop(self) -> None:
-        """Resign, without waiting for what is under way. The seat goes with the ZooKeeper session."""
+        """Resign without waiting for the event being processed. The seat is freed with the ZooKeeper session."""
         self._stopped = True
         self._resign()
         await self._queue.stop()
 
     async def drain_requests(self, timeout_s: float) -> None:
-        """Before a clean stop: let the brokers hear what was decided, so that no partition waits for the next controller."""
+        """Wait before a clean stop until the brokers have all requests, so no partition waits for the next controller."""
         if self._term is not None and not await self._term.channels.drain(timeout_s):
-            logger.warning("not all brokers answered within %g s; the next controller will tell them", timeout_s)
+            logger.warning("not all brokers answered within %g s; the next controller repeats the requests", timeout_s)
 
-    def _config_changed(self, _: BrokerConfig, config: BrokerConfig) -> None:
-        """Obey a changed dynamic configuration of this broker; newly allowed unclean elections are held."""
+    def _on_config_change(self, _: BrokerConfig, config: BrokerConfig) -> None:
+        """Apply a changed dynamic configuration of this broker; hold unclean elections where they are newly allowed."""
         before, self._settings = self._settings, ControllerSettings.from_config(self.broker_id, config)
         if self._term is not None:
             self._term.cluster.settings = self._settings
             if self._settings.unclean_leader_election_enable and not before.unclean_leader_election_enable:
                 self._queue.put(events.UncleanLeaderElectionEnable())
 
-    def topic_config_changed(self, topic: str, overrides: dict[str, str]) -> None:
-        """A topic's settings changed: if they now allow unclean elections, hold them."""
+    def on_topic_config_change(self, topic: str, overrides: dict[str, str]) -> None:
+        """Hold unclean elections for a topic if its changed settings allow them."""
         if overrides.get("unclean.leader.election.enable", "").strip().lower() == "true":
             self._queue.put(events.TopicUncleanLeaderElectionEnable(topic))
 
     @property
     def is_active(self) -> bool:
-        """Does this broker govern? True as soon as it took the seat, also while it still reads the cluster."""
+        """True if this broker is the controller: from its election on, also while it still reads the cluster."""
         return self._term is not None and not self._term.ended
 
     @property
     def epoch(self) -> int:
-        """The controller epoch of the present or last term of this broker; 0 before the first."""
+        """Return the controller epoch of this broker's present or last term; 0 before the first."""
         return self._last_epoch
 
     @property
     def cluster(self) -> ClusterState | None:
-        """What the active controller knows, to look at between awaits; None when not active."""
+        """Return the active controller's state, to be read between awaits; None when not active."""
         return None if self._term is None else self._term.cluster
 
     async def wait_until_deleted(self, topic: str, timeout_s: float) -> bool:
-        """Until the controller is done with a topic, its znodes included; at once where this broker is not the controller."""
+        """Wait until a topic and its znodes are deleted; False after `timeout_s`.
+
+        Returns True at once where this broker is not the controller.
+        """
         return await self._changes.wait_until(
             lambda: self.cluster is None or topic not in self.cluster.topics, timeout_s
         )
 
     async def wait_until_brokers_know(self, timeout_s: float) -> bool:
-        """Until every registered broker has answered what this controller has told so far, or False after `timeout_s`.
+        """Wait until every registered broker has answered all requests queued so far; False after `timeout_s`.
 
-        At once where this broker is not the controller.
+        Returns True at once where this broker is not the controller.
         """
         return self._term is None or await self._term.channels.drain(timeout_s)
 
     def statistics(self) -> dict[str, Any]:
-        """Figures for metrics: Kafka's gauges of the controller, the queue and the channels."""
+        """Return figures for metrics: Kafka's gauges of the controller, its queue and its channels."""
         figures: dict[str, Any] = {
             "active_controller_count": int(self.is_active),
             "active_controller_id": self.active_controller_id,
@@ -166,7 +169,7 @@ class Controller(ControllerApi):
     async def _process_event(self, event: events.Event) -> Any:
         match event:
             case events.Startup() | events.ControllerChange() | events.Reelect():
-                # Who took the seat may have left it before the watch was armed again; so always look and elect.
+                # The new controller may have left the seat before the watch was armed again, so always read it and elect.
                 await self._retry_on_store_error(self._check_seat_and_elect)
             case events.Expire():
                 self.active_controller_id = NO_BROKER
@@ -193,20 +196,20 @@ class Controller(ControllerApi):
                 self._schedule(self._settings.leader_imbalance_check_interval_seconds, event)
 
     async def _retry_on_store_error(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Do something about the seat; a session that ends meanwhile will bring another chance."""
+        """Run a step of an election; after a store error queue Reelect. A session that ends brings a Reelect by itself."""
         try:
             await step()
         except (SessionExpiredError, StoreClosedError):
             logger.info("the ZooKeeper session ended during %s", step.__name__)
         except (StoreError, MalformedZnodeError) as problem:
-            logger.error("%s failed and is tried again: %s", step.__name__, problem)
+            logger.error("%s failed and will be retried: %s", step.__name__, problem)
             self._schedule(FAILED_FAILOVER_BACKOFF_S, events.Reelect())
 
     # -- the seat
 
     async def _check_seat_and_elect(self) -> None:
         await self._maybe_resign()
-        # A seat with our name and without our term is a claim whose answer was lost; `elect` sorts it out.
+        # A seat with this broker's id and no term is a claim whose reply was lost; `elect` repairs it.
         if self._term is None and self.active_controller_id in (NO_BROKER, self.broker_id) and not self._stopped:
             wait_s = self._no_election_before_s - asyncio.get_running_loop().time()
             if wait_s > 0:
@@ -215,15 +218,15 @@ class Controller(ControllerApi):
                 await self._elect()
 
     async def _maybe_resign(self) -> None:
-        """Look who has the seat, and leave it when it is somebody else."""
+        """Read /controller and resign when it names another broker."""
         self.active_controller_id = await self._read_controller_id()
         if self._term is not None and self.active_controller_id != self.broker_id:
             self._resign()
 
     async def _read_controller_id(self) -> BrokerId:
-        """Who governs, NO_BROKER for nobody; arms the watch of the seat."""
+        """Return the id in /controller, NO_BROKER for none, and arm its watch."""
         try:
-            found = await read_controller(self._store, self._seat_changed)
+            found = await read_controller(self._store, self._on_seat_change)
         except MalformedZnodeError as problem:
             logger.error("%s: %s; delete it", paths.CONTROLLER, problem)
             return NO_BROKER
@@ -242,12 +245,12 @@ class Controller(ControllerApi):
     async def _start_term(self, seat: Seat) -> None:
         cluster = ClusterState(self.broker_id, seat.epoch, self._settings)
         cluster.reason = "failover"
-        channels = ControllerChannelManager(self._open_channel, self._response_received)
+        channels = ControllerChannelManager(self._open_channel, self._on_response)
         term = self._term = ControllerTerm(self._store, seat, cluster, channels, self._queue.put, self._rng)
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await term.perform(on_controller_failover(cluster, self._whole, seat.earlier_zxid))
+            await term.perform(on_controller_failover(cluster, self._clean_brokers, seat.earlier_zxid))
         except ControllerMovedError:
             self._resign_and_reelect()
         except TermEnded:
@@ -256,12 +259,12 @@ class Controller(ControllerApi):
             self._resign()
             raise
         except (StoreError, ValueError) as problem:
-            logger.exception("taking over failed, another broker shall try: %s", problem)
+            logger.exception("controller failover failed, another broker may be elected: %s", problem)
             await self._vacate_seat()
         except InvariantBroken:
             raise
         except Exception as problem:
-            report("taking over failed, another broker shall try", problem)
+            report("controller failover failed, another broker may be elected", problem)
             await self._vacate_seat()
         else:
             term.settled.set()
@@ -269,7 +272,7 @@ class Controller(ControllerApi):
                 self._schedule(FIRST_REBALANCE_DELAY_S, events.AutoPreferredReplicaLeaderElection())
 
     async def _vacate_seat(self) -> None:
-        """Resign and free the seat; stand back for a moment so that another broker can take it."""
+        """Resign and delete /controller, then pause so that another broker can be elected."""
         term = self._term
         self._resign()
         self._no_election_before_s = asyncio.get_running_loop().time() + FAILED_FAILOVER_BACKOFF_S
@@ -280,7 +283,7 @@ class Controller(ControllerApi):
                 self._resign_and_reelect()
 
     def _resign_and_reelect(self) -> None:
-        """A write was refused because of the epoch: resign, whatever /controller says, and look who has the seat."""
+        """Resign after a write was refused because of the epoch, and queue Reelect."""
         self._resign()
         self._queue.put(events.Reelect())
 
@@ -296,29 +299,27 @@ class Controller(ControllerApi):
 
     # -- what enqueues
 
-    def _seat_changed(self, notification: WatchEvent) -> None:
+    def _on_seat_change(self, notification: WatchEvent) -> None:
         deleted = notification.type is EventType.DELETED
         self._queue.put(events.Reelect() if deleted else events.ControllerChange())
 
-    def _session_ended(self) -> None:
+    def _on_session_end(self) -> None:
         if self._term is not None:
             self._term.end()
         self._queue.clear()
         self._queue.put(events.Expire())
 
-    async def _session_renewed(self) -> None:
+    async def _on_session_renewal(self) -> None:
         if not self._stopped:
             self._queue.put(events.Reelect())
 
-    def _response_received(
-        self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any
-    ) -> None:
+    def _on_response(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any) -> None:
         event = decode_response(broker_id, broker_epoch, request, response)
         if event is not None:
             self._queue.put(event)
 
     def _schedule(self, delay_s: float, event: events.Event) -> None:
-        """Queue an event after a while, unless this broker resigns before."""
+        """Queue an event after `delay_s`, unless this broker resigns before; a later call for its type replaces it."""
         earlier = self._timers.get(type(event))
         if earlier is not None:
             earlier.cancel()

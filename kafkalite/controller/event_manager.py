@@ -28,7 +28,10 @@ class _Queued:
 
 
 class ControllerEventManager:
-    """See the module. `handle` is awaited for each event; what it returns or raises goes to whoever waits for it."""
+    """Handle one event at a time, to its end, in order of arrival.
+
+    `handle` is awaited for each event; its result or error goes to the future that `submit` returned.
+    """
 
     def __init__(
         self,
@@ -44,26 +47,29 @@ class ControllerEventManager:
         self._task: asyncio.Task[None] | None = None
         self._handled: Counter[str] = Counter()
         self.waits = Histogram()
-        """How long events waited for their turn."""
+        """Time that events spent in the queue, in seconds."""
         self.handling = Histogram()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._consume(), name="controller-events")
 
     async def stop(self) -> None:
-        """Drop what waits and end the consumer, wherever it stands."""
+        """Drop all queued events and cancel the consumer, also in the middle of an event."""
         self.clear()
         if self._task is not None:
             await end_tasks([self._task])
             self._task = None
 
     def put(self, event: events.Event) -> None:
-        """Queue an event that nobody waits for."""
+        """Queue an event whose outcome nobody needs."""
         self._queued.append(_Queued(event, None, self._now_s()))
         self._wake.set()
 
     def submit(self, event: events.Event) -> asyncio.Future[Any]:
-        """Queue an event; the future gets the answer, or a KafkaError. KafkaError at once when nobody consumes."""
+        """Queue an event and return a future of its result or KafkaError.
+
+        Raises KafkaError NOT_CONTROLLER when the consumer is not running.
+        """
         if self._task is None or self._task.done():
             raise not_controller_error(event)
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -72,13 +78,13 @@ class ControllerEventManager:
         return reply
 
     def clear(self) -> None:
-        """Drop what waits; who waits for an answer hears that this is not the controller."""
+        """Drop all queued events; futures of `submit` get the error NOT_CONTROLLER."""
         dropped, self._queued = self._queued, deque()
         for queued in dropped:
             _set_error(queued, not_controller_error(queued.event))
 
     def statistics(self) -> dict[str, Any]:
-        """Events that wait, how many of each type were handled, and how long they waited and took."""
+        """Return the queue's length, the count of handled events by type, and histograms of waiting and handling."""
         return {
             "queued_events": len(self._queued),
             "handled_events": dict(self._handled),
@@ -118,7 +124,7 @@ class ControllerEventManager:
             finally:
                 self.handling.observe(self._now_s() - began_s)
             if self._queued:
-                await asyncio.sleep(0)  # an event that needs no I/O must not keep the loop from its turn
+                await asyncio.sleep(0)  # events that need no I/O must not starve the event loop
 
 
 def _set_error(queued: _Queued, problem: KafkaError) -> None:
@@ -127,7 +133,7 @@ def _set_error(queued: _Queued, problem: KafkaError) -> None:
 
 
 def not_controller_error(event: events.Event) -> KafkaError:
-    """What a broker that is not, or no longer, the controller answers."""
+    """Return the error for a request to a broker that is not, or no longer, the controller."""
     if isinstance(event, events.ControlledShutdown):
         return KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, "the controller moved to another broker")
     return KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)

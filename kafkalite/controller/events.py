@@ -1,7 +1,7 @@
-"""Everything that can happen to a controller, as data; the queue of `loop` holds nothing else.
+"""The events of a controller under Kafka's names; the queue of `event_manager` holds nothing else.
 
-Watches and requests only enqueue. An event that is answered carries the request; the answer goes to the future that
-was queued with it. Events say what to look at, not what was seen: their handlers read ZooKeeper afresh.
+Events of watches carry no data that was seen: their handlers read ZooKeeper again. Events of requests carry the request;
+its result goes to the future that was queued with it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from kafkalite.types import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """The broker is ready: watch the seat, try to take it."""
+    """The broker is ready: watch /controller and try to be elected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """Somebody took the seat."""
+    """/controller was created or changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reelect:
-    """The seat may be free: it was vacated, or a new ZooKeeper session began."""
+    """/controller was deleted, or a new ZooKeeper session began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """The session ended: resign before anything else."""
+    """The ZooKeeper session ended: resign before anything else."""
 
 
 # -- watches
@@ -42,7 +42,7 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """Brokers came or went."""
+    """The children of /brokers/ids changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class BrokerModifications:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """Topics came or went."""
+    """The children of /brokers/topics changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class LogDirEventNotification:
 
 @dataclass(frozen=True, slots=True)
 class IsrChangeNotification:
-    """Leaders changed ISRs in ZooKeeper themselves (before KIP-497)."""
+    """Leaders wrote ISRs to ZooKeeper (before KIP-497)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ZkPreferredElection:
 
 @dataclass(frozen=True, slots=True)
 class AutoPreferredReplicaLeaderElection:
-    """Time to see whether leaders are where they should be."""
+    """The interval leader.imbalance.check.interval.seconds has passed."""
 
 
 # -- dynamic configuration
@@ -119,12 +119,12 @@ class TopicUncleanLeaderElectionEnable:
     topic: str
 
 
-# -- answers of brokers
+# -- responses of brokers
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived:
-    """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` names the incarnation that answered."""
+    """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` is the incarnation that answered."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -134,7 +134,7 @@ class LeaderAndIsrResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaResponseReceived:
-    """Likewise, to `request`."""
+    """The response to `request`: `error` is that of the whole request, `errors` those of partitions."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -148,14 +148,14 @@ class StopReplicaResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReceived:
-    """A leader wants other ISRs."""
+    """A leader proposes ISRs (KIP-497)."""
 
     request: AlterPartition
 
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown:
-    """A broker is about to stop and hands its partitions over."""
+    """A broker is about to stop and moves its leaderships to others."""
 
     broker_id: BrokerId
     broker_epoch: int
@@ -171,7 +171,7 @@ class AllocateProducerIds:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLeaderElection:
-    """ElectLeaders; None for `partitions` means all of them."""
+    """ElectLeaders for `partitions`, None for all."""
 
     partitions: tuple[TopicPartition, ...] | None
     unclean: bool
@@ -179,14 +179,14 @@ class ReplicaLeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class ApiPartitionReassignment:
-    """AlterPartitionReassignments: the new replicas by partition, None to cancel."""
+    """AlterPartitionReassignments: the target replicas by partition, None to cancel."""
 
     targets: dict[TopicPartition, tuple[BrokerId, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignments:
-    """None for `partitions` means all of them."""
+    """ListPartitionReassignments for `partitions`, None for all."""
 
     partitions: tuple[TopicPartition, ...] | None
 

@@ -1,8 +1,7 @@
-"""What a new controller does, in Kafka's order: read everything, tell the brokers, take over what was under way.
+"""The failover to a new controller, in Kafka's order: read the cluster, send it to the brokers, resume what was under way.
 
-Watches are armed before or together with the reads, so that no change falls between. Brokers hear of each other
-before they hear of partitions, because a follower refuses a leader that it cannot find. Of a partition they hear once, when
-it is decided who leads it.
+Watches are armed before or together with the reads, so no change is missed. Brokers receive the list of brokers before any
+partition, because a follower refuses a leader that it does not know. Each partition is sent once, after the elections.
 """
 
 from __future__ import annotations
@@ -20,33 +19,34 @@ from kafkalite.controller.machines.leadership_znodes import read_leaderships, wa
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish, write
+from kafkalite.controller.notifications import delete_notifications
+from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
-from zk.store import Delete
 
 logger = logging.getLogger(__name__)
 
 
 def on_controller_failover(
-    cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0
+    cluster: ClusterState, clean_brokers: Collection[BrokerId] = (), earlier_zxid: int = 0
 ) -> Steps[None]:
-    """From an empty `cluster` to a controller at work.
+    """Fill an empty `cluster` from ZooKeeper and make this broker its active controller.
 
-    Brokers that are `whole` began with all the records with which they had ended; the controller before was elected at `earlier_zxid`.
+    `clean_brokers` are known to have all the records that they had before their restart; the earlier controller was elected at
+    `earlier_zxid`.
     """
     yield from set_up_feature_versioning(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
-        yield from _delete_notifications(path)  # all state is read below anyway
+        yield from delete_notifications(path)  # all state is read below
     yield from _load_cluster(cluster)
     yield from _load_deletions(cluster)
     introduction = RequestBatch(cluster)
     introduction.update_metadata(())
     yield from publish(introduction.commands())
-    renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, whole, earlier_zxid)
+    renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, clean_brokers, earlier_zxid)
     yield from _set_replica_states(cluster)
     yield from _set_partition_states(cluster, renewed)
     yield from _elect_and_announce(cluster)
@@ -57,18 +57,13 @@ def on_controller_failover(
     yield from leader_elections.process_zk_preferred_election(cluster)
     statuses = Counter(state.status.value for _, state in cluster.partitions())
     logger.info(
-        "controller %d took over with epoch %d: %d brokers, %d topics, partitions %s",
+        "controller %d completed its failover with epoch %d: %d brokers, %d topics, partitions %s",
         cluster.controller_id,
         cluster.epoch,
         len(cluster.brokers),
         len(cluster.topics),
         dict(statuses),
     )
-
-
-def _delete_notifications(path: str) -> Steps[None]:
-    names = yield from list_children(path, watch=True)
-    yield from write([Delete(paths.child(path, name)) for name in names])
 
 
 def _load_cluster(cluster: ClusterState) -> Steps[None]:
@@ -84,32 +79,27 @@ def _load_cluster(cluster: ClusterState) -> Steps[None]:
 
 
 def _load_deletions(cluster: ClusterState) -> Steps[None]:
-    marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
-    yield from topic_deletion.delete_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
-    queued = {topic for topic in marked if topic in cluster.topics}
-    if not cluster.settings.delete_topic_enable:
-        yield from topic_deletion.delete_markers(cluster, sorted(queued))
-        return
+    queued = yield from topic_deletion.read_markers(cluster)
     cluster.deletions.queued |= queued
     cluster.deletions.ineligible |= topic_deletion.ineligible_topics(cluster, queued)
 
 
 def _set_replica_states(cluster: ClusterState) -> Steps[None]:
-    """Note who is there, and take who is not out of its ISRs."""
+    """Set the state of every replica by its broker and log directory, and take the offline ones out of their ISRs."""
     for some in pieces(cluster.partitions()):
         offline: list[PartitionAndReplica] = []
         for partition, state in some:
             for broker in state.assignment.replicas:
-                here = cluster.is_online(broker, partition)
-                state.replica_statuses[broker] = ReplicaStatus.ONLINE if here else ReplicaStatus.DELETION_INELIGIBLE
-                if not here:
+                online = cluster.is_online(broker, partition)
+                state.replica_statuses[broker] = ReplicaStatus.ONLINE if online else ReplicaStatus.DELETION_INELIGIBLE
+                if not online:
                     offline.append(PartitionAndReplica(partition, broker))
         yield from remove_from_isrs(cluster, offline)
         yield from pause()
 
 
 def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
-    """Note who is led; `renewed` need an election though their leaders are there."""
+    """Set the state of every partition by its leader; `renewed` need an election although their leaders are online."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             leadership = state.leadership
@@ -123,10 +113,10 @@ def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartit
 
 
 def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
-    """Elect leaders where there are none, and tell the brokers of each partition what holds then.
+    """Elect missing leaders, and send every partition to the brokers afterwards.
 
-    Kafka announces what it found before it elects. A client that asks in between keeps the leader epoch of then, and is answered
-    FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
+    Kafka sends the state that it read before it elects. A client that gets metadata in between keeps that leader epoch and is refused
+    with FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
     """
     for some in pieces(cluster.partitions()):
         batch = RequestBatch(cluster)

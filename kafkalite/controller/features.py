@@ -1,4 +1,4 @@
-"""/feature: which feature levels the cluster has finalized (KIP-584); a ZooKeeper cluster finalizes none."""
+"""The znode /feature with the cluster's finalized feature levels (KIP-584); a ZooKeeper cluster finalizes none."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 def set_up_feature_versioning(cluster: ClusterState) -> Steps[None]:
-    """Make the znode say what the inter-broker protocol version asks for: enabled from 2.7 on, disabled before.
+    """Set the status in /feature by inter.broker.protocol.version: enabled from 2.7 on, disabled before.
 
-    Levels that are finalized already stay while features are enabled.
+    Finalized levels stay while features are enabled.
     """
     enabled = cluster.settings.inter_broker_protocol_version.manages_features
     (znode,) = yield from read((paths.FEATURE,))

@@ -1,4 +1,4 @@
-"""The table of events: which procedure the active controller runs for each."""
+"""The table of controller events and the procedures that process them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ISRs that leaders change: by AlterPartition (KIP-497), or by writing ZooKeeper themselves and leaving a notification."""
+"""ISR changes by leaders: AlterPartition (KIP-497), or, before it, their own writes to ZooKeeper with a notification."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.machines.leadership_znodes import leadership_write, read_leaderships, written_version
+from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.requests import AlterPartition, IsrProposal
-from kafkalite.controller.steps import Steps, list_children, pieces, publish, read, write
+from kafkalite.controller.steps import Steps, pieces, publish, write
 from kafkalite.controller.topics import reassignment
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from zk import paths
-from zk.store import BadVersionError, Delete, StoreError
-from zk.znodes import IsrChange, MalformedZnodeError
+from zk.store import Delete
+from zk.znodes import IsrChange
 
 logger = logging.getLogger(__name__)
 
 
 def process_alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[list[Leadership | KafkaError]]:
-    """What holds now for each proposal. KafkaError STALE_BROKER_EPOCH unless the sender is the broker's present incarnation."""
+    """Return the present leadership or the error for each proposal.
+
+    Raises KafkaError STALE_BROKER_EPOCH unless the sender is the broker's registered incarnation.
+    """
     sender = cluster.brokers.get(request.broker_id)
     if sender is None or not cluster.is_live(request.broker_id) or request.broker_epoch != sender.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
@@ -51,7 +55,14 @@ def _alter_partitions(
             outcomes[partition] = settled
             if wanted is not None:
                 accepted[partition] = wanted
-    outcomes |= yield from _write_leaderships(cluster, accepted)
+    written = yield from write_leaderships(accepted)
+    outcomes |= written.written
+    outcomes |= dict.fromkeys(written.outdated, KafkaError(ErrorCode.INVALID_UPDATE_VERSION))
+    for partition, leadership in written.written.items():
+        cluster.partition(partition).leadership = leadership
+    for partition, error in written.failed.items():
+        logger.error("ISR of %s not written: %r", partition, error)
+        outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     batch = RequestBatch(cluster)
     batch.update_metadata(partition for partition in outcomes if cluster.find(partition) is not None)
     yield from publish(batch.commands())
@@ -61,17 +72,9 @@ def _alter_partitions(
 
 
 def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
-    """Leaders changed ISRs in ZooKeeper: read those states, pass them on, delete the notifications."""
-    names = yield from list_children(paths.ISR_CHANGES, watch=True)
-    notes = [paths.child(paths.ISR_CHANGES, name) for name in sorted(names)]
-    changed: dict[TopicPartition, None] = {}
-    for path, znode in zip(notes, (yield from read(notes)), strict=True):
-        try:
-            entries = () if znode is None else IsrChange.decode(znode[0]).partitions
-        except MalformedZnodeError as problem:
-            logger.error("%s is ignored: %s", path, problem)
-            entries = ()
-        changed.update((TopicPartition(*entry), None) for entry in entries)
+    """Read the states of the partitions in the notifications, send them to the brokers, delete the notifications."""
+    notified, changes = yield from read_notifications(paths.ISR_CHANGES, IsrChange.decode)
+    changed = dict.fromkeys(TopicPartition(*entry) for change in changes for entry in change.partitions)
     known = [partition for partition in changed if cluster.find(partition) is not None]
     for partition, leadership in (yield from read_leaderships(known)).items():
         cluster.partition(partition).leadership = leadership
@@ -80,11 +83,11 @@ def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
         batch.update_metadata(known)
         yield from publish(batch.commands())
         yield from reassignment.maybe_complete_reassignments(cluster, known)
-    yield from write([Delete(path) for path in notes])
+    yield from write([Delete(path) for path in notified])
 
 
 def _resolve_partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition | None:
-    """None for an unknown topic id."""
+    """Return the partition of a proposal, None for an unknown topic id."""
     name = proposal.topic.name
     if name is None and proposal.topic.topic_id != NO_TOPIC_ID:
         name = cluster.topic_names.get(proposal.topic.topic_id)
@@ -94,7 +97,7 @@ def _resolve_partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPar
 def _validate_proposal(
     cluster: ClusterState, partition: TopicPartition, leader: BrokerId, wanted: IsrProposal
 ) -> tuple[Leadership, Leadership | None]:
-    """The present leadership, and the one to be written unless they agree already. KafkaError in Kafka's order."""
+    """Return the present leadership and the one to be written, None if they agree. Raises KafkaError in Kafka's order."""
     current = cluster.leadership(partition)
     if current is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -118,20 +121,3 @@ def _validate_proposal(
         recovering=wanted.recovering,
         partition_epoch=wanted.partition_epoch,
     )
-
-
-def _write_leaderships(
-    cluster: ClusterState, accepted: dict[TopicPartition, Leadership]
-) -> Steps[dict[TopicPartition, Leadership | KafkaError]]:
-    results = yield from write([leadership_write(p, leadership) for p, leadership in accepted.items()])
-    outcomes: dict[TopicPartition, Leadership | KafkaError] = {}
-    for (partition, leadership), result in zip(accepted.items(), results, strict=True):
-        if isinstance(result, BadVersionError):
-            outcomes[partition] = KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
-        elif isinstance(result, StoreError):
-            logger.error("ISR of %s not written: %r", partition, result)
-            outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        else:
-            written = replace(leadership, partition_epoch=written_version(result))
-            cluster.partition(partition).leadership = outcomes[partition] = written
-    return outcomes

@@ -1,4 +1,4 @@
-"""Blocks of producer ids, given to brokers by the controller (KIP-730)."""
+"""Blocks of producer ids that the controller allocates to brokers (KIP-730)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from zk.znodes import MalformedZnodeError, ProducerIdBlock
 
 
 def allocate_producer_ids(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> Steps[ProducerIdBlock]:
-    """The next block, for this broker alone; other brokers may take blocks at the same time.
+    """Allocate the next block to a broker; brokers below KIP-730 may allocate blocks themselves at the same time.
 
-    KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR when all ids are used up.
+    Raises KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR when all ids are used up.
     """
     known = cluster.brokers.get(broker_id)
     if known is None:

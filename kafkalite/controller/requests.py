@@ -1,7 +1,6 @@
-"""What clients and brokers ask of the controller about topics and ISRs, and what it answers, as data.
+"""Requests of clients and brokers to the controller about topics and ISRs, and their results, as data.
 
-Handlers make the one out of request messages and shape the other into responses. What one item of a request could not be granted is a
-KafkaError in its place.
+Handlers build the requests from messages and turn the results into responses. The result of a refused item is a KafkaError.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId
 
 NOT_GIVEN: Final = -1
-"""As a count: the default of the cluster (KIP-464)."""
+"""A count that stands for the cluster's default (KIP-464)."""
 
 Charge: TypeAlias = Callable[[int], None]
-"""Called with the number of partitions before they are created or deleted. KafkaError: the asking client may not have it done now."""
+"""Called with the number of partitions before they are created or deleted; raises KafkaError when the client's quota is used up."""
 
 
 def free(partitions: int) -> None:
-    """Anybody may create and delete as much as they like."""
+    """Charge nothing, for requests without a quota."""
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created: counts, or the replicas of each partition by index, as they were given (an index may be there twice)."""
+    """A topic to be created: counts, or replicas by partition index as given in the request, where an index may occur twice."""
 
     name: str
     partition_count: int = NOT_GIVEN
@@ -36,7 +35,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that is in ZooKeeper now, or that could be; then it has no id."""
+    """A created topic; after a request that validates only it has NO_TOPIC_ID."""
 
     topic_id: bytes
     partition_count: int
@@ -46,7 +45,7 @@ class CreatedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """A topic shall have `count` partitions; `assignments` are the replicas of those that are added, None to have them chosen."""
+    """A new total of `count` partitions for a topic; `assignments` are the replicas of the added ones, None for automatic placement."""
 
     name: str
     count: int
@@ -54,14 +53,14 @@ class NewPartitions:
 
 
 class AlreadyMarkedForDeletion(KafkaError):
-    """Raised for a topic whose deletion was asked for before: unknown to who no longer sees it, else deleted once more."""
+    """Raised for a topic that is already queued for deletion."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This topic is being deleted.")
 
 
 class TopicReference(NamedTuple):
-    """A topic by name or by id; one of them."""
+    """A topic by its name or by its id."""
 
     name: str | None = None
     topic_id: bytes = NO_TOPIC_ID
@@ -79,7 +78,7 @@ class IsrProposal(NamedTuple):
 
 
 class AlterPartition(NamedTuple):
-    """What the leader `broker_id`, in the life that `broker_epoch` names, proposes."""
+    """Proposals of the leader `broker_id`; `broker_epoch` names its incarnation."""
 
     broker_id: BrokerId
     broker_epoch: int

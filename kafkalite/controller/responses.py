@@ -1,4 +1,4 @@
-"""What brokers answered: the errors of partitions go to whom they concern."""
+"""Responses of brokers to LeaderAndIsr and StopReplica."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kafkalite.types import BrokerId
 
 
 def process_leader_and_isr_response(cluster: ClusterState, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
-    """A refused request needs no handling: its sender is out of date and will learn it elsewhere."""
+    """Record the errors of partitions. A request refused as a whole is ignored: this controller is out of date then."""
     if event.error == ErrorCode.NONE and _is_current_incarnation(cluster, event.broker_id, event.broker_epoch):
         record_leader_and_isr_errors(cluster, event.broker_id, event.errors)
         yield from log_directories.update_offline_replicas(cluster, event.broker_id, event.errors)
 
 
 def process_stop_replica_response(cluster: ClusterState, event: events.StopReplicaResponseReceived) -> Steps[None]:
-    """Only replicas that were to be deleted matter; a refused request failed for all of them."""
+    """Process the outcome for replicas to be deleted; an error of the whole request counts for all of them."""
     if not _is_current_incarnation(cluster, event.broker_id, event.broker_epoch):
         return
     errors = {
@@ -33,6 +33,6 @@ def process_stop_replica_response(cluster: ClusterState, event: events.StopRepli
 
 
 def _is_current_incarnation(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> bool:
-    """Did the incarnation of the broker answer that is registered now?"""
+    """True if the response is from the registered incarnation of the broker."""
     broker = cluster.brokers.get(broker_id)
     return broker is not None and broker.epoch == broker_epoch

@@ -1,4 +1,4 @@
-"""The settings that the controller obeys; replaced as a whole when the broker's dynamic configuration changes."""
+"""The settings of the controller; replaced as a whole when the broker's dynamic configuration changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalite.types import BrokerId
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """See the module; the names are those of the broker's settings."""
+    """Settings under the names of the broker's keys."""
 
     broker_id: BrokerId = 0
     control_listener: str = "PLAINTEXT"
@@ -25,7 +25,7 @@ class ControllerSettings:
 
     @classmethod
     def from_config(cls, broker_id: BrokerId, config: BrokerConfig) -> ControllerSettings:
-        """What of a broker's configuration concerns the controller; `broker_id` may have been generated."""
+        """Return the controller's settings from a broker's configuration; `broker_id` may have been generated."""
         return cls(
             broker_id=broker_id,
             control_listener=config.control_plane_listener_name or config.inter_broker_listener_name,
@@ -40,5 +40,5 @@ class ControllerSettings:
 
     @property
     def request_versions(self) -> InterBrokerVersions:
-        """The versions in which the controller sends its requests."""
+        """Return the API versions of the controller's requests."""
         return self.inter_broker_protocol_version.requests

@@ -1,4 +1,4 @@
-"""Figures about the cluster as the controller sees it, under names made from Kafka's gauges."""
+"""Figures about the controller's state of the cluster, under names made from Kafka's gauges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.types import TopicPartition
 
 
 def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
-    """Counts of brokers, topics and partitions, and of what is not as it should be."""
+    """Return counts of brokers, topics and partitions, and of those that are offline, misplaced or waiting."""
     offline = replicas_to_delete = ineligible_to_delete = partitions = 0
     for partition, state in cluster.partitions():
         partitions += 1
@@ -35,5 +35,5 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
 
 
 def _has_leader(cluster: ClusterState, partition: TopicPartition, state: PartitionContext) -> bool:
-    """No broker has the id -1, so a partition whose leader is "none" has none."""
+    """True if the leader is registered and its log directory online; NO_BROKER never is."""
     return state.leader is not None and cluster.is_online(state.leader, partition, with_shutting_down=True)

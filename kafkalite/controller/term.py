@@ -31,11 +31,15 @@ WRITES_TOGETHER = 64
 
 
 class TermEnded(Exception):
-    """A procedure went on after its controller had left office."""
+    """Raised when a procedure continues after its controller has resigned."""
 
 
 class ControllerTerm:
-    """See the module. `put` queues an event. `settled` is set once the cluster was read, or the term ended."""
+    """The seat with its fenced writes, the cluster state, the channels to the brokers and the watches of one term.
+
+    After `end` nothing is performed any more, so nothing is written under a later session; watches that fire are ignored.
+    `put` queues an event. `settled` is set once the cluster was read, or the term ended.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class ControllerTerm:
         self._portions = Portions()
 
     def end(self) -> None:
-        """Leave office: no more effects, no more requests to brokers."""
+        """End the term: no more effects, no more requests to brokers."""
         self.ended = True
         self.settled.set()
         self.channels.stop()
@@ -67,8 +71,8 @@ class ControllerTerm:
     async def perform(self, procedure: steps.Steps[T]) -> T:
         """Run a procedure to its end and return its result.
 
-        Raises ControllerMovedError when the seat is lost, TermEnded after `end`, SessionExpiredError, and whatever the
-        procedure raises.
+        Raises ControllerMovedError when the seat is lost, TermEnded after `end`, SessionExpiredError, and the errors of
+        the procedure.
         """
         answer: Any = None
         try:
@@ -83,7 +87,7 @@ class ControllerTerm:
             procedure.close()
 
     async def release(self) -> None:
-        """Give up the seat so that another broker can take it."""
+        """Delete /controller so that another broker can be elected."""
         await vacate(self._store, self.seat)
 
     async def _perform(self, effect: steps.Effect) -> Any:
@@ -111,7 +115,7 @@ class ControllerTerm:
         return None
 
     async def _write(self, operations: Sequence[Operation]) -> list[Result]:
-        """Many writes travel as few multis; a group that fails as a whole is written again, each for itself."""
+        """Write in few multis; the operations of a multi that failed are written again one by one."""
         reach("controller.writing")
         groups = [operations[at : at + WRITES_TOGETHER] for at in range(0, len(operations), WRITES_TOGETHER)]
         written = await asyncio.gather(*(self._write_group(group) for group in groups))
@@ -143,7 +147,7 @@ class ControllerTerm:
         endpoint = broker.endpoint(self.cluster.settings.control_listener)
         if endpoint is None:
             logger.error(
-                "broker %d has no listener %s and is not told anything",
+                "broker %d has no listener %s, so the controller sends it no requests",
                 broker.broker_id,
                 self.cluster.settings.control_listener,
             )

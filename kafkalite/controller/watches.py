@@ -1,4 +1,4 @@
-"""Which event follows from which watch of the controller."""
+"""The controller events of watches that fire."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_PATH: dict[str, events.Event] = {
 
 
 def event_for_watch(notification: WatchEvent) -> events.Event | None:
-    """None for what needs no handling: that a broker or topic was deleted is seen at the parent."""
+    """Return the event of a watch that fired, or None: deletions of brokers and topics are seen at their parents."""
     event = _BY_PATH.get(notification.path)
     if event is not None or notification.type is EventType.DELETED:
         return event

@@ -1,16 +1,17 @@
-"""Partition state znodes as `Leadership`: reading many at once, and the operations that create and rewrite them."""
+"""Partition state znodes as `Leadership`: reading and writing many at once."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.steps import Steps, Znode, pieces, read
+from kafkalite.controller.steps import Steps, Znode, pieces, read, write
 from kafkalite.errors import ensure
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.store import Create, Result, Stat, Write
+from zk.store import BadVersionError, Create, Stat, StoreError, Write
 from zk.znodes import ConfigEntity, MalformedZnodeError, PartitionState
 
 logger = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ _UNCLEAN_KEY = "unclean.leader.election.enable"
 
 
 def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
-    """The state of each partition that has a readable state znode; of one that cannot be read, the next change is an event."""
+    """Return the state of each partition with a readable state znode; unreadable ones are watched, so a repair is an event."""
     found: dict[TopicPartition, Leadership] = {}
     for some in pieces(partitions):
         znodes = yield from read([paths.partition_state(*partition) for partition in some])
@@ -33,9 +34,9 @@ def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[Topic
 def current_leaderships(
     cluster: ClusterState, partitions: Collection[TopicPartition], *, fresh: bool = False
 ) -> Steps[dict[TopicPartition, Leadership]]:
-    """The leaderships on which to decide: those in memory, or, when they may be out of date, those in ZooKeeper.
+    """Return the leaderships in memory, or, where those may be out of date, in ZooKeeper.
 
-    Since KIP-497 the controller alone writes them, so memory is right unless a write has just met another version
+    Since KIP-497 only the controller writes them, so memory is right unless a write has just met another version
     (`fresh`). Before, leaders write them too.
     """
     if fresh or not cluster.settings.inter_broker_protocol_version.alters_partitions:
@@ -45,7 +46,7 @@ def current_leaderships(
 
 
 def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
-    """The same, and an event for the next change of each (needed where leaders write ISRs themselves)."""
+    """Read states and watch them, needed where leaders write ISRs themselves (before KIP-497)."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)
     return _decode_states(partitions, znodes)
 
@@ -61,7 +62,7 @@ def _decode_states(
             found[partition] = _leadership(PartitionState.decode(znode[0]), znode[1])
         except MalformedZnodeError as problem:
             path = paths.partition_state(*partition)
-            logger.error("%s: the partition gets no leader until it is mended: %s", path, problem)
+            logger.error("%s is unreadable, the partition gets no leader until it is repaired: %s", path, problem)
     return found
 
 
@@ -82,32 +83,56 @@ def _encode_state(leadership: Leadership) -> bytes:
     ).encode()
 
 
-def leadership_write(partition: TopicPartition, leadership: Leadership) -> Write:
-    """Replace the state, if the znode still has version `leadership.partition_epoch`."""
-    return Write(paths.partition_state(*partition), _encode_state(leadership), leadership.partition_epoch)
+@dataclass(frozen=True, slots=True)
+class WrittenLeaderships:
+    """Results of conditional writes: the new states, partitions whose znode has another version, and other errors."""
+
+    written: dict[TopicPartition, Leadership] = field(default_factory=dict)
+    outdated: list[TopicPartition] = field(default_factory=list)
+    failed: dict[TopicPartition, StoreError] = field(default_factory=dict)
 
 
-def leadership_creation(partition: TopicPartition, leadership: Leadership) -> Create:
-    """The first state of a partition."""
-    return Create(paths.partition_state(*partition), _encode_state(leadership))
+def write_leaderships(leaderships: Mapping[TopicPartition, Leadership]) -> Steps[WrittenLeaderships]:
+    """Replace each state whose znode still has the version `partition_epoch`."""
+    results = yield from write(
+        [
+            Write(paths.partition_state(*partition), _encode_state(leadership), leadership.partition_epoch)
+            for partition, leadership in leaderships.items()
+        ]
+    )
+    outcome = WrittenLeaderships()
+    for (partition, leadership), result in zip(leaderships.items(), results, strict=True):
+        if isinstance(result, BadVersionError):
+            outcome.outdated.append(partition)
+        elif isinstance(result, StoreError):
+            outcome.failed[partition] = result
+        else:
+            ensure(isinstance(result, Stat), f"a write cannot have the result {result!r}")
+            outcome.written[partition] = replace(leadership, partition_epoch=result.version)  # type: ignore[union-attr]
+    return outcome
 
 
-def leadership_parents(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Iterator[list[Create]]:
-    """What must be there before the states, level by level, outermost first."""
+def create_leaderships(
+    cluster: ClusterState, leaderships: Mapping[TopicPartition, Leadership]
+) -> Steps[dict[TopicPartition, StoreError]]:
+    """Create the first state of each partition, and its parents; return the errors."""
+    for parents in _parents(cluster, leaderships):
+        yield from write(parents)  # existing ones are refused, which does not matter
+    creations = [Create(paths.partition_state(*each), _encode_state(leaderships[each])) for each in leaderships]
+    results = zip(leaderships, (yield from write(creations)), strict=True)
+    return {partition: result for partition, result in results if isinstance(result, StoreError)}
+
+
+def _parents(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Iterator[list[Create]]:
+    """Creations of the znodes above the states, level by level, outermost first."""
     topics = dict.fromkeys(partition.topic for partition in partitions)
     started = {t for t in topics if any(p.leadership is not None for p in cluster.topics[t].partitions.values())}
     yield [Create(paths.partitions(topic)) for topic in topics if topic not in started]
     yield [Create(paths.partition(*partition)) for partition in partitions]
 
 
-def written_version(result: Result) -> int:
-    """The version of a znode after the write that had this result."""
-    ensure(isinstance(result, Stat), f"a write cannot have the result {result!r}")
-    return result.version  # type: ignore[union-attr]
-
-
 def read_topics_allowing_unclean(cluster: ClusterState, topics: Sequence[str]) -> Steps[set[str]]:
-    """Those of `topics` whose own setting, or else the broker's, allows an unclean leader."""
+    """Return those of `topics` whose own setting, or else the broker's, allows an unclean leader."""
     znodes = yield from read([paths.topic_config(topic) for topic in topics])
     allowed = set()
     for topic, znode in zip(topics, znodes, strict=True):

@@ -1,4 +1,4 @@
-"""The partition state machine: who may move where, and what leads a partition.
+"""The partition state machine (Kafka's ZkPartitionStateMachine): legal transitions, and the election of leaders.
 
 | To           | From                | What happens                                                             |
 |--------------|---------------------|--------------------------------------------------------------------------|
@@ -9,8 +9,8 @@
 | NonExistent  | Offline             | memory only                                                              |
 
 An illegal transition is logged and skipped. A write that meets another version, and an election without a candidate, is
-decided again from a fresh read, for a leader may have changed its ISR meanwhile. Still no candidate means no write: the
-partition stays as it is.
+repeated after reading the state znode, because a leader may have changed its ISR meanwhile. Without a candidate nothing is
+written and the partition keeps its state.
 """
 
 from __future__ import annotations
@@ -23,19 +23,16 @@ from enum import Enum
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionStatus
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import (
+    create_leaderships,
     current_leaderships,
-    leadership_creation,
-    leadership_parents,
-    leadership_write,
     read_topics_allowing_unclean,
-    written_version,
+    write_leaderships,
 )
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, pause, pieces, publish, write
+from kafkalite.controller.steps import Steps, pause, pieces, publish
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import election
-from zk.store import BadVersionError, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +45,7 @@ ALLOWED_PREVIOUS: dict[PartitionStatus, frozenset[PartitionStatus]] = {
 
 
 class Strategy(Enum):
-    """How a leader is chosen; the values are Kafka's names, which its tools show."""
+    """The strategies of leader election; the values are Kafka's names, which its tools show."""
 
     OFFLINE = "OfflinePartitionLeaderElectionStrategy(false)"
     OFFLINE_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(true)"
@@ -63,7 +60,7 @@ Failures = dict[TopicPartition, KafkaError]
 def change_partition_states(
     cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus
 ) -> None:
-    """Transitions to New, Offline or NonExistent."""
+    """Move partitions to New, Offline or NonExistent, which is in memory only."""
     for partition in _valid_changes(cluster, partitions, target):
         _change_state(cluster, partition, target)
 
@@ -71,7 +68,7 @@ def change_partition_states(
 def bring_partitions_online(
     cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy = Strategy.OFFLINE
 ) -> Steps[Failures]:
-    """Give each partition a leader and tell the brokers; those that got none are in the result with the reason."""
+    """Elect a leader for each partition and send it to the brokers; return the errors by partition."""
     failures: Failures = {}
     for some in pieces(partitions):
         failures |= yield from _bring_online(cluster, some, strategy)
@@ -104,7 +101,7 @@ def _elect_in(
 def elect_missing_leaders(
     cluster: ClusterState, partitions: Collection[TopicPartition] | None = None
 ) -> Steps[Failures]:
-    """Try to bring online what is New or Offline (`partitions` limits it), except in topics that are being deleted."""
+    """Bring New and Offline partitions online (`partitions` limits them), except in topics queued for deletion."""
     wanted = _find_leaderless(cluster, partitions)
     return (yield from bring_partitions_online(cluster, wanted)) if wanted else {}
 
@@ -112,7 +109,7 @@ def elect_missing_leaders(
 def elect_missing_leaders_in(
     cluster: ClusterState, partitions: Collection[TopicPartition], batch: RequestBatch
 ) -> Steps[None]:
-    """As `elect_missing_leaders`, but add to `batch` what the brokers are to hear, for the caller to publish."""
+    """Elect leaders as `elect_missing_leaders`, and add the requests to `batch` for the caller to publish."""
     wanted = _find_leaderless(cluster, partitions)
     if wanted:
         yield from _elect_in(cluster, wanted, Strategy.OFFLINE, batch)
@@ -158,12 +155,11 @@ def _create_leaderships(
             first[partition] = Leadership(chosen.leader, 0, chosen.isr, cluster.epoch)
         else:
             failures[partition] = KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is online")
-    for parents in leadership_parents(cluster, first):
-        yield from write(parents)  # those that are there already are as good
-    creations = [leadership_creation(partition, leadership) for partition, leadership in first.items()]
-    for (partition, leadership), result in zip(first.items(), (yield from write(creations)), strict=True):
-        if isinstance(result, StoreError):
-            failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not created: {result!r}")
+    errors = yield from create_leaderships(cluster, first)
+    for partition, leadership in first.items():
+        if partition in errors:
+            message = f"state znode not created: {errors[partition]!r}"
+            failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         else:
             _set_leadership(cluster, partition, leadership, leadership.isr, batch, is_new=True)
     return failures
@@ -195,35 +191,32 @@ def _elect_leaders(
     while remaining:
         current = yield from current_leaderships(cluster, remaining, fresh=fresh)
         unclean = yield from _find_topics_allowing_unclean(cluster, current, strategy)
-        chosen: dict[TopicPartition, tuple[Leadership, tuple[BrokerId, ...]]] = {}
+        chosen: dict[TopicPartition, Leadership] = {}
+        recipients: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         again: list[TopicPartition] = []
         for partition in remaining:
             try:
-                chosen[partition] = _choose_leader(
+                chosen[partition], recipients[partition] = _choose_leader(
                     cluster, partition, current.get(partition), strategy, partition.topic in unclean
                 )
             except KafkaError as problem:
                 if fresh:
                     failures[partition] = problem.as_outcome()
                 else:
-                    again.append(partition)  # do not give up on the strength of what is only remembered
-        results = yield from write([leadership_write(p, leadership) for p, (leadership, _) in chosen.items()])
-        for (partition, (leadership, recipients)), result in zip(chosen.items(), results, strict=True):
-            if isinstance(result, BadVersionError):
-                again.append(partition)
-            elif isinstance(result, StoreError):
-                failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {result!r}")
-            else:
-                written = replace(leadership, partition_epoch=written_version(result))
-                _set_leadership(cluster, partition, written, recipients, batch)
-        remaining, fresh = again, True
+                    again.append(partition)  # the state in memory may be out of date
+        outcome = yield from write_leaderships(chosen)
+        for partition, error in outcome.failed.items():
+            failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {error!r}")
+        for partition, leadership in outcome.written.items():
+            _set_leadership(cluster, partition, leadership, recipients[partition], batch)
+        remaining, fresh = again + outcome.outdated, True
     return failures
 
 
 def _find_topics_allowing_unclean(
     cluster: ClusterState, current: dict[TopicPartition, Leadership], strategy: Strategy
 ) -> Steps[Collection[str]]:
-    """Topics in which an unclean leader may be elected; their settings are read only where it matters."""
+    """Return topics in which an unclean leader may be elected; settings are read only of those without a live ISR member."""
     if strategy is Strategy.OFFLINE_UNCLEAN:
         return {partition.topic for partition in current}
     if strategy is not Strategy.OFFLINE:
@@ -239,7 +232,7 @@ def _choose_leader(
     strategy: Strategy,
     unclean_allowed: bool,
 ) -> tuple[Leadership, tuple[BrokerId, ...]]:
-    """The next leadership and who must hear of it. KafkaError when there can be none."""
+    """Return the next leadership and the recipients of LeaderAndIsr. Raises KafkaError when no leader can be elected."""
     if current is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has no state znode")
     if current.controller_epoch > cluster.epoch:

@@ -1,16 +1,16 @@
-"""The replica state machine: what a broker hears about one copy of a partition, and who leaves the ISR.
+"""The replica state machine (Kafka's ZkReplicaStateMachine): legal transitions, their requests, and the removal from ISRs.
 
 | To           | From                               | What happens                                                |
 |--------------|------------------------------------|-------------------------------------------------------------|
 | New          | NonExistent                        | LeaderAndIsr `is_new`, once the partition has a leader      |
 | Online       | New, Online, Offline, Ineligible   | from New memory only, else LeaderAndIsr                     |
-| Offline      | New, Online, Offline, Ineligible   | StopReplica; out of the ISR, leader epoch + 1; the other replicas hear of it |
+| Offline      | New, Online, Offline, Ineligible   | StopReplica; out of the ISR, leader epoch + 1; LeaderAndIsr to the others |
 | DelStarted   | Offline                            | StopReplica with delete                                     |
 | DelSuccessful| DelStarted                         | memory only                                                 |
 | Ineligible   | Offline, DelStarted                | memory only                                                 |
-| NonExistent  | DelSuccessful                      | forgotten, also in the assignment                           |
+| NonExistent  | DelSuccessful                      | removed from memory, also from the assignment               |
 
-A LeaderAndIsr whose leader epoch a broker has seen already does nothing there, so telling too often is harmless.
+A broker ignores a LeaderAndIsr whose leader epoch it has seen, so sending one too many is harmless.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from dataclasses import replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.machines import state_change
-from kafkalite.controller.machines.leadership_znodes import current_leaderships, leadership_write, written_version
+from kafkalite.controller.machines.leadership_znodes import current_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, pause, pieces, publish, write
+from kafkalite.controller.steps import Steps, pause, pieces, publish
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
-from zk.store import BadVersionError, StoreError
 
 _LIVING = frozenset({ReplicaStatus.NEW, ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_INELIGIBLE})
 
@@ -43,7 +42,7 @@ ALLOWED_PREVIOUS: dict[ReplicaStatus, frozenset[ReplicaStatus]] = {
 def change_replica_states(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
-    """Take each replica to `target`, tell the brokers in one batch, of very many in several; illegal transitions are logged and skipped."""
+    """Change the state of replicas, with one batch of requests for each few hundred; illegal transitions are logged and skipped."""
     for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
         yield from _change_states(cluster, some, target)
         if len(replicas) > len(some):
@@ -51,7 +50,7 @@ def change_replica_states(
 
 
 def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[list[PartitionAndReplica]]:
-    """All replicas of a partition in one piece: each that leaves the ISR ends a leader epoch, and only the last one is to be told."""
+    """Keep replicas of a partition in one piece: each that leaves the ISR raises the leader epoch, and only the last one is sent."""
     by_partition: defaultdict[TopicPartition, list[PartitionAndReplica]] = defaultdict(list)
     for replica in replicas:
         by_partition[replica.partition].append(replica)
@@ -105,7 +104,7 @@ def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None
     state = cluster.partition(replica.partition)
     state.replica_statuses.pop(replica.broker_id, None)
     if replica.broker_id in state.assignment.replicas:
-        cluster.set_assignment(replica.partition, state.assignment.without((replica.broker_id,)))
+        cluster.set_assignment(replica.partition, state.assignment.remove_replicas((replica.broker_id,)))
 
 
 def _create_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
@@ -150,7 +149,7 @@ def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
 def remove_from_isrs(
     cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
 ) -> Steps[list[PartitionAndReplica]]:
-    """Take replicas out of their ISRs and to Offline, and tell nobody; those of partitions that could not be written are left out."""
+    """Take replicas out of their ISRs and to Offline without requests; return those that were written."""
     moved: list[PartitionAndReplica] = []
     by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for replica in replicas:
@@ -171,10 +170,16 @@ def remove_from_isrs(
 def remove_from_isr(
     cluster: ClusterState, broker: BrokerId, partitions: Sequence[TopicPartition]
 ) -> Steps[dict[TopicPartition, Leadership]]:
-    """The leadership of each partition after `broker` left its ISR; partitions that could not be written are left out.
+    """Take `broker` out of ISRs and return the leaderships; partitions that could not be written are left out.
 
-    The last member stays in the ISR, for it alone has all acknowledged records.
+    The last member stays in the ISR, because it alone has all acknowledged records.
     """
+
+    def log_failure(partition: TopicPartition, why: str) -> None:
+        replica = PartitionAndReplica(partition, broker)
+        before = cluster.replica_status(replica).value
+        state_change.log_failed_change(cluster, replica, before, ReplicaStatus.OFFLINE.value, why)
+
     settled: dict[TopicPartition, Leadership] = {}
     remaining = list(partitions)
     fresh = False
@@ -184,25 +189,19 @@ def remove_from_isr(
         for partition in remaining:
             known = current.get(partition)
             if known is None or known.controller_epoch > cluster.epoch:
-                why = "the partition has no state znode" if known is None else "written by a later controller"
-                replica = PartitionAndReplica(partition, broker)
-                before = cluster.replica_status(replica).value
-                state_change.log_failed_change(cluster, replica, before, ReplicaStatus.OFFLINE.value, why)
+                missing = known is None
+                log_failure(
+                    partition, "the partition has no state znode" if missing else "written by a later controller"
+                )
             elif broker not in known.isr:
                 settled[partition] = known
             else:
                 wanted[partition] = _shrink_isr(cluster, broker, known)
-        results = yield from write([leadership_write(p, leadership) for p, leadership in wanted.items()])
-        remaining, fresh = [], True
-        for (partition, leadership), result in zip(wanted.items(), results, strict=True):
-            if isinstance(result, BadVersionError):
-                remaining.append(partition)
-            elif isinstance(result, StoreError):
-                replica = PartitionAndReplica(partition, broker)
-                before = cluster.replica_status(replica).value
-                state_change.log_failed_change(cluster, replica, before, ReplicaStatus.OFFLINE.value, repr(result))
-            else:
-                settled[partition] = replace(leadership, partition_epoch=written_version(result))
+        outcome = yield from write_leaderships(wanted)
+        settled |= outcome.written
+        for partition, error in outcome.failed.items():
+            log_failure(partition, repr(error))
+        remaining, fresh = outcome.outdated, True
     return settled
 
 

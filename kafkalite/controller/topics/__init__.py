@@ -1,4 +1,4 @@
-"""Topics: validation, creation, more partitions, reassignment, deletion, and their znodes.
+"""Topics: validation, creation, added partitions, reassignment, deletion, and their znodes.
 
 `api` uses `zk_admin_manager` and `topic_validation`; the event handlers use the rest.
 """

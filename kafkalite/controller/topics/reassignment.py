@@ -1,13 +1,13 @@
-"""Moving partitions to other brokers (KIP-455), for sets of partitions at a time so that a topic is written once.
+"""Reassignment of partitions to other brokers (KIP-455), for sets of partitions at a time so that a topic is written once.
 
 - U, a new target: topic znode and memory get replicas, adding and removing; replicas that an earlier target wanted and
   this one does not are deleted.
 - A, target not in the ISR: leader epoch + 1, LeaderAndIsr to all replicas, the adding ones start. Then wait.
-- B, target in the ISR: memory has the target only; the leader moves into the target or gets a new epoch; removed
+- B, target in the ISR: memory has the target only; the leader moves into the target or its epoch is raised; removed
   replicas leave the ISR and are deleted; topic znode; UpdateMetadata.
 
-Phase B writes the topic znode last, so a controller that finds it half done does it again. The znode
-/admin/reassign_partitions is the way of old tools: an entry leaves it when its move is done, refused or superseded.
+Phase B writes the topic znode last, so the next controller repeats a phase that was interrupted. Old tools write the znode
+/admin/reassign_partitions; an entry is removed from it when its reassignment is complete, refused or replaced.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from kafkalite.controller.cluster_state import (
 )
 from kafkalite.controller.machines.leadership_znodes import (
     current_leaderships,
-    leadership_write,
     read_leaderships,
     watch_leaderships,
-    written_version,
+    write_leaderships,
 )
 from kafkalite.controller.machines.partition_state_machine import (
     Strategy,
@@ -45,7 +44,7 @@ from kafkalite.controller.topics.topic_znodes import write_reassigned
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
-from zk.store import BadVersionError, Delete, StoreError, Write
+from zk.store import Delete, StoreError, Write
 from zk.znodes import PartitionName, ReassignPartitions
 
 logger = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ Results = dict[TopicPartition, KafkaError | None]
 
 
 def process_api_reassignment(cluster: ClusterState, targets: Targets) -> Steps[Results]:
-    """AlterPartitionReassignments: None as target cancels. The latest wish counts, also over that in the znode."""
+    """Process AlterPartitionReassignments; None as target cancels. It replaces a reassignment in the znode."""
     wanted, results = _validate_targets(cluster, targets)
     yield from _remove_from_znode(wanted)
     results |= yield from _start_reassignments(cluster, wanted)
@@ -63,7 +62,7 @@ def process_api_reassignment(cluster: ClusterState, targets: Targets) -> Steps[R
 
 
 def process_zk_reassignment(cluster: ClusterState) -> Steps[None]:
-    """/admin/reassign_partitions may have appeared or changed."""
+    """Start the reassignments in /admin/reassign_partitions, if it exists."""
     if not (yield from exists(paths.REASSIGN_PARTITIONS)):
         return
     targets = {p: tuple(replicas) for p, replicas in (yield from _read_znode()).items()}
@@ -71,21 +70,21 @@ def process_zk_reassignment(cluster: ClusterState) -> Steps[None]:
     results |= yield from _start_reassignments(cluster, wanted)
     failed = {partition: problem for partition, problem in results.items() if problem is not None}
     for partition, problem in failed.items():
-        logger.warning("reassignment of %s by znode is refused: %s", partition, problem)
+        logger.warning("reassignment of %s in %s is refused: %s", partition, paths.REASSIGN_PARTITIONS, problem)
     yield from _remove_from_znode(failed)
 
 
 def list_reassignments(
     cluster: ClusterState, partitions: Sequence[TopicPartition] | None
 ) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
-    """Those of `partitions` (None: of all) that are under way."""
+    """Return the assignments of those of `partitions`, None for all, that are being reassigned."""
     yield from ()
     wanted = cluster.reassigning if partitions is None else cluster.reassigning.intersection(partitions)
     return {partition: cluster.partition(partition).assignment for partition in sorted(wanted)}
 
 
 def advance_reassignments(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
-    """Go on with reassignments: those whose target is in sync are completed, the others (again) started."""
+    """Complete reassignments whose target is in sync, and start the others, which may have been started before."""
     cluster.deletions.ineligible |= {p.topic for p in partitions} & cluster.deletions.queued
     complete = yield from _find_in_sync(cluster, partitions)
     yield from _start_adding_replicas(cluster, [p for p in partitions if p not in complete])
@@ -93,14 +92,14 @@ def advance_reassignments(cluster: ClusterState, partitions: Collection[TopicPar
 
 
 def maybe_complete_reassignments(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[None]:
-    """After ISR changes: complete the reassignments that waited for them."""
+    """Complete those reassignments of `partitions` whose target is in sync, after ISR changes."""
     moving = sorted(cluster.reassigning.intersection(partitions))
     if moving:
         yield from _complete_reassignments(cluster, (yield from _find_in_sync(cluster, moving)))
 
 
 def process_partition_state_change(cluster: ClusterState, partition: TopicPartition) -> Steps[None]:
-    """A leader wrote the state znode of a partition that is being reassigned (before KIP-497), or somebody mended one."""
+    """Process a watched change of a state znode: by a leader during a reassignment (before KIP-497), or a repair by hand."""
     state = cluster.find(partition)
     if state is not None and state.leadership is None:
         state.leadership = (yield from read_leaderships((partition,))).get(partition)
@@ -114,7 +113,7 @@ def process_partition_state_change(cluster: ClusterState, partition: TopicPartit
             yield from maybe_complete_reassignments(cluster, (partition,))
 
 
-# -- what may begin
+# -- validation
 
 
 def _validate_targets(
@@ -133,7 +132,7 @@ def _validate_targets(
 def _new_assignment(
     cluster: ClusterState, partition: TopicPartition, target: tuple[BrokerId, ...] | None
 ) -> ReplicaAssignment:
-    """KafkaError in the order in which Kafka looks: what is asked for first, then whether there is such a partition."""
+    """Return the assignment of a reassignment to `target`. Raises KafkaError in Kafka's order: the target first, then the partition."""
     state = cluster.find(partition)
     if target is not None:
         _check_target(cluster, () if state is None else state.assignment.replicas, target)
@@ -147,7 +146,7 @@ def _new_assignment(
 
 
 def _check_target(cluster: ClusterState, replicas: Collection[BrokerId], target: tuple[BrokerId, ...]) -> None:
-    """KafkaError INVALID_REPLICA_ASSIGNMENT unless a partition with these replicas may move there."""
+    """Raise KafkaError INVALID_REPLICA_ASSIGNMENT unless a partition with these replicas may move to `target`."""
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not target:
         raise KafkaError(invalid, "Empty replica list specified in partition reassignment.")
@@ -191,7 +190,7 @@ def _start_reassignments(cluster: ClusterState, wanted: Mapping[TopicPartition, 
 
 
 def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Results]:
-    """Write the topics with the new assignments in them; the partitions whose topic refused."""
+    """Write the new assignments into the topics' znodes; return the errors of partitions."""
     outcomes = yield from write_reassigned(cluster, changed)
     return {
         partition: KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic not written: {outcome!r}")
@@ -204,7 +203,7 @@ def _write_topics(cluster: ClusterState, changed: Mapping[TopicPartition, Replic
 
 
 def _find_in_sync(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
-    """Partitions whose target is wholly in the ISR; also those that only changed their order."""
+    """Return partitions whose whole target is in the ISR, and those where only the order of replicas changed."""
     current = yield from current_leaderships(cluster, partitions)
     ready = []
     for partition in partitions:
@@ -236,7 +235,7 @@ def _complete_reassignments(cluster: ClusterState, partitions: Sequence[TopicPar
     ]
     yield from change_replica_states(cluster, added, ReplicaStatus.ONLINE)
     for partition in partitions:
-        cluster.set_assignment(partition, cluster.partition(partition).assignment.completed())
+        cluster.set_assignment(partition, cluster.partition(partition).assignment.complete())
     yield from _move_leaders_if_required(cluster, partitions)
     yield from _delete_replicas(cluster, removed)
     final = {partition: cluster.partition(partition).assignment for partition in partitions}
@@ -250,7 +249,7 @@ def _complete_reassignments(cluster: ClusterState, partitions: Sequence[TopicPar
 
 
 def _move_leaders_if_required(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
-    """Leaders must be live members of the target; the others get a new epoch so that they drop the removed replicas."""
+    """Elect leaders that are live members of the target; raise the epochs of the others, so leaders drop removed replicas."""
     misplaced: list[TopicPartition] = []
     settled: list[TopicPartition] = []
     for partition in partitions:
@@ -266,7 +265,7 @@ def _move_leaders_if_required(cluster: ClusterState, partitions: Sequence[TopicP
 def _raise_leader_epochs(
     cluster: ClusterState, partitions: Sequence[TopicPartition], *, with_new_replicas: bool
 ) -> Steps[None]:
-    """Raise the leader epochs, because a broker ignores a LeaderAndIsr of an epoch that it knows; tell all replicas."""
+    """Raise leader epochs, because a broker ignores a LeaderAndIsr of an epoch that it knows; send it to all replicas."""
     if not partitions:
         return
     batch = RequestBatch(cluster)
@@ -281,16 +280,12 @@ def _raise_leader_epochs(
                 logger.error("partition %s has no state znode, its epoch is not raised", partition)
             else:
                 raised[partition] = replace(known, leader_epoch=known.leader_epoch + 1, controller_epoch=cluster.epoch)
-        results = yield from write([leadership_write(p, leadership) for p, leadership in raised.items()])
-        remaining, fresh = [], True
-        for (partition, leadership), result in zip(raised.items(), results, strict=True):
-            if isinstance(result, BadVersionError):
-                remaining.append(partition)
-            elif isinstance(result, StoreError):
-                logger.error("the epoch of %s is not raised: %r", partition, result)
-            else:
-                written = replace(leadership, partition_epoch=written_version(result))
-                _add_to_batch(cluster, partition, written, batch, with_new_replicas)
+        outcome = yield from write_leaderships(raised)
+        for partition, error in outcome.failed.items():
+            logger.error("the leader epoch of %s is not raised: %r", partition, error)
+        for partition, leadership in outcome.written.items():
+            _add_to_batch(cluster, partition, leadership, batch, with_new_replicas)
+        remaining, fresh = outcome.outdated, True
     yield from publish(batch.commands())
 
 
@@ -306,7 +301,7 @@ def _add_to_batch(
 
 
 def _delete_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
-    """Out of the ISR and off the disk; no answer is waited for, as the partition lives on without them."""
+    """Take replicas out of the ISR and delete them, without waiting for the brokers' responses."""
     known = [r for r in replicas if cluster.replica_status(r) is not ReplicaStatus.NON_EXISTENT]
     for target in (
         ReplicaStatus.OFFLINE,
@@ -328,14 +323,14 @@ def _read_znode() -> Steps[dict[TopicPartition, Sequence[BrokerId]]]:
     try:
         entries = ReassignPartitions.decode(znode[0]).replicas
     except ValueError as problem:
-        logger.error("%s is deleted, it cannot be read: %s", paths.REASSIGN_PARTITIONS, problem)
+        logger.error("%s is unreadable and will be deleted: %s", paths.REASSIGN_PARTITIONS, problem)
         yield from write((Delete(paths.REASSIGN_PARTITIONS),))
         return {}
     return {TopicPartition(topic, index): replicas for (topic, index), replicas in entries.items()}
 
 
 def _remove_from_znode(partitions: Collection[TopicPartition]) -> Steps[None]:
-    """Remove entries that need no more work; the znode itself when none is left."""
+    """Remove entries from /admin/reassign_partitions, and the znode itself when none is left."""
     if not partitions:
         return
     entries = yield from _read_znode()

@@ -1,4 +1,4 @@
-"""Topics and partitions that appeared in ZooKeeper, or vanished from it."""
+"""New and removed topics and partitions in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def process_topic_change(cluster: ClusterState) -> Steps[None]:
-    """The children of /brokers/topics changed."""
+    """Compare /brokers/topics with memory; remove topics that vanished and create the partitions of new ones."""
     names = set(legal_names((yield from list_children(paths.TOPICS, watch=True))))
     for name in sorted(cluster.topics.keys() - names):
         logger.info("topic %s vanished", name)
@@ -31,7 +31,7 @@ def process_topic_change(cluster: ClusterState) -> Steps[None]:
 
 
 def process_partition_modifications(cluster: ClusterState, name: str) -> Steps[None]:
-    """A topic's znode changed: partitions may have been added. Its other changes are the controller's own."""
+    """Create the partitions that were added to a topic's znode; only the controller makes other changes to it."""
     found = yield from read_topic(name)
     topic = cluster.topics.get(name)
     if found is None or topic is None:
@@ -40,7 +40,7 @@ def process_partition_modifications(cluster: ClusterState, name: str) -> Steps[N
     if not added:
         return
     if cluster.is_queued_for_deletion(name):
-        logger.warning("partitions added to topic %s are taken back, it is being deleted", name)
+        logger.warning("partitions added to topic %s are removed again, it is being deleted", name)
         yield from write((topic_write(topic),))
         return
     for partition, assignment in added.items():
@@ -49,7 +49,7 @@ def process_partition_modifications(cluster: ClusterState, name: str) -> Steps[N
 
 
 def on_new_partition_creation(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
-    """Bring partitions to life that are in memory with their assignments only."""
+    """Move partitions and replicas from NonExistent to Online."""
     if not partitions:
         return
     replicas: list[PartitionAndReplica] = []

@@ -1,9 +1,8 @@
-"""Deleting topics: a marker below /admin/delete_topics, replicas deleted on every broker, then the znodes.
+"""Topic deletion, as Kafka's TopicDeletionManager: a marker in /admin/delete_topics, replicas deleted on every broker, then the znodes.
 
-A topic waits ("ineligible") while it is being reassigned or while a broker with a replica is down or failed to
-delete it. `resume` is called whenever something may have become possible; each call does what can be done and returns.
-The order of the last deletes makes a crash harmless: config, assignment, marker. As long as there is an assignment the
-next controller deletes once more, and a marker alone is dropped.
+A topic is ineligible while it is being reassigned, or a replica is offline or could not be deleted. `resume_deletions` is
+called whenever that may have changed, and does what is possible then. The znodes are deleted in the order config, assignment,
+marker: while there is an assignment the next controller repeats the deletion, and a marker alone is removed.
 """
 
 from __future__ import annotations
@@ -27,14 +26,8 @@ _DELETING = (ReplicaStatus.DELETION_STARTED, ReplicaStatus.DELETION_SUCCESSFUL)
 
 
 def process_topic_deletion(cluster: ClusterState) -> Steps[None]:
-    """The markers changed."""
-    marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
-    yield from delete_markers(cluster, [topic for topic in marked if topic not in cluster.topics])
-    wanted = {topic for topic in marked if topic in cluster.topics}
-    if not cluster.settings.delete_topic_enable:
-        yield from delete_markers(cluster, sorted(wanted))
-        return
-    new = wanted - cluster.deletions.queued
+    """Queue newly marked topics for deletion and start."""
+    new = (yield from read_markers(cluster)) - cluster.deletions.queued
     if new:
         logger.info("topics to be deleted: %s", ", ".join(sorted(new)))
         cluster.deletions.ineligible |= {p.topic for p in cluster.reassigning} & new
@@ -42,13 +35,20 @@ def process_topic_deletion(cluster: ClusterState) -> Steps[None]:
         yield from resume_deletions(cluster, new)
 
 
-def delete_markers(cluster: ClusterState, topics: Iterable[str]) -> Steps[None]:
-    """Forget the wish to delete these topics."""
+def read_markers(cluster: ClusterState) -> Steps[set[str]]:
+    """Watch the markers and return the marked topics; delete markers of unknown topics, or all if delete.topic.enable is off."""
+    marked = yield from list_children(paths.DELETE_TOPICS, watch=True)
+    is_enabled = cluster.settings.delete_topic_enable
+    yield from _delete_markers(topic for topic in marked if not is_enabled or topic not in cluster.topics)
+    return {topic for topic in marked if is_enabled and topic in cluster.topics}
+
+
+def _delete_markers(topics: Iterable[str]) -> Steps[None]:
     yield from write([Delete(paths.delete_topic(topic)) for topic in topics])
 
 
 def ineligible_topics(cluster: ClusterState, topics: Iterable[str]) -> set[str]:
-    """Those of `topics` that cannot be deleted now: a replica is offline or a partition is being reassigned."""
+    """Return those of `topics` that have an offline replica or a partition under reassignment."""
     reassigning = {partition.topic for partition in cluster.reassigning}
     return {
         topic
@@ -59,7 +59,7 @@ def ineligible_topics(cluster: ClusterState, topics: Iterable[str]) -> set[str]:
 
 
 def resume_deletions_for(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
-    """What kept these topics from being deleted may be over."""
+    """Make topics eligible again whose obstacle may be gone, and resume their deletion."""
     waiting = cluster.deletions.queued.intersection(topics)
     if waiting:
         cluster.deletions.ineligible -= waiting
@@ -67,7 +67,7 @@ def resume_deletions_for(cluster: ClusterState, topics: Collection[str]) -> Step
 
 
 def resume_deletions(cluster: ClusterState, topics: Collection[str]) -> Steps[None]:
-    """Of `topics`, complete what is done, retry what failed, begin what is eligible."""
+    """Complete, retry or start the deletion of those of `topics` that are queued for it."""
     deletions = cluster.deletions
     complete, eligible = [], []
     retried: list[PartitionAndReplica] = []
@@ -94,7 +94,7 @@ def resume_deletions(cluster: ClusterState, topics: Collection[str]) -> Steps[No
 
 
 def _check_progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
-    """(whether all replicas are deleted, whether some are being deleted); asked after every answer of a broker, so it is quick."""
+    """Return if all replicas are deleted, and if some are being deleted; called for every response, so it stops early."""
     is_deleted = True
     for state in cluster.topics[topic].partitions.values():
         statuses = state.replica_statuses
@@ -108,7 +108,7 @@ def _check_progress(cluster: ClusterState, topic: str) -> tuple[bool, bool]:
 
 
 def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionAndReplica]) -> Steps[None]:
-    """These replicas cannot be deleted now; their topics wait until `resume_deletions_for`."""
+    """Mark replicas that cannot be deleted now; their topics are ineligible until `resume_deletions_for`."""
     failed = [r for r in replicas if cluster.is_queued_for_deletion(r.partition.topic)]
     movable = [
         r for r in failed if cluster.replica_status(r) in (ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_STARTED)
@@ -120,15 +120,15 @@ def fail_replica_deletion(cluster: ClusterState, replicas: Collection[PartitionA
 def process_replica_deletions(
     cluster: ClusterState, broker_id: int, errors: Mapping[TopicPartition, int]
 ) -> Steps[None]:
-    """A broker answered a StopReplica with delete."""
-    answered = [
+    """Process a broker's errors or successes of deleting replicas."""
+    outcomes = [
         (PartitionAndReplica(partition, broker_id), error)
         for partition, error in errors.items()
         if cluster.is_queued_for_deletion(partition.topic)
         and cluster.replica_status(PartitionAndReplica(partition, broker_id)) is ReplicaStatus.DELETION_STARTED
     ]
-    failed = [replica for replica, error in answered if error != ErrorCode.NONE]
-    done = [replica for replica, error in answered if error == ErrorCode.NONE]
+    failed = [replica for replica, error in outcomes if error != ErrorCode.NONE]
+    done = [replica for replica, error in outcomes if error == ErrorCode.NONE]
     if failed:
         logger.warning("broker %d could not delete %d replicas", broker_id, len(failed))
         yield from fail_replica_deletion(cluster, failed)
@@ -138,7 +138,7 @@ def process_replica_deletions(
 
 
 def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
-    """Clients lose the topics, then the replicas that can be reached are stopped and deleted."""
+    """Remove topics from the metadata of brokers, then stop and delete the online replicas."""
     deletions = cluster.deletions
     yield from pause()
     new = [topic for topic in topics if topic not in deletions.started]
@@ -183,7 +183,7 @@ def _complete_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]
     yield from change_replica_states(cluster, replicas, ReplicaStatus.NON_EXISTENT)
     yield from write([Delete(paths.topic_config(topic)) for topic in topics])
     yield from _delete_znodes(topics)
-    yield from delete_markers(cluster, topics)
+    yield from _delete_markers(topics)
     for topic in topics:
         cluster.remove_topic(topic)
         cluster.deletions.forget(topic)
@@ -191,7 +191,7 @@ def _complete_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]
 
 
 def _delete_znodes(topics: list[str]) -> Steps[None]:
-    """The topics' znodes and all below them, deepest first."""
+    """Delete the topics' znodes and all below them, deepest first."""
     indices = yield from list_children_of_each([paths.partitions(topic) for topic in topics])
     partitions = [
         (topic, int(name)) for topic, names in zip(topics, indices, strict=True) for name in names if name.isdecimal()
@@ -201,12 +201,12 @@ def _delete_znodes(topics: list[str]) -> Steps[None]:
     yield from write([Delete(paths.partitions(topic)) for topic in topics])
     results = yield from write([Delete(paths.topic(topic)) for topic in topics])
     stubborn = [topic for topic, result in zip(topics, results, strict=True) if isinstance(result, NotEmptyError)]
-    for level in (yield from _znodes_below(stubborn)):  # somebody put other things there
+    for level in (yield from _znodes_below(stubborn)):  # with znodes that are not Kafka's
         yield from write([Delete(path) for path in level])
 
 
 def _znodes_below(topics: list[str]) -> Steps[list[list[str]]]:
-    """The topics' znodes and all below them, deepest level first."""
+    """Return the paths of the topics' znodes and all below them by level, deepest first."""
     level = [paths.topic(topic) for topic in topics]
     levels: list[list[str]] = []
     while level:

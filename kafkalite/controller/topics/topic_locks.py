@@ -1,7 +1,7 @@
-"""Requests that create, enlarge and delete topics at the same time: those for one name, or for names that collide, take turns.
+"""Locks for concurrent requests that create, enlarge and delete topics: one for each name, shared by names that collide.
 
-What a request checks before it writes is what it read when it began, so each learns what the others have written since. Others who write
-to ZooKeeper (old tools, a controller that has just been succeeded) are not waited for, as in Apache Kafka, which waits for nobody.
+A request validates against the names that it read at its start, so each is notified of what the others have written since. Other
+writers to ZooKeeper (old tools, a deposed controller) are not locked out; Apache Kafka has no such locks at all.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kafkalite.controller.topics.topic_validation import TopicNames, metric_name
 from zk.store import StoreError
 
 ReadNames = Callable[[], Awaitable[tuple[Sequence[str], Sequence[str]]]]
-"""Gives the names of the topics that exist, and of those that are marked for deletion, as ZooKeeper has them."""
+"""Reads from ZooKeeper the names of the existing topics, and of those marked for deletion."""
 
 
 class TopicLocks:
-    """See the module."""
+    """The locks by metric name, and the names that the requests under way validate against."""
 
     def __init__(self, read: ReadNames) -> None:
         self._read = read
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        """By metric name, with how many hold or wait for it."""
+        """By metric name, with the number of requests that hold or wait for it."""
         self._in_use: dict[TopicNames, bool] = {}
-        """Of the requests under way, with whether they must be read again."""
+        """Names of the requests under way; True if they must be read again."""
 
     @asynccontextmanager
     async def track_names(self) -> AsyncIterator[TopicNames]:
-        """The names as they are, kept true until the request ends. StoreError."""
+        """Read the names for one request and keep them up to date until it ends. Raises StoreError."""
         names = TopicNames()
         self._in_use[names] = True  # from before they are read
         try:
@@ -40,9 +40,9 @@ class TopicLocks:
 
     @asynccontextmanager
     async def lock(self, name: str, names: TopicNames | None = None) -> AsyncIterator[None]:
-        """Hold all topics with this name or a colliding one; `names` hold for them until the end. StoreError.
+        """Lock a name and those that collide with it; `names` are up to date for them meanwhile. Raises StoreError.
 
-        When a write of somebody's ends with an unknown outcome, `names` are read again by whoever needs them next.
+        After a write with an unknown outcome all names are read again before their next use.
         """
         key = metric_name(name)
         lock, users = self._locks.get(key) or (asyncio.Lock(), 0)
@@ -61,12 +61,12 @@ class TopicLocks:
                 self._locks[key] = lock, users - 1
 
     def add_created(self, name: str) -> None:
-        """A topic exists now, or is known to exist."""
+        """Add a topic that exists to the names of all requests."""
         for names in self._in_use:
             names.add((name,))
 
     def add_marked(self, name: str) -> None:
-        """A topic is being deleted now."""
+        """Mark a topic as queued for deletion in the names of all requests."""
         for names in self._in_use:
             names.mark((name,))
 

@@ -1,4 +1,4 @@
-"""Which topics may be created, and what they then are: the checks of CreateTopics and CreatePartitions, without I/O.
+"""Validation of CreateTopics and CreatePartitions, and the placement of replicas, without I/O.
 
 Error codes, their order and their messages are those of Kafka's ZkAdminManager and AdminZkClient.
 """
@@ -25,18 +25,18 @@ logger = logging.getLogger(__name__)
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME_LENGTH = 249
 PARTITIONS_MAX = 10_000
-"""Of one topic. Kafka makes as many as fit into a znode, at most some 50,000, and tries so with any number; where it has no ZooKeeper it
-refuses more in one request, with the same error (`ReplicationControlManager`)."""
+"""Partitions of one topic. Kafka creates as many as fit into a znode, some 50,000; without ZooKeeper it refuses more than 10,000 in one
+request, with the same error (`ReplicationControlManager`)."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 Racks = Mapping[BrokerId, str | None]
-"""The live brokers, in the order in which they are to be used, with their racks."""
+"""The live brokers in the order of their use, with their racks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic that passed all checks: replicas by partition, and its own settings as texts."""
+    """A validated topic: replicas by partition, and its settings as text."""
 
     name: str
     replicas: Mapping[int, tuple[BrokerId, ...]]
@@ -48,7 +48,7 @@ class TopicPlan:
 
 
 def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: random.Random) -> TopicPlan:
-    """What is asked for, checked. KafkaError for bad counts, a bad assignment, name or settings, of these the first, as in Kafka."""
+    """Validate a new topic and place its replicas. Raises KafkaError for counts, assignment, name or settings, in Kafka's order."""
     replicas: Mapping[int, tuple[BrokerId, ...]]
     overrides: dict[str, str] = {}
     for name, value in topic.configs:
@@ -77,7 +77,7 @@ def plan_topic(topic: NewTopic, brokers: Racks, config: BrokerConfig, rng: rando
 
 
 def check_name(name: str) -> None:
-    """KafkaError INVALID_TOPIC_EXCEPTION unless the name is legal, INVALID_REQUEST for a name that is reserved."""
+    """Raise KafkaError INVALID_TOPIC_EXCEPTION for an illegal name, INVALID_REQUEST for a reserved one."""
     problem = None
     if not name:
         problem = "the empty string is not allowed"
@@ -94,13 +94,13 @@ def check_name(name: str) -> None:
 
 
 def check_count(partition_count: int) -> None:
-    """KafkaError POLICY_VIOLATION for more partitions than one topic can have."""
+    """Raise KafkaError POLICY_VIOLATION for more than PARTITIONS_MAX partitions."""
     if partition_count > PARTITIONS_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def name_error(name: str) -> ErrorCode:
-    """NONE, or why no topic can have this name."""
+    """Return NONE for a legal topic name, else the error of `check_name`."""
     try:
         check_name(name)
     except KafkaError as problem:
@@ -109,12 +109,12 @@ def name_error(name: str) -> ErrorCode:
 
 
 def is_legal(name: str) -> bool:
-    """Whether a topic can have this name: what is not may name other znodes, or none that ZooKeeper takes."""
+    """True if a topic can have this name; paths of illegal ones may be those of other znodes, or none that ZooKeeper accepts."""
     return name_error(name) is not ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def legal_names(names: Iterable[str]) -> list[str]:
-    """Those of the znodes below /brokers/topics that can be topics; brokers could make no directory for the others."""
+    """Return those children of /brokers/topics that can be topics; brokers could not create directories for the others."""
     legal = []
     for name in names:
         if not is_legal(name):
@@ -125,9 +125,9 @@ def legal_names(names: Iterable[str]) -> list[str]:
 
 
 class TopicNames:
-    """The topics that are there or being deleted: against names that exist or would share metrics names with others.
+    """Names of existing topics and of those marked for deletion, for validating one request.
 
-    Read once for a request, and kept true while the request goes on: what other requests make and mark meanwhile is added.
+    Read at the request's start; `TopicLocks` adds what other requests create and mark meanwhile.
     """
 
     def __init__(self) -> None:
@@ -136,21 +136,21 @@ class TopicNames:
         self._by_metric_name: dict[str, list[str]] = {}
 
     def add(self, names: Iterable[str]) -> None:
-        """These topics exist."""
+        """Add existing topics."""
         for name in names:
             if name not in self._existing:
                 self._existing.add(name)
                 self._by_metric_name.setdefault(metric_name(name), []).append(name)
 
     def mark(self, names: Iterable[str]) -> None:
-        """These topics are being deleted."""
+        """Add topics marked for deletion."""
         self._marked.update(names)
 
     def is_marked(self, name: str) -> bool:
         return name in self._marked
 
     def check_free(self, name: str) -> None:
-        """KafkaError TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION when it differs from another only in '.' and '_'."""
+        """Raise KafkaError TOPIC_ALREADY_EXISTS, or INVALID_TOPIC_EXCEPTION for a name that differs from another only in '.' and '_'."""
         if name in self._existing:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name in self._marked:
@@ -166,7 +166,7 @@ class TopicNames:
 def plan_partitions(
     request: NewPartitions, current: TopicAssignment, brokers: Racks
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Replicas of the partitions that are added to `current`. KafkaError."""
+    """Return the replicas of the partitions to be added to `current`. Raises KafkaError."""
     if current.adding or current.removing:
         message = f"A partition reassignment is in progress for the topic '{request.name}'."
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
@@ -221,7 +221,7 @@ def _racks(brokers: Racks) -> dict[BrokerId, str]:
 def _check_manual_assignment(
     assignments: Sequence[tuple[int, tuple[BrokerId, ...]]],
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Brokers that do not exist are taken, as Kafka does."""
+    """Validate replicas given in CreateTopics. Brokers that do not exist are accepted, as in Kafka."""
     invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     replicas = dict(sorted(assignments, key=itemgetter(0)))
     if list(replicas) != list(range(len(assignments))):

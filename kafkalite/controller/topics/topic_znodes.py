@@ -1,4 +1,4 @@
-"""Topic znodes: reading them with their watches armed, giving ids to topics written without one, writing them back."""
+"""Topic znodes: reading them with watches, assigning topic ids to those without one, writing reassignments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from kafkalite.controller.assignment import ReplicaAssignment
@@ -19,14 +21,14 @@ from zk.znodes import MalformedZnodeError, TopicAssignment
 logger = logging.getLogger(__name__)
 
 Change: TypeAlias = Callable[[TopicAssignment | None], TopicAssignment]
-"""What a topic's znode is to hold, by what it holds, None when that cannot be read."""
+"""Returns the new content of a topic's znode for its present one, None when that is unreadable."""
 
 _LARGE_TOPIC = 300
-"""Partitions; what has more is taken in by pieces, with turns for others in between."""
+"""Partitions of a topic above which it is loaded in pieces, with pauses for the event loop."""
 
 
 def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicPartition]]:
-    """Read topics that are new to `cluster` into it; their partitions. One that vanished meanwhile is left out."""
+    """Add topics that are new to `cluster` from their znodes; return their partitions. Topics deleted meanwhile are left out."""
     loaded: list[TopicPartition] = []
     for some in pieces(names):
         loaded += yield from _load_some(cluster, some)
@@ -42,14 +44,16 @@ def _load_some(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicP
             try:
                 found[name] = TopicAssignment.decode(znode[0])
             except MalformedZnodeError as problem:
-                logger.error("%s has no partitions until it is mended: %s", paths.topic(name), problem)
+                logger.error(
+                    "%s is unreadable, the topic has no partitions until it is repaired: %s", paths.topic(name), problem
+                )
                 cluster.add_topic(name, NO_TOPIC_ID)
     given = (yield from _assign_ids(found)) if cluster.settings.inter_broker_protocol_version.gives_topic_ids else {}
     loaded = []
     for name, assignment in found.items():
         is_large = len(assignment.partitions) > _LARGE_TOPIC
         if is_large:
-            yield from pause()  # to decode it took its time
+            yield from pause()  # decoding it took several milliseconds
         cluster.add_topic(name, given.get(name) or _topic_id(name, assignment))
         parts_of = assignments(assignment)
         for some in pieces(parts_of):
@@ -63,19 +67,19 @@ def _load_some(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicP
 
 
 def read_topic(name: str) -> Steps[dict[int, ReplicaAssignment] | None]:
-    """The assignments in a topic's znode by partition index, None when it is absent or unreadable."""
+    """Return the assignments in a topic's znode by partition index, None when it is absent or unreadable."""
     (znode,) = yield from read((paths.topic(name),), watch=True)
     if znode is None:
         return None
     try:
         return assignments(TopicAssignment.decode(znode[0]))
     except MalformedZnodeError as problem:
-        logger.error("the change of %s is ignored until it is mended: %s", paths.topic(name), problem)
+        logger.error("%s is unreadable, its change is ignored until it is repaired: %s", paths.topic(name), problem)
         return None
 
 
 def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
-    """The three maps of the znode as one; a partition without any replica is left out."""
+    """Return the assignments of a topic by partition index; partitions without replicas are left out."""
     return {
         index: ReplicaAssignment(replicas, topic.adding.get(index, ()), topic.removing.get(index, ()))
         for index, replicas in sorted(topic.partitions.items())
@@ -84,24 +88,21 @@ def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
 
 
 def topic_write(topic: Topic) -> Write:
-    """Rewrite a topic's znode from memory, whatever is in it."""
+    """Return the operation that overwrites a topic's znode from memory."""
     return Write(paths.topic(topic.name), _merge_assignments(topic, {}, None).encode())
 
 
 def write_reassigned(
     cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]
 ) -> Steps[dict[str, TopicAssignment | StoreError]]:
-    """Write these assignments into the znodes of their topics; what each has now, or why it was not written.
+    """Write assignments into the znodes of their topics; return the new content or the error by topic.
 
-    Partitions that were added to a znode and are not in memory yet stay in it: whoever added them has been told so. Kafka writes what
-    it has in memory.
+    Partitions that were added to a znode and are not in memory yet stay in it, because their creation has been acknowledged. Kafka
+    writes what it has in memory.
     """
 
-    def change(topic: Topic) -> Change:
-        return lambda current: _merge_assignments(topic, changed, current)
-
     names = sorted({partition.topic for partition in changed})
-    return (yield from _rewrite({name: change(cluster.topics[name]) for name in names}))
+    return (yield from _rewrite({name: partial(_merge_assignments, cluster.topics[name], changed) for name in names}))
 
 
 def _merge_assignments(
@@ -121,7 +122,7 @@ def _merge_assignments(
 
 
 def _rewrite(changes: Mapping[str, Change]) -> Steps[dict[str, TopicAssignment | StoreError]]:
-    """Change the znodes of topics as they are; what each has now, or why it was not written."""
+    """Apply changes to topics' znodes by conditional writes, repeated on conflict; return the new content or the error by topic."""
     outcomes: dict[str, TopicAssignment | StoreError] = {}
     left = list(changes)
     while left:
@@ -136,7 +137,7 @@ def _rewrite(changes: Mapping[str, Change]) -> Steps[dict[str, TopicAssignment |
             try:
                 current = TopicAssignment.decode(znode[0])
             except MalformedZnodeError as problem:
-                logger.error("%s cannot be read and is written from memory: %s", path, problem)
+                logger.error("%s is unreadable and will be overwritten from memory: %s", path, problem)
                 current = None
             wanted[name] = changes[name](current)
             writes.append(Write(path, wanted[name].encode(), znode[1].version))
@@ -151,20 +152,16 @@ def _rewrite(changes: Mapping[str, Change]) -> Steps[dict[str, TopicAssignment |
 
 
 def _assign_ids(found: dict[str, TopicAssignment]) -> Steps[dict[str, bytes]]:
-    """Write random ids into the topics that have none (KIP-516)."""
-    nameless = [name for name, topic in found.items() if topic.topic_id is None]
-    drawn = dict(zip(nameless, (yield from draw_topic_ids(len(nameless))), strict=True))
+    """Write random ids into topics that have none (KIP-516); update `found` and return the ids by name."""
+    without_id = [name for name, topic in found.items() if topic.topic_id is None]
+    drawn = dict(zip(without_id, (yield from draw_topic_ids(len(without_id))), strict=True))
 
-    def change(name: str) -> Change:
-        def completed(current: TopicAssignment | None) -> TopicAssignment:
-            topic = current or found[name]
-            topic_id = topic.topic_id or topic_id_to_text(drawn[name])
-            return TopicAssignment(topic.partitions, topic_id, topic.adding, topic.removing)
-
-        return completed
+    def add_id(name: str, current: TopicAssignment | None) -> TopicAssignment:
+        topic = current or found[name]
+        return replace(topic, topic_id=topic.topic_id or topic_id_to_text(drawn[name]))
 
     given = {}
-    for name, outcome in (yield from _rewrite({name: change(name) for name in nameless})).items():
+    for name, outcome in (yield from _rewrite({name: partial(add_id, name) for name in without_id})).items():
         if isinstance(outcome, NoNodeError):
             del found[name]  # deleted since it was read
         elif isinstance(outcome, StoreError):
@@ -180,12 +177,12 @@ def _topic_id(name: str, topic: TopicAssignment) -> bytes:
     try:
         return topic_id_from_text(topic.topic_id)
     except ValueError as problem:
-        logger.error("topic %s goes without an id: %s", name, problem)
+        logger.error("topic %s is loaded without its id, which is malformed: %s", name, problem)
         return NO_TOPIC_ID
 
 
 def random_topic_id(rng: random.Random) -> bytes:
-    """A version 4 UUID whose text does not begin with a dash, which would look like an option to tools."""
+    """Return a version 4 UUID whose text does not start with a dash, which tools would take for an option."""
     while True:
         topic_id = uuid.UUID(bytes=rng.randbytes(16), version=4).bytes
         if not topic_id_to_text(topic_id).startswith("-"):

@@ -1,9 +1,7 @@
-"""Creating, enlarging and deleting topics: the requests' checks (`topic_validation`) followed by writes that any broker may do.
+"""Creation, enlargement and deletion of topics in ZooKeeper, as Kafka's ZkAdminManager.
 
-These writes are not fenced: the controller learns of them by its watches, wherever they come from. So a broker that is
-not the controller can create a topic itself (auto.create.topics.enable), and old tools do the same. The topic's
-config is written before its assignment, because the assignment is what makes the topic exist. Requests that overlap
-take turns: see `topic_locks`.
+The writes are not fenced: the controller is notified of them by its watches, so tools and brokers that are not the controller can
+make them too. A topic's config is written before its assignment, whose creation is the topic's.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
 from kafkalite.config.broker import LiveConfig
@@ -48,18 +47,21 @@ logger = logging.getLogger(__name__)
 
 CONCURRENT_TOPICS = 64
 _PLAN_UNITS = 5
-"""For the checks of one topic; its partitions come on top."""
+"""Units of pacing for the validation of one topic, besides those for its partitions."""
 
 T = TypeVar("T")
 OutcomeT = TypeVar("OutcomeT")
-NamedT = TypeVar("NamedT", NewTopic, NewPartitions)
+
 
 _Described: TypeAlias = dict[tuple[tuple[str, str], ...], tuple[ConfigEntry, ...]]
-"""Settings of topics by their overrides."""
+"""Described settings of topics by their overrides."""
 
 
 class ZkAdminManager:
-    """See the module. `config` is the broker's."""
+    """Validates requests (`topic_validation`) and writes them; overlapping requests are serialized by `topic_locks`.
+
+    `config` is the broker's.
+    """
 
     def __init__(self, store: Store, config: LiveConfig, rng: random.Random) -> None:
         self.config = config
@@ -74,11 +76,8 @@ class ZkAdminManager:
     async def create_topics(
         self, topics: Sequence[NewTopic], brokers: Racks, *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """The outcome by name; the topics are in ZooKeeper, their leaders not yet elected. `brokers` are the live ones.
-
-        Messages of errors are Kafka's.
-        """
-        requested = await self._portions.finish(_by_name(topics))
+        """Create topics and return the outcome by name, with Kafka's error messages. `brokers` are the live ones."""
+        requested = await self._portions.finish(_group(topics, attrgetter("name")))
         described: _Described = {}
         outcomes: dict[str, CreatedTopic | KafkaError] = {}
         async with self._locks.track_names() as names:
@@ -103,12 +102,13 @@ class ZkAdminManager:
                         except KafkaError as problem:
                             outcomes[topic.name] = problem.as_outcome()
 
-            together = await self._portions.finish(_by_metric_name(each[0] for each in requested.values()))
+            first_of_each = [each[0] for each in requested.values()]
+            together = await self._portions.finish(_group(first_of_each, lambda topic: metric_name(topic.name)))
             await self._for_each(together.values(), create_in_order)
         return {name: outcomes[name] for name in requested}
 
     async def _for_each(self, items: Collection[T], act: Callable[[T, Pace], Awaitable[OutcomeT]]) -> list[OutcomeT]:
-        """The outcomes of `act`, which is under way for some of the items at once, however many there are."""
+        """Await `act` for all items, at most CONCURRENT_TOPICS at once, and return the results in order."""
         outcomes: dict[int, OutcomeT] = {}
         numbered = enumerate(items)
         pace = self._portions.pace()
@@ -126,7 +126,7 @@ class ZkAdminManager:
         return existing, marked
 
     async def _write_topic(self, plan: TopicPlan) -> bytes:
-        """The new topic's id. KafkaError TOPIC_ALREADY_EXISTS when somebody else was faster."""
+        """Write a topic's znodes and return its id. Raises KafkaError TOPIC_ALREADY_EXISTS."""
         config = self.config.current
         settings = ControllerSettings.from_config(config.broker_id, config)
         topic_id = random_topic_id(self._rng) if settings.inter_broker_protocol_version.gives_topic_ids else NO_TOPIC_ID
@@ -136,7 +136,9 @@ class ZkAdminManager:
         try:
             await self._store.create(paths.topic(plan.name), assignment, parents=True)
         except NodeExistsError:
-            if not await self._holds(paths.topic(plan.name), assignment):  # else an earlier attempt's reply was lost
+            if not await self._holds(
+                paths.topic(plan.name), assignment
+            ):  # otherwise an earlier attempt's reply was lost
                 self._locks.add_created(plan.name)
                 message = f"Topic '{plan.name}' already exists."
                 raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, message) from None
@@ -152,7 +154,7 @@ class ZkAdminManager:
             await self._store.write(path, data)
 
     def _describe_created(self, plan: TopicPlan, topic_id: bytes, described: _Described) -> CreatedTopic:
-        """Topics with the same overrides share their settings, which take longer to tell than all else."""
+        """Return the result of a creation; topics with the same overrides share their described settings, which are costly."""
         overrides = tuple(sorted(plan.overrides.items()))
         configs = described.get(overrides)
         if configs is None:
@@ -165,8 +167,8 @@ class ZkAdminManager:
     async def create_partitions(
         self, topics: Sequence[NewPartitions], brokers: Racks, *, validate_only: bool = False, charge: Charge = free
     ) -> dict[str, KafkaError | None]:
-        """Why a topic was not enlarged, by name; likewise."""
-        requested = await self._portions.finish(_by_name(topics))
+        """Add partitions to topics and return the error or None by name. `brokers` are the live ones."""
+        requested = await self._portions.finish(_group(topics, attrgetter("name")))
         async with self._locks.track_names() as names:
 
             async def enlarge(asked: Sequence[NewPartitions], pace: Pace) -> KafkaError | None:
@@ -190,13 +192,13 @@ class ZkAdminManager:
         while True:
             try:
                 if not is_legal(topic.name):
-                    raise NoNodeError(path)  # and the name of another znode, perhaps
+                    raise NoNodeError(path)  # its path might be that of another znode
                 data, stat = await self._store.read(path)
                 current = TopicAssignment.decode(data)
                 added = plan_partitions(topic, current, brokers)
                 if validate_only:
                     return
-                if not is_charged:  # once, also where somebody else changed it meanwhile
+                if not is_charged:  # once, also if the write is repeated after a conflict
                     charge(len(added))
                     is_charged = True
                 enlarged = TopicAssignment(
@@ -221,9 +223,9 @@ class ZkAdminManager:
         name_of: Callable[[bytes], str | None],
         charge: Callable[[str], None] = lambda name: None,
     ) -> list[tuple[str | None, KafkaError | None]]:
-        """For each topic its name, None for an unknown id, and why it is not deleted; the others are marked.
+        """Mark topics for deletion; return for each its name, None for an unknown id, and its error or None.
 
-        They are gone once the controller is done with them. `name_of` finds topics by id, `charge` is as `Charge` for a topic's name.
+        `name_of` finds names by topic id; `charge` is called with a name and may raise KafkaError, as `Charge`.
         """
         once = dict.fromkeys(topics)
 
@@ -279,17 +281,9 @@ class ZkAdminManager:
             return False
 
 
-def _by_metric_name(topics: Iterable[NewTopic]) -> Work[dict[str, list[NewTopic]]]:
-    by_name: dict[str, list[NewTopic]] = {}
-    for topic in topics:
+def _group(items: Iterable[T], key: Callable[[T], str]) -> Work[dict[str, list[T]]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
         yield
-        by_name.setdefault(metric_name(topic.name), []).append(topic)
-    return by_name
-
-
-def _by_name(topics: Iterable[NamedT]) -> Work[dict[str, list[NamedT]]]:
-    by_name: dict[str, list[NamedT]] = {}
-    for topic in topics:
-        yield
-        by_name.setdefault(topic.name, []).append(topic)
-    return by_name
+        groups.setdefault(key(item), []).append(item)
+    return groups

@@ -151,7 +151,7 @@ CONTROL: Final = (
         (
             Edit(
                 _CONTROLLER,
-                "await read_controller(self._store, self._seat_changed)",
+                "await read_controller(self._store, self._on_seat_change)",
                 "await read_controller(self._store)",
             ),
         ),

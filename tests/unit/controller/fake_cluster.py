@@ -156,7 +156,7 @@ class _FakeChannel:
 class Member:
     """One broker process: its ZooKeeper session, its registration, its controller component."""
 
-    def __init__(self, cluster: FakeCluster, broker_id: int, whole: bool = False) -> None:
+    def __init__(self, cluster: FakeCluster, broker_id: int, clean: bool = False) -> None:
         self.cluster = cluster
         self.broker_id = broker_id
         self.store = MemoryStore(cluster.zookeeper, session_timeout_s=6.0)
@@ -169,7 +169,7 @@ class Member:
             random.Random(broker_id),
             cluster.open_channel,
             session=self.session,
-            lost_nothing=whole,
+            had_clean_shutdown=clean,
         )
 
     @property
@@ -216,16 +216,16 @@ class FakeCluster:
     def open_channel(self, endpoint: Endpoint) -> _FakeChannel:
         return _FakeChannel(self.brokers[endpoint.port - FIRST_PORT])
 
-    async def start(self, *broker_ids: int, whole: bool = False) -> FakeCluster:
+    async def start(self, *broker_ids: int, clean: bool = False) -> FakeCluster:
         """Start brokers one after the other, so that the first one is the controller, and wait until all is quiet.
 
-        Those that are `whole` know that they have lost nothing.
+        Those that are `clean` had a clean shutdown before, so they lost no records.
         """
         if not self.members:
             await self.tool.start(10.0)
         for broker_id in broker_ids:
             self.brokers[broker_id] = FakeBroker(broker_id)
-            member = self.members[broker_id] = Member(self, broker_id, whole)
+            member = self.members[broker_id] = Member(self, broker_id, clean)
             await member.start()
             await self.quiet()
         return self

@@ -60,7 +60,7 @@ def test_a_controller_that_lost_nothing_renewed_each_epoch_of_its_own() -> None:
             await cluster.kill(broker_id)
         await cluster.kill(1)
         before = {name: await cluster.state(name) for name in ("own-0", "shared-0", "others-0")}
-        await cluster.start(1, whole=True)
+        await cluster.start(1, clean=True)
         after = {name: await cluster.state(name) for name in before}
         assert after["own-0"] == before["own-0"]
         assert (after["shared-0"].leader, after["shared-0"].isr) == (1, (1,))
@@ -102,9 +102,9 @@ def first_step(state: ClusterState, earlier_zxid: int) -> object:
     )
 
 
-def renewed(state: ClusterState, whole: Collection[int]) -> set[TopicPartition]:
+def renewed(state: ClusterState, clean: Collection[int]) -> set[TopicPartition]:
     """What needs a new epoch, where nobody has to leave an ISR."""
-    steps = demote_restarted_replicas(state, whole)
+    steps = demote_restarted_replicas(state, clean)
     try:
         while True:
             assert isinstance(next(steps), Pause)

@@ -144,7 +144,7 @@ def test_unclean_election_when_the_topics_setting_changes() -> None:
         cluster = await _without_clean_leader()
         overrides = {"unclean.leader.election.enable": "true"}
         await cluster.tool.write(paths.topic_config("t"), ConfigEntity(overrides).encode())
-        cluster.controller.topic_config_changed("t", overrides)
+        cluster.controller.on_topic_config_change("t", overrides)
         await cluster.quiet()
         assert (await cluster.short_state("t-0"))[:2] == (1, [1])
         await cluster.stop()
