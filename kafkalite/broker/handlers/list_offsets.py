@@ -20,6 +20,7 @@ from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.storage.cold_reads import in_memory
+from kafkalite.storage.log.timestamp_search import find_offset_for_timestamp, find_offset_of_max_timestamp
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ async def _find(
     if timestamp == LATEST:
         return -1, bound, partition.leader_epoch
     if timestamp == MAX_TIMESTAMP:
-        found = await in_memory(log, log.offset_of_max_timestamp)
+        found = await in_memory(log, lambda: find_offset_of_max_timestamp(log))
     else:
-        found = await in_memory(log, lambda: log.offset_for_timestamp(timestamp, bound))
+        found = await in_memory(log, lambda: find_offset_for_timestamp(log, timestamp, bound))
     return found if found is not None and found[1] < bound else _UNKNOWN
 
 

@@ -50,7 +50,7 @@ class DirectoryClosing:
             else:
                 self._failed(log, self.directory.failure(problem))
         for log in self._logs:
-            log.release_files()
+            log.local.close_files()
 
     def _prepare(self) -> None:
         """One thread, because open files belong to one."""

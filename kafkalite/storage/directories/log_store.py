@@ -340,7 +340,7 @@ class LogStore:
         directory = log.log_directory
         directory.require_online()
         name = suffixed_directory(log.topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
-        log.release_files()
+        log.local.close_files()
         try:
             self._disk.rename(log.directory, directory.file(name))
         except OSError as problem:
@@ -372,7 +372,7 @@ class LogStore:
                 except OSError as problem:
                     directory.failure(problem)
         for log in self.all_logs():
-            self._attempt(log, partial(log.purge_deleted, now_ms))
+            self._attempt(log, partial(log.local.delete_due_files, now_ms))
 
     # Upkeep
 

@@ -35,8 +35,14 @@ class EpochFile:
         self._on_disk: list[tuple[int, int]] | None = list(on_disk)
         self.is_behind = epochs.entries() != self._on_disk
 
-    def save(self, epochs: LeaderEpochs) -> None:
-        """Write all entries; on a full disk that is put off, for the batches tell their epochs themselves. Raises OSError."""
+    def save(self, epochs: LeaderEpochs, *, later: bool = False) -> None:
+        """Write all entries, or `later` with the other files of a new log. On a full disk that is put off. Raises OSError.
+
+        It may be put off because batches have their epochs too.
+        """
+        if later:
+            self.is_behind = True
+            return
         entries = epochs.entries()
         if entries == self._on_disk:
             self.is_behind = False

@@ -1,4 +1,4 @@
-"""The log of one partition: segments, and what is known of offsets, epochs and producers in them.
+"""The log of one partition (Kafka's UnifiedLog): segments, and what is known of offsets, epochs and producers in them.
 
     log start offset <= recovery point, high watermark <= log end offset
     log start offset <= last stable offset = min(high watermark, first offset of a transaction that is not settled)
@@ -6,9 +6,9 @@
 Offsets never go back except by truncation, which only followers do; batches lie in the segments in the order of offsets, not overlapping.
 The high watermark is kept here for reading's sake, replication decides it. Everything but `flush_work` is done on one thread.
 
-What the log owns has modules of its own, which decide nothing for each other: `segment_list` and `producer_state` what is in it,
-`rolling` when a segment is full, `log_read` and `log_search` reading, `epoch_file`, `flush_work` and `doomed_files` what is on the disk.
-Whatever changes an offset stands here, with the order of its steps, which is what recovery relies on; so this file is longer than others.
+Its parts have modules of their own: `local_log` the segments and their files, `producer_state` the producers, `leader_epochs` and
+`epoch_file` the epochs, `flush_work` how far the log is on the medium; `append_checks`, `log_read`, `rolling` and `retention` decide.
+Every change of an offset is made here, in an order of steps on which recovery relies.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.record_batches.plain_batch import put_plain
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_batches, read_marker
 from kafkalite.storage.cleaning.cleaning import CleanedSegment
-from kafkalite.storage.log import append_checks, log_search, old_form
+from kafkalite.storage.log import append_checks, old_form
+from kafkalite.storage.log.aborted_transactions import list_aborted
 from kafkalite.storage.log.append_checks import AppendOrigin, AppendResult, ClientCheck
-from kafkalite.storage.log.doomed_files import DoomedFiles
 from kafkalite.storage.log.epoch_file import EpochFile
 from kafkalite.storage.log.flush_work import FlushState, FlushWork
 from kafkalite.storage.log.leader_epochs import LeaderEpochs
+from kafkalite.storage.log.local_log import LocalLog
 from kafkalite.storage.log.log_read import LogRead, read_from
 from kafkalite.storage.log.partition_metadata import write_topic_id
 from kafkalite.storage.log.retention import count_deletable
 from kafkalite.storage.log.rolling import takes
-from kafkalite.storage.log.segment_swap import swap_in
 from kafkalite.storage.log.stored_form import put_in_place
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import PARTITION_METADATA
@@ -44,7 +44,6 @@ from kafkalite.storage.producers.producer_state import ProducerState
 from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 from kafkalite.storage.segments.offset_order import ensure_order
 from kafkalite.storage.segments.segment import Segment
-from kafkalite.storage.segments.segment_list import SegmentList
 from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, Buffer, TopicPartition
 
@@ -54,7 +53,7 @@ _CLIENT: Final = AppendOrigin.CLIENT
 
 
 class PartitionLog:
-    """See the module. Made by `recovery.load_log` and `recovery.create_log`."""
+    """The log of `topic_partition` in `directory`; `recovery` makes it, from the files that are there or as a new one."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class PartitionLog:
         epochs_on_disk: Sequence[tuple[int, int]] = (),
         topic_id_on_disk: bytes | None = None,
     ) -> None:
-        """`topic_id_on_disk`: what its `partition.metadata` has, where that is not `topic_id` yet."""
+        """`topic_id_on_disk` is the one in `partition.metadata`, where that is not `topic_id` yet."""
         self.topic_partition = topic_partition
         self.log_directory = log_directory
         self.directory = directory
@@ -92,12 +91,12 @@ class PartitionLog:
         """Where compaction goes on; None before the first one."""
         self.future: PartitionLog | None = None
         """The copy of this log on its way to another directory; what is cut off here is cut off there."""
-        self._rng = rng
         self._now_ms = now_ms
         """The time as of the last append or load: new segments begin then."""
-        self._segments = SegmentList(segments)
+        self.local = LocalLog(log_directory, directory, segments, rng)
+        self.segments = self.local.segments
+        """Oldest first; the last one is the active one."""
         self._snapshots = snapshots
-        self._doomed_files = DoomedFiles(log_directory.disk)
         self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
         self._epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
 
@@ -123,12 +122,7 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        return self._segments.size_bytes
-
-    @property
-    def segments(self) -> SegmentList:
-        """Oldest first; the last one is the active one."""
-        return self._segments
+        return self.segments.size_bytes
 
     @property
     def only_in_memory(self) -> AbstractContextManager[None]:
@@ -209,7 +203,7 @@ class PartitionLog:
         self._now_ms = now_ms
         if self._topic_id_is_behind:
             self._save_topic_id()  # or its records would be taken for those of a later topic of this name
-        segment = self._segments.active
+        segment = self.segments.active
         if not takes(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
             segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
@@ -227,11 +221,11 @@ class PartitionLog:
                 self._restore_producers(self.log_end_offset)
             raise
         segment.modified_ms = now_ms
-        self._segments.remember(headers[0].base_offset, segment, position)
+        self.segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
         if self.epochs.follow(headers) or self._epoch_file.is_behind:
-            self._save_epochs()
+            self._epoch_file.save(self.epochs, later=not self.has_files)
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -240,21 +234,14 @@ class PartitionLog:
     @uses_disk
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
-        if self._segments.active.size:
+        if self.segments.active.size:
             self._roll_to(self.log_end_offset, now_ms)
 
     def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
-        old = self._segments.active
-        old.seal()
+        self.segments.active.seal()
         self._snapshots.take(self.producers)
-        jitter_limit_ms = self.config.segment_jitter_ms
-        jitter_ms = self._rng.randrange(min(jitter_limit_ms, self.config.segment_ms)) if jitter_limit_ms else 0
-        new = Segment.create(self.log_directory.files, self.directory, base_offset, now_ms, jitter_ms)
-        if not old.size and old.base_offset != base_offset:
-            old.remove()
-        self._segments.add(new)
-        return new
+        return self.local.roll(base_offset, self.config, now_ms)
 
     # Reading
 
@@ -274,7 +261,7 @@ class PartitionLog:
                 f"{self.topic_partition} has offsets {self.log_start_offset} to {end}, not {offset}",
             )
         return read_from(
-            self._segments,
+            self.segments,
             offset,
             max_bytes,
             upper_bound=upper_bound,
@@ -284,21 +271,9 @@ class PartitionLog:
         )
 
     @uses_disk
-    def offset_for_timestamp(self, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record with at least `timestamp` ms; None below `upper_bound`."""
-        found = log_search.first_record_from(self._segments, timestamp, self.log_start_offset)
-        return log_search.located(found, self.epochs, upper_bound)
-
-    @uses_disk
-    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the record with the largest timestamp, the first among equals (KIP-734)."""
-        found = log_search.record_of_largest_timestamp(self._segments, self.log_start_offset)
-        return log_search.located(found, self.epochs, self.log_end_offset)
-
-    @uses_disk
     def aborted_transactions(self, start: int, end: int, read: LogRead | None = None) -> list[AbortedTransaction]:
-        """What readers from `start` to before `end` must leave out, or readers of what was `read` there."""
-        return log_search.aborted_between(self._segments, start, end, read)
+        """Return the aborted transactions that readers from `start` to before `end`, or of what was `read` there, leave out."""
+        return list_aborted(self.segments, start, end, read)
 
     # High watermark, epochs, start
 
@@ -311,19 +286,12 @@ class PartitionLog:
     def assign_epoch(self, epoch: int) -> None:
         """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
-            self._save_epochs()
-
-    def _save_epochs(self) -> None:
-        """Now, or with the other files of a new log; until then batches tell their epochs themselves."""
-        if self.has_files:
-            self._epoch_file.save(self.epochs)
-        else:
-            self._epoch_file.is_behind = True
+            self._epoch_file.save(self.epochs, later=not self.has_files)
 
     @property
     def has_files(self) -> bool:
         """Are there all of them, not just those that first records need?"""
-        return self._segments.active.has_files
+        return self.segments.active.has_files
 
     @uses_disk
     def make_files(self) -> None:
@@ -333,7 +301,7 @@ class PartitionLog:
     def _complete_files(self) -> None:
         if self._topic_id_is_behind:
             self._save_topic_id()
-        self._segments.active.make_files()
+        self.segments.active.make_files()
         if self._epoch_file.is_behind:
             self._epoch_file.save(self.epochs)
 
@@ -350,8 +318,9 @@ class PartitionLog:
             self._save_topic_id()
 
     def _save_topic_id(self) -> None:
-        write_topic_id(self.log_directory.disk, self._file(PARTITION_METADATA), self.topic_id)
-        self._flush_state.note(self._file(PARTITION_METADATA))
+        path = os.path.join(self.directory, PARTITION_METADATA)
+        write_topic_id(self.log_directory.disk, path, self.topic_id)
+        self._flush_state.note(path)
         self._topic_id_is_behind = False
 
     @uses_disk
@@ -378,10 +347,10 @@ class PartitionLog:
 
     @uses_disk
     def delete_old_segments(self, now_ms: int, most: int = INT_MAX) -> int:
-        """Give up the segments that retention no longer keeps, `most` at most; returns how many. Files go with `purge_deleted`."""
+        """Delete the segments that retention no longer keeps, `most` at most, and return how many; their files are queued for deletion."""
         deletable = count_deletable(
-            list(self._segments),
-            self._segments.ends(self.log_end_offset),
+            list(self.segments),
+            self.segments.ends(self.log_end_offset),
             config=self.config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
@@ -389,35 +358,24 @@ class PartitionLog:
         )
         if not (count := min(deletable, most)):
             return 0
-        if count == len(self._segments):
+        if count == len(self.segments):
             self._roll_to(self.log_end_offset, now_ms)
-        gone = self._segments.drop_first(count)
-        first = self._segments.first_base_offset
+        deleted = self.segments.drop_first(count)
+        first = self.segments.first_base_offset
         if first > self.log_start_offset:
             self._start_at(first)
         self._snapshots.remove_below(first)
-        for segment in gone:
-            self._doomed_files.add(segment.mark_deleted(), now_ms + self.config.file_delete_delay_ms)
+        self.local.queue_for_deletion(deleted, now_ms + self.config.file_delete_delay_ms)
         logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
         return count
 
     @uses_disk
     def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
-        bases = {source.base_offset: source.size for source in cleaned.sources}
-        old = [each for each in self._segments if bases.get(each.base_offset) == each.size]
-        if len(old) != len(bases) or not self._segments.is_sealed_run(old):
+        if not self.local.replace(cleaned, now_ms, self.config.file_delete_delay_ms):
             return False
-        new, doomed = swap_in(self.log_directory.files, self.directory, old, cleaned, now_ms)
-        self._segments.replace_run(old, new)
-        self._doomed_files.add(doomed, now_ms + self.config.file_delete_delay_ms)
-        self._snapshots.remove_strays(segment.base_offset for segment in self._segments)
+        self._snapshots.remove_strays(segment.base_offset for segment in self.segments)
         return True
-
-    @uses_disk
-    def purge_deleted(self, now_ms: int) -> None:
-        """Remove the files of segments given up file.delete.delay.ms ago."""
-        self._doomed_files.remove_due(now_ms)
 
     # Truncation
 
@@ -433,10 +391,10 @@ class PartitionLog:
             if self.epochs.truncate_from_end(offset):
                 self._epoch_file.save(self.epochs)
             return
-        if offset < self._segments.first_base_offset:
+        if offset < self.segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        end = self._segments.truncate_to(offset)
+        end = self.segments.truncate_to(offset)
         self._end_at(end)
         self._snapshots.remove_above(end)
         self._restore_producers(end)
@@ -451,9 +409,8 @@ class PartitionLog:
     @uses_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
-        self._truncate_future(self._segments.first_base_offset)
-        self._segments.remove_files()
-        self._segments.replace_all([Segment.create(self.log_directory.files, self.directory, offset, self._now_ms)])
+        self._truncate_future(self.segments.first_base_offset)
+        self.local.restart_at(offset, self._now_ms)
         self.epochs.clear()
         self.log_start_offset = self._flush_state.recovery_point = offset
         self._end_at(offset)
@@ -480,7 +437,7 @@ class PartitionLog:
             self._epoch_file.save(self.epochs)
 
     def _restore_producers(self, end_offset: int) -> None:
-        self.producers = restore_producers(self._snapshots, list(self._segments), end_offset)
+        self.producers = restore_producers(self._snapshots, list(self.segments), end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
     # Durability
@@ -490,7 +447,7 @@ class PartitionLog:
         self._complete_files()
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
-        return self._flush_state.work(self._segments, self.log_end_offset)
+        return self._flush_state.work(self.segments, self.log_end_offset)
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""
@@ -511,7 +468,7 @@ class PartitionLog:
     @uses_disk
     def prepare_close(self) -> FlushWork | None:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
-        self._segments.active.seal()
+        self.segments.active.seal()
         self._snapshots.take(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
             self._flush_state.note(self._snapshots.latest_path)
@@ -522,13 +479,7 @@ class PartitionLog:
         """Flush, and close the files, so that the next start finds the log in good order."""
         self.prepare_close()
         self.flush()
-        self.release_files()
-
-    def release_files(self) -> None:
-        """Close all files, because the directory is about to be renamed or removed."""
-        for segment in self._segments:
-            for path in segment.paths():
-                self.log_directory.files.forget(path)
+        self.local.close_files()
 
     @uses_disk
     def inherit(self, other: PartitionLog) -> None:
@@ -537,6 +488,3 @@ class PartitionLog:
         self.epochs, self.producers = other.epochs, other.producers
         self._epoch_file.save(self.epochs)
         self.set_high_watermark(other.high_watermark)
-
-    def _file(self, name: str) -> str:
-        return os.path.join(self.directory, name)

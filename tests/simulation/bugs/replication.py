@@ -69,8 +69,9 @@ REPLICATION: Final = (
         (
             Edit(
                 _LOG,
-                "        if self.epochs.assign(epoch, self.log_end_offset):\n            self._save_epochs()",
-                "        self._save_epochs()",
+                "        if self.epochs.assign(epoch, self.log_end_offset):\n"
+                "            self._epoch_file.save(self.epochs, later=not self.has_files)",
+                "        self._epoch_file.save(self.epochs, later=not self.has_files)",
             ),
         ),
     ),
@@ -305,8 +306,8 @@ REPLICATION: Final = (
                 "            if self.epochs.truncate_from_end(offset):\n"
                 "                self._epoch_file.save(self.epochs)\n"
                 "            return\n"
-                "        if offset < self._segments",
-                "            return\n        if offset < self._segments",
+                "        if offset < self.segments",
+                "            return\n        if offset < self.segments",
             ),
         ),
     ),

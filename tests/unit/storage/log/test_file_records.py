@@ -93,9 +93,9 @@ def test_a_file_that_gets_another_name_or_none_is_kept(tmp_path: Path) -> None:
     log.delete_records(4)
     log.config = TopicConfig(retention_ms=1, file_delete_delay_ms=0)
     assert log.delete_old_segments(NOW_MS * 2) and not Path(records.path).exists()
-    log.purge_deleted(NOW_MS * 2)
+    log.local.delete_due_files(NOW_MS * 2)
     assert content(records) == before
-    log.release_files()
+    log.local.close_files()
     os.rename(log.directory, log.directory + "-delete")
     assert content(others)
 
@@ -104,7 +104,7 @@ def test_kept_files_are_closed_with_the_last_who_reads(tmp_path: Path) -> None:
     log = filled(tmp_path)
     one, other = large(log), large(log)
     path = one.path
-    log.release_files()
+    log.local.close_files()
 
     def opened() -> int:
         return sum(os.path.realpath(f"/proc/self/fd/{each}") == path for each in os.listdir("/proc/self/fd"))

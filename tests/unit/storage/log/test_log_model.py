@@ -19,6 +19,7 @@ from kafkalite.protocol.record_batches.records import (
     set_offset_and_epoch_in_place,
 )
 from kafkalite.storage.log.leader_epochs import LeaderEpochs
+from kafkalite.storage.log.timestamp_search import find_offset_for_timestamp, find_offset_of_max_timestamp
 from tests.unit.storage.logs import NOW_MS, all_bytes, append, batch, check_files, new_log, produced, reopened
 
 shares = st.floats(0, 1)
@@ -114,7 +115,7 @@ class LogLife(RuleBasedStateMachine):
         offset = start + int(share * (self.end - start))
         assert self.log.delete_records(offset) == offset
         self.log.delete_old_segments(NOW_MS)
-        self.log.purge_deleted(NOW_MS + 60_000)
+        self.log.local.delete_due_files(NOW_MS + 60_000)
         assert self.log.log_start_offset == offset
         first = self.log.segments.first_base_offset
         self.batches = [each for each in self.batches if BatchHeader.read(each).last_offset >= first]
@@ -224,12 +225,12 @@ class LogLife(RuleBasedStateMachine):
             if record.offset >= log.log_start_offset
         ]
         expected = next(((each.timestamp, each.offset) for each in records if each.timestamp >= stamp), None)
-        found = log.offset_for_timestamp(stamp, log.log_end_offset)
+        found = find_offset_for_timestamp(log, stamp, log.log_end_offset)
         assert (found and found[:2]) == expected
         if records:
             largest = max(each.timestamp for each in records)
             first = next(each.offset for each in records if each.timestamp == largest)
-            found = log.offset_of_max_timestamp()
+            found = find_offset_of_max_timestamp(log)
             if found is not None and found[0] == largest:
                 assert found[1] == first
 

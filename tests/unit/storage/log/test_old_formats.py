@@ -13,6 +13,7 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.log.recovery import LoadOptions, LoadProgress, load_log
+from kafkalite.storage.log.timestamp_search import find_offset_for_timestamp, find_offset_of_max_timestamp
 from kafkalite.types import TopicPartition
 from tests.unit.storage.logs import (
     DAY_MS,
@@ -85,15 +86,15 @@ def test_records_are_found_by_their_time(tmp_path, topic):
     log = opened(unpack("0.10.2", tmp_path), topic)
     for number in (0, 1, 17, RECORDS - 1):
         for before_ms in (0, 500):
-            found = log.offset_for_timestamp(timestamp("0.10.2", number) - before_ms, RECORDS)
+            found = find_offset_for_timestamp(log, timestamp("0.10.2", number) - before_ms, RECORDS)
             assert found == (timestamp("0.10.2", number), number, -1)
-    assert log.offset_for_timestamp(timestamp("0.10.2", RECORDS), RECORDS) is None
-    assert log.offset_of_max_timestamp() == (timestamp("0.10.2", RECORDS - 1), RECORDS - 1, -1)
+    assert find_offset_for_timestamp(log, timestamp("0.10.2", RECORDS), RECORDS) is None
+    assert find_offset_of_max_timestamp(log) == (timestamp("0.10.2", RECORDS - 1), RECORDS - 1, -1)
 
 
 def test_without_timestamps_nothing_is_found_by_time(tmp_path):
     log = opened(unpack("0.9", tmp_path), "gzip")
-    assert log.offset_for_timestamp(0, RECORDS) is None and log.offset_of_max_timestamp() is None
+    assert find_offset_for_timestamp(log, 0, RECORDS) is None and find_offset_of_max_timestamp(log) is None
 
 
 @EVERY
@@ -168,7 +169,7 @@ def test_batches_follow_in_the_same_segment(tmp_path, release, topic, clean):
     found = decoded(all_bytes(log))
     assert found[:RECORDS] == contents(release, topic)
     assert [each[0] for each in found[RECORDS:]] == [RECORDS, RECORDS + 1, RECORDS + 2]
-    assert log.offset_for_timestamp(NOW_MS + 1, log.log_end_offset) == (NOW_MS + 1, RECORDS + 1, 5)
+    assert find_offset_for_timestamp(log, NOW_MS + 1, log.log_end_offset) == (NOW_MS + 1, RECORDS + 1, 5)
     assert log.end_offset_for_epoch(4) == (4, RECORDS) and log.end_offset_for_epoch(5) == (5, RECORDS + 3)
 
 
@@ -216,7 +217,7 @@ def test_records_are_deleted_within_a_wrapper(tmp_path):
     log = opened(unpack("0.10.2", tmp_path), "gzip")
     log.delete_records(13)
     assert log.log_start_offset == 13
-    assert log.offset_for_timestamp(0, RECORDS) == (timestamp("0.10.2", 13), 13, -1)
+    assert find_offset_for_timestamp(log, 0, RECORDS) == (timestamp("0.10.2", 13), 13, -1)
     data = log.read(13, 1, upper_bound=RECORDS, min_one_batch=True).records
     assert decoded(data, 13)[0][0] == 13
 

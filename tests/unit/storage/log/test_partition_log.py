@@ -23,6 +23,7 @@ from kafkalite.protocol.record_batches.records import (
     set_max_timestamp_in_place,
 )
 from kafkalite.storage.log.append_checks import AppendOrigin
+from kafkalite.storage.log.timestamp_search import find_offset_for_timestamp, find_offset_of_max_timestamp
 from tests.unit.storage.logs import (
     NOW_MS,
     all_bytes,
@@ -88,7 +89,7 @@ def test_append_time(tmp_path):
     for header in iter_batches(data):
         assert header.uses_log_append_time and has_valid_crc(data, header)
         assert {each.timestamp for each in decode_records(data, header)} == {NOW_MS + header.codec}
-    assert log.offset_for_timestamp(NOW_MS + 2, 100) == (NOW_MS + 2, 4, 0)
+    assert find_offset_for_timestamp(log, NOW_MS + 2, 100) == (NOW_MS + 2, 4, 0)
 
 
 def test_a_duplicate_on_a_topic_with_append_time_tells_the_first_append_time(tmp_path):
@@ -353,9 +354,9 @@ def test_retention_takes_segments_and_later_their_files(tmp_path):
     assert log.epochs.entries()[0] == (log.log_start_offset // 3, log.log_start_offset)
     files = list(Path(log.directory).glob("*.deleted"))
     assert len(files) == 3 * gone
-    log.purge_deleted(NOW_MS + 999)
+    log.local.delete_due_files(NOW_MS + 999)
     assert len(list(Path(log.directory).glob("*.deleted"))) == 3 * gone
-    log.purge_deleted(NOW_MS + 1000)
+    log.local.delete_due_files(NOW_MS + 1000)
     assert not list(Path(log.directory).glob("*.deleted"))
     assert refusal(log.read, 0, 100, upper_bound=9, min_one_batch=True) == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -391,8 +392,8 @@ def test_a_search_by_time_finds_nothing_below_the_start(tmp_path):
     append(log, batch(5, timestamp=NOW_MS))
     append(log, batch(5, timestamp=NOW_MS - 100))
     log.delete_records(3)
-    assert log.offset_for_timestamp(NOW_MS, 100) == (NOW_MS + 3, 3, 0)
-    assert log.offset_for_timestamp(NOW_MS + 4, 4) is None
+    assert find_offset_for_timestamp(log, NOW_MS, 100) == (NOW_MS + 3, 3, 0)
+    assert find_offset_for_timestamp(log, NOW_MS + 4, 4) is None
 
 
 def test_what_is_cut_behind_a_produced_batch_is_not_stored(tmp_path):
@@ -451,7 +452,7 @@ def test_time_searches_see_inside_compressed_batches(tmp_path):
     log = new_log(tmp_path)
     stamps = [5, 9, 3, 9, 7]
     append(log, build_batch([NewRecord(b"k", b"v", NOW_MS + each) for each in stamps], codec=Codec.GZIP), epoch=6)
-    assert log.offset_for_timestamp(NOW_MS + 6, 5) == (NOW_MS + 9, 1, 6)
-    assert log.offset_of_max_timestamp() == (NOW_MS + 9, 1, 6)
-    assert log.offset_for_timestamp(NOW_MS + 10, 5) is None
-    assert new_log(tmp_path / "empty").offset_of_max_timestamp() is None
+    assert find_offset_for_timestamp(log, NOW_MS + 6, 5) == (NOW_MS + 9, 1, 6)
+    assert find_offset_of_max_timestamp(log) == (NOW_MS + 9, 1, 6)
+    assert find_offset_for_timestamp(log, NOW_MS + 10, 5) is None
+    assert find_offset_of_max_timestamp(new_log(tmp_path / "empty")) is None

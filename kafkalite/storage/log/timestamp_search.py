@@ -1,15 +1,14 @@
-"""Searches over the segments of a log: by timestamp, and for aborted transactions.
+"""Finds offsets by timestamp in a log, as ListOffsets asks for them.
 
-Where a search must not wait (`OpenFiles`), neither does it go through the records of a large batch: a few hundred kB may hold millions. It
-raises `LongSearch` then, which whoever awaits the medium runs in another thread in the same way; the segment keeps what was found.
+Where a search must not wait for the medium (`OpenFiles`), it does not go through the records of a large batch either, since a few hundred
+kB may hold millions. It raises `LongSearch` then, which is run in another thread as a load is; the segment keeps the outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-from kafkalite.config.topic import LONG_MAX
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, is_loaded, unreadable
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
@@ -17,12 +16,10 @@ from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import MAGIC, NO_TIMESTAMP, BatchHeader, records_of
 from kafkalite.protocol.record_batches.varint import wrapped
-from kafkalite.storage.log.leader_epochs import LeaderEpochs
-from kafkalite.storage.log.log_read import LogRead
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log_directory import uses_disk
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.storage.segments.segment import Segment
-from kafkalite.storage.segments.segment_list import SegmentList
-from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import Buffer
 
 _RECORDS_AT_ONCE: Final = 10_000
@@ -35,7 +32,7 @@ _SEARCHES_KEPT: Final = 16
 
 
 class LongSearch(NotInMemory):
-    """A search through the records of one large batch. `load` makes it, and notes the outcome in the segment."""
+    """A search through the records of one large batch, which `load` makes; the segment keeps its outcome."""
 
     def __init__(self, segment: Segment, header: BatchHeader, data: Buffer, timestamp: int, start_offset: int) -> None:
         super().__init__(segment.disk, segment.path, header.position, header.size)
@@ -55,8 +52,35 @@ class LongSearch(NotInMemory):
         self._outcomes[self.key] = outcome
 
 
-def first_record_from(segments: Iterable[Segment], timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record at or behind `start_offset` with at least `timestamp` ms; None without any."""
+@uses_disk
+def find_offset_for_timestamp(log: PartitionLog, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
+    """Return (timestamp, offset, leader epoch or -1) of the first record with at least `timestamp` ms, if that is below `upper_bound`.
+
+    Raises KafkaError KAFKA_STORAGE_ERROR, or LongSearch or NotInMemory where it must not wait.
+    """
+    return _find_record(log, timestamp, upper_bound)
+
+
+@uses_disk
+def find_offset_of_max_timestamp(log: PartitionLog) -> tuple[int, int, int] | None:
+    """Return (timestamp, offset, leader epoch or -1) of the record with the largest timestamp, the first among equals (KIP-734).
+
+    Raises as `find_offset_for_timestamp`.
+    """
+    largest = max(segment.largest_timestamp for segment in log.segments)
+    return _find_record(log, largest, log.log_end_offset) if largest != NO_TIMESTAMP else None
+
+
+def _find_record(log: PartitionLog, timestamp: int, upper_bound: int) -> tuple[int, int, int] | None:
+    record = _find_in_segments(log.segments, timestamp, log.log_start_offset)
+    if record is None or record[1] >= upper_bound:
+        return None
+    epoch = log.epochs.epoch_for_offset(record[1])
+    return *record, -1 if epoch is None else epoch
+
+
+def _find_in_segments(segments: Iterable[Segment], timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    """Return (timestamp, offset) of the first record at or behind `start_offset` with at least `timestamp` ms."""
     for segment in segments:
         if segment.largest_timestamp < timestamp:
             continue
@@ -64,27 +88,13 @@ def first_record_from(segments: Iterable[Segment], timestamp: int, start_offset:
         position = segment.offset_index.lookup(entry.offset).position
         for header in segment.headers(position):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                found = _first_in_batch(segment, header, timestamp, start_offset)
-                if found is not None:
-                    return found
+                record = _find_in_batch(segment, header, timestamp, start_offset)
+                if record is not None:
+                    return record
     return None
 
 
-def record_of_largest_timestamp(segments: Iterable[Segment], start_offset: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record that has the largest timestamp of the log; None without timestamps."""
-    largest = max(segment.largest_timestamp for segment in segments)
-    return first_record_from(segments, largest, start_offset) if largest != NO_TIMESTAMP else None
-
-
-def located(found: tuple[int, int] | None, epochs: LeaderEpochs, upper_bound: int) -> tuple[int, int, int] | None:
-    """(timestamp, offset, leader epoch or -1) of a record that was found below `upper_bound`."""
-    if found is None or found[1] >= upper_bound:
-        return None
-    epoch = epochs.epoch_for_offset(found[1])
-    return found[0], found[1], -1 if epoch is None else epoch
-
-
-def _first_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+def _find_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
     is_old = header.magic != MAGIC
     if header.uses_log_append_time and not is_old:
         return header.max_timestamp, max(header.base_offset, start_offset)
@@ -109,19 +119,22 @@ def _first_in_batch(segment: Segment, header: BatchHeader, timestamp: int, start
 def _search(
     data: Buffer, header: BatchHeader, timestamp: int, start_offset: int, limit_bytes: int
 ) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record of a batch at or behind `start_offset` with at least `timestamp` ms. KafkaError."""
+    """Return (timestamp, offset) of the first record of a batch at or behind `start_offset` with at least `timestamp` ms.
+
+    Raises KafkaError where the records cannot be read.
+    """
     if header.magic != MAGIC:
-        return _first_of(legacy_records(data, header, limit_bytes), timestamp, start_offset)
+        return _find_first(legacy_records(data, header, limit_bytes), timestamp, start_offset)
     plain = records_of(data, header, limit_bytes)
     if len(plain) > _COMPILED_BYTES or not is_loaded():
         return _walk(plain, header, timestamp, start_offset)
     try:
-        return _first_of(decode_plain(plain, header), timestamp, start_offset)
+        return _find_first(decode_plain(plain, header), timestamp, start_offset)
     except unreadable():
         return _walk(plain, header, timestamp, start_offset)
 
 
-def _first_of(records: Iterable[DecodedRecord], timestamp: int, start_offset: int) -> tuple[int, int] | None:
+def _find_first(records: Iterable[DecodedRecord], timestamp: int, start_offset: int) -> tuple[int, int] | None:
     for record in records:
         if record.timestamp >= timestamp and record.offset >= start_offset:
             return record.timestamp, record.offset
@@ -129,8 +142,10 @@ def _first_of(records: Iterable[DecodedRecord], timestamp: int, start_offset: in
 
 
 def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """As `_search` for decompressed records that compiled code would copy at once, or refuses: names of headers, which it decodes, may
-    be any bytes. Also as long as it is not there."""
+    """Search decompressed records as `_search` does, without the compiled decoder.
+
+    The decoder copies its input in one go, refuses header keys that are not UTF-8, and may not be loaded yet.
+    """
     position = 0
     for number in range(header.records_count):
         try:
@@ -141,40 +156,3 @@ def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_o
         if found[0] >= timestamp and found[1] >= start_offset:
             return found
     return None
-
-
-def aborted_between(
-    segments: SegmentList, from_offset: int, upper_bound: int, read: LogRead | None = None
-) -> list[AbortedTransaction]:
-    """Aborted transactions that overlap [`from_offset`, `upper_bound`), or what was read of that, and perhaps some behind it.
-
-    Entries come in the order of their markers; once one has a last stable offset at the upper bound, every later one is of a
-    transaction that began behind it.
-    """
-    following = segments.from_offset(from_offset)
-    if not any(segment.transaction_index.size for segment in following):
-        return []
-    if read is not None:
-        upper_bound = min(upper_bound, _bound_of(read, following))
-    found = []
-    for segment in following:
-        for entry in segment.transaction_index.entries_from(from_offset):
-            if entry.first_offset < upper_bound:
-                found.append(entry)
-            if entry.last_stable_offset >= upper_bound:
-                return found
-    return found
-
-
-def _bound_of(read: LogRead, following: Sequence[Segment]) -> int:
-    """An offset behind what was read, as Kafka takes it: that of the next entry of the offset index, else where the next segment begins.
-
-    Without it a consumer far behind would get all that was aborted up to the log's end, with each fetch.
-    """
-    if read.end is None:
-        return 0
-    segment, position = read.end
-    entry = segment.offset_index.first_at(position)
-    if entry is not None:
-        return entry.offset
-    return next((each.base_offset for each in following if each.base_offset > segment.base_offset), LONG_MAX)

@@ -11,8 +11,8 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import Codec, compress
 from kafkalite.protocol.record_batches.records import NewRecord, assemble_batch, build_batch, encode_record
 from kafkalite.storage.cold_reads import in_memory
-from kafkalite.storage.log import log_search
-from kafkalite.storage.log.log_search import LongSearch
+from kafkalite.storage.log import timestamp_search
+from kafkalite.storage.log.timestamp_search import LongSearch, find_offset_for_timestamp
 from tests.unit.storage.logs import NOW_MS, append, batch, new_log
 
 
@@ -42,17 +42,17 @@ def test_a_large_batch_is_searched_in_another_thread(tmp_path, monkeypatch, reco
     append(log)
     append(log, bytearray(records))
     with log.only_in_memory, pytest.raises(LongSearch):
-        log.offset_for_timestamp(NOW_MS + 1, 100_000)
+        find_offset_for_timestamp(log, NOW_MS + 1, 100_000)
     threads = []
-    search = log_search._search
+    search = timestamp_search._search
 
     def noted(*arguments):
         threads.append((threading.current_thread(), arguments[-1]))
         return search(*arguments)
 
-    monkeypatch.setattr(log_search, "_search", noted)
-    found = asyncio.run(in_memory(log, lambda: log.offset_for_timestamp(NOW_MS + 1, 100_000)))
-    assert found == (NOW_MS + 1, 1 + last, 0) == log.offset_for_timestamp(NOW_MS + 1, 100_000)
+    monkeypatch.setattr(timestamp_search, "_search", noted)
+    found = asyncio.run(in_memory(log, lambda: find_offset_for_timestamp(log, NOW_MS + 1, 100_000)))
+    assert found == (NOW_MS + 1, 1 + last, 0) == find_offset_for_timestamp(log, NOW_MS + 1, 100_000)
     here = threading.current_thread()
     assert any(thread is not here for thread, _ in threads)
     assert all(limit <= 1 << 20 for thread, limit in threads[:-1] if thread is here), (
@@ -64,7 +64,7 @@ def test_small_batches_are_searched_at_once(tmp_path):
     log = new_log(tmp_path)
     append(log, batch(100, codec=Codec.ZSTD))
     with log.only_in_memory:
-        assert log.offset_for_timestamp(NOW_MS + 50, 1000) == (NOW_MS + 50, 50, 0)
+        assert find_offset_for_timestamp(log, NOW_MS + 50, 1000) == (NOW_MS + 50, 50, 0)
 
 
 def test_what_a_long_search_could_not_read_is_its_outcome(tmp_path):
@@ -72,11 +72,11 @@ def test_what_a_long_search_could_not_read_is_its_outcome(tmp_path):
     append(log, bytearray(MANY))
     segment = log.segments.active
     with log.only_in_memory, pytest.raises(LongSearch) as cold:
-        log.offset_for_timestamp(NOW_MS + 1, 100_000)
+        find_offset_for_timestamp(log, NOW_MS + 1, 100_000)
     cold.value._data = cold.value._data[:100]
     cold.value.load()
     with log.only_in_memory, pytest.raises(KafkaError) as refused:
-        log.offset_for_timestamp(NOW_MS + 1, 100_000)
+        find_offset_for_timestamp(log, NOW_MS + 1, 100_000)
     assert refused.value.code == ErrorCode.INVALID_RECORD
     for number in range(40):
         segment.searched[number] = None
@@ -89,7 +89,7 @@ def test_header_names_that_are_no_text_do_not_hide_records_from_a_search(tmp_pat
     records = build_batch([NewRecord(b"k", b"v", NOW_MS + n, headers=[("x", b"")]) for n in range(3)])
     log = new_log(tmp_path)
     append(log, with_header_names(records))
-    assert log.offset_for_timestamp(NOW_MS + 2, 100) == (NOW_MS + 2, 2, 0)
+    assert find_offset_for_timestamp(log, NOW_MS + 2, 100) == (NOW_MS + 2, 2, 0)
 
 
 def with_header_names(records: bytearray) -> bytearray:
