@@ -30,7 +30,8 @@ PROBE = """
 import importlib, os, sys
 module, function = sys.argv[1].split(":")
 try:
-    getattr(importlib.import_module(module), function)(["--help"])
+    # To Kafka's zookeeper-shell `--help` is a server, for which it waits.
+    getattr(importlib.import_module(module), function)([] if "zookeeper_shell" in module else ["--help"])
 except SystemExit:
     pass
 with open(sys.argv[2], "w") as found:
