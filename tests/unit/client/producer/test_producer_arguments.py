@@ -1,0 +1,92 @@
+"""Records, partitions and options that programs give a producer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkalite.client.errors import (
+    ClientError,
+    NoBrokersAvailableError,
+    SerializationError,
+)
+from kafkalite.client.producer.producer import Producer
+from kafkalite.errors import ErrorCode
+from tests.unit.client.fake_broker import FakeCluster, values_in
+from tests.unit.client.producer.test_producer import T0, producer, run
+
+
+def test_records_that_cannot_be_sent_are_refused_to_the_caller() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster, value_serializer="json", max_request_size=1000) as target:
+            with pytest.raises(SerializationError, match="the value of a record for t"):
+                await target.send("t", object())
+            with pytest.raises(SerializationError, match="the key of a record for t"):
+                await target.send("t", 1, key="text")
+            with pytest.raises(ClientError, match="larger than max_request_size") as raised:
+                await target.send("t", "x" * 2000)
+            assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+            await target.send_and_wait("t", None, key=b"k")
+
+    run(scenario())
+    assert values_in(cluster, T0) == [None]
+
+
+def test_nobody_answers() -> None:
+    cluster = FakeCluster({"t": 1})
+    cluster.unreachable = {1, 2}
+
+    async def scenario() -> None:
+        target = producer(cluster, bootstrap_servers="fake:9001,fake:9002")
+        with pytest.raises(NoBrokersAvailableError, match=r"fake:9001: .*refused.*fake:9002: .*refused") as raised:
+            await target.connect(5)
+        assert set(raised.value.reasons) == {"fake:9001", "fake:9002"}
+        await target.close(timeout=0)
+
+    run(scenario())
+
+
+def test_null_keys_go_round_robin_and_keys_stay() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            nulls = [await target.send("t", b"x") for _ in range(6)]
+            keyed = [await target.send("t", b"x", key=b"k") for _ in range(4)]
+            assert [(await each).partition for each in nulls] == [0, 1, 0, 1, 0, 1]
+            assert len({(await each).partition for each in keyed}) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"acks": 2},
+        {"acks": 1, "enable_idempotence": True},
+        {"max_in_flight_requests_per_connection": 6},
+        {"compression_type": "rar"},
+        {"partitioner": "random"},
+        {"value_serializer": "avro"},
+        {"delivery_timeout_ms": 10},
+        {"bootstrap_servers": "host:port"},
+        {"bootstrap_servers": ""},
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Producer(**options)
+
+
+def test_dotted_names() -> None:
+    found = Producer.from_config(
+        {"bootstrap.servers": "h:1", "linger.ms": "5", "enable.idempotence": "false", "acks": "1", "batch.size": "10"}
+    )
+    assert found._accumulator.linger_ms == 5 and found._accumulator.batch_size == 10
+    with pytest.raises(ValueError, match=r"no option no\.such"):
+        Producer.from_config({"no.such": 1})
+    with pytest.raises(ValueError, match=r"batch\.size"):
+        Producer.from_config({"batch.size": "many"})
