@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.offset_reset import Bounds, FromTime, Listed, Target, new_offset
@@ -38,23 +38,55 @@ async def progress(
     ends = await offsets(admin, known, "latest")
     rows = []
     for each in partitions:
-        position, end, owner = committed.get(each), ends.get(each), owners.get(each)
-        row = {
-            "group": described.group_id,
-            "state": described.state,
-            **each._asdict(),
-            "committed_offset": position.offset if position else None,
-            "end_offset": end,
-            "lag": None if position is None or end is None else end - position.offset,
-            "owner": owner.member_id if owner else None,
-            "client_id": owner.client_id if owner else None,
-            "client_host": owner.client_host if owner else None,
-            "group_instance_id": owner.group_instance_id if owner else None,
-            "leader_epoch": position.leader_epoch if position else None,
-            "metadata": position.metadata if position else None,
-        }
+        position, owner = committed.get(each), owners.get(each)
+        row = progress_row(described.group_id, described.state, each, committed_offset(position), ends.get(each))
+        if owner:
+            row.update(
+                owner=owner.member_id,
+                client_id=owner.client_id,
+                client_host=owner.client_host,
+                group_instance_id=owner.group_instance_id,
+            )
+        if position:
+            row.update(leader_epoch=position.leader_epoch, metadata=position.metadata)
         rows.append(row)
     return rows
+
+
+def lag_of(committed: int | None, end: int | None) -> int | None:
+    """Return the records between a committed offset and the end of the log, None when either is unknown."""
+    return None if committed is None or end is None else end - committed
+
+
+def progress_row(
+    group_id: str,
+    state: str,
+    partition: TopicPartition,
+    committed: int | None,
+    end: int | None,
+    owner: str | None = None,
+) -> dict[str, Any]:
+    """Return a row for one partition of a group, without the details that only Kafka has of a member and of a commit."""
+    return {
+        "group": group_id,
+        "state": state,
+        **partition._asdict(),
+        "committed_offset": committed,
+        "end_offset": end,
+        "lag": lag_of(committed, end),
+        "owner": owner,
+        "client_id": None,
+        "client_host": None,
+        "group_instance_id": None,
+        "leader_epoch": None,
+        "metadata": None,
+    }
+
+
+def partition_totals(rows: Sequence[dict[str, Any]]) -> dict[str, int | None]:
+    """Return the number of partitions in `progress` rows and their lag in all, None when no lag is known."""
+    lags = [each["lag"] for each in rows if each["lag"] is not None]
+    return {"partitions": len(rows), "lag": sum(lags) if lags else None}
 
 
 async def existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

@@ -51,7 +51,7 @@ def acl() -> None:
 
 
 def _resource_options(command: CommandT) -> CommandT:
-    """`--topic`, `--group`, … and `--cluster`."""
+    """Add the options `--topic`, `--group`, … and `--cluster`."""
     for option in reversed(
         (
             click.option("--topic", metavar="NAME", help="A topic; * for all of them."),
@@ -67,7 +67,7 @@ def _resource_options(command: CommandT) -> CommandT:
 
 
 def _resource(given: dict[str, Any]) -> tuple[ResourceType, str] | None:
-    """The one that is named; None when none is."""
+    """Return the resource that the options name, None when they name none."""
     named = [(kind, given[option]) for option, kind in _RESOURCES.items() if given[option] is not None]
     if given["cluster"]:
         named.append((ResourceType.CLUSTER, CLUSTER_NAME))
@@ -77,7 +77,7 @@ def _resource(given: dict[str, Any]) -> tuple[ResourceType, str] | None:
 
 
 def _principal(text: str | None) -> str | None:
-    """With the type User where none is given."""
+    """Return the principal, with the type User where none is given."""
     return text if text is None or ":" in text else f"User:{text}"
 
 

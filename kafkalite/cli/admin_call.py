@@ -1,4 +1,4 @@
-"""How commands ask a cluster something with the admin client."""
+"""Requests of commands through the admin client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def ask_cluster(
     bootstrap_server: str, timeout: float, question: Callable[[Admin], Coroutine[Any, Any, Result]]
 ) -> Result:
-    """What `question` finds out with an admin client that is connected; an error ends the command, see `calls.run`."""
+    """Return the result of `question`, which gets a connected admin client. An error ends the command, as in `calls.run`."""
 
     async def call(options: dict[str, Any]) -> Result:
         from contextlib import AsyncExitStack

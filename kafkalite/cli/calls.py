@@ -1,4 +1,4 @@
-"""How commands call a cluster: the options that say where it is, and what an error of the client becomes."""
+"""Connections of commands to a cluster: the options that locate it, and exit codes for errors of the client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GIVEN = "kafkalite.cli.calls.given"
 
 
 def bootstrap_option(function: Decorated) -> Decorated:
-    """The options that say where the cluster is and how to call it; see `context_settings` for what wins over what.
+    """Add the options that locate the cluster and set up the client; `context.settings` has their precedence.
 
     `bootstrap_server` (empty when not given) and `timeout` are passed on, for `admin_options` and its like, which know the others.
     """
@@ -64,7 +64,7 @@ def bootstrap_option(function: Decorated) -> Decorated:
 
 
 def context_option(function: Decorated) -> Decorated:
-    """The option `--context`, once, also on a command that calls brokers and ZooKeeper."""
+    """Add the option `--context`, once, also on a command that uses brokers and ZooKeeper."""
     if any("--context" in each.opts for each in getattr(function, "__click_params__", ())):
         return function
     return click.option(
@@ -82,7 +82,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def given_on_command_line(context: click.Context | None = None) -> Given:
-    """What a command, by default the running one, was given of `--context`, `-X` and `--command-config`."""
+    """Return `--context`, `-X` and `--command-config` of a command, by default of the running one."""
     from kafkalite.cli.context.settings import Given
 
     context = context or click.get_current_context(silent=True)
@@ -90,9 +90,9 @@ def given_on_command_line(context: click.Context | None = None) -> Given:
 
 
 def client_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
-    """Options for a client ("Admin", "Producer", "Consumer") that gives up after `timeout` seconds.
+    """Return the options of a client ("Admin", "Producer", "Consumer") that gives up after `timeout` seconds.
 
-    A context, `-X` or file that cannot be used ends the command.
+    An invalid context, `-X` or file ends the command.
     """
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import (
@@ -128,7 +128,7 @@ def _timeout_given() -> bool:
 
 
 def admin_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
-    """`client_options` for a client whose calls are bounded as a whole: "Admin" or "Consumer"."""
+    """Return `client_options` for a client whose calls are bounded as a whole: "Admin" or "Consumer"."""
     options = client_options(bootstrap_server, timeout, client)
     if _timeout_given() or "default_api_timeout_ms" not in options:
         options["default_api_timeout_ms"] = int(timeout * 1000)
@@ -136,14 +136,16 @@ def admin_options(bootstrap_server: str, timeout: float, client: str = "Admin") 
 
 
 def producer_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
-    """`client_options` for a producer that waits no longer for a topic, or for room, than the command waits for the cluster."""
+    """Return `client_options` for a producer that waits for a topic, or for buffer memory, no longer than the command waits for the
+    cluster.
+    """
     options = client_options(bootstrap_server, timeout, "Producer")
     options.setdefault("max_block_ms", options["request_timeout_ms"])
     return options
 
 
 def given(**flags: Any) -> dict[str, Any]:
-    """Those options of a command that were given: they win over settings of `-X` and contexts, which win over the client's defaults."""
+    """Return the options that were given. They win over settings of `-X` and contexts, which win over the client's defaults."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
@@ -179,7 +181,7 @@ def refuse(failures: Mapping[str, ClientError]) -> NoReturn:
 
 
 def _hint(problem: ClientError) -> str:
-    """What may have been meant: notes of who looked, and the nearest setting of a topic."""
+    """Return a suggestion for the user: the notes of the exception, and the nearest setting of a topic."""
     hint = "".join(getattr(problem, "__notes__", ()))
     if unknown := re.search(r"Unknown topic config name: (\S+)", str(problem)):
         from kafkalite.config.topic import TOPIC_KEYS
@@ -190,7 +192,7 @@ def _hint(problem: ClientError) -> str:
 
 
 def exit_code(code: ErrorCode) -> Exit:
-    """The exit code for one of Kafka's error codes."""
+    """Return the exit code for one of Kafka's error codes."""
     from kafkalite.errors import ErrorCode as Code
 
     if code in (

@@ -1,4 +1,4 @@
-"""Asking before something is done that cannot be undone."""
+"""Confirmation before an action that cannot be undone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.cli.output import Exit, fail
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Go on only with consent: `yes` (the option `--yes`), or an answer at a terminal; a script must give `--yes`."""
+    """End the command without consent: `yes` (the option `--yes`), or an answer at a terminal. A script must give `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -27,7 +27,7 @@ _USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
 _ZOOKEEPER_TIMEOUT_S = 10.0
 _FETCH_WAIT_MS = 100
 _PREFETCH_BYTES = 8 * 1024 * 1024
-"""For each page, search or follower: there may be many of them, and none reads fast."""
+"""Limit of each page, search or follower: there may be many of them, and none reads fast."""
 
 
 @click.command()
@@ -179,7 +179,7 @@ async def _serve(
 
 
 async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
-    """ZooKeeper, when somebody said where it is; a console without its tree when it cannot be reached."""
+    """Return a connection to ZooKeeper when its address is known, else None. Without a connection the console has no tree."""
     connect = named_zookeeper(zookeeper)
     if connect is None:
         return None
@@ -197,7 +197,7 @@ async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
 
 
 def _name_of(options: dict[str, Any]) -> str:
-    """What the page calls the cluster: the context's name and where it is; no other setting of it leaves the console."""
+    """Return the cluster's name on the page: the context's name and the servers. No other setting leaves the console."""
     from kafkalite.cli.context.settings import load_contexts, working_directory
 
     line = given_on_command_line()

@@ -1,4 +1,4 @@
-"""What the container image asks of Python: its configuration, and `cub`, the waiting of old compose files.
+"""The Python part of the container image: its configuration, and `cub`, the waiting of old compose files.
 
     python -m kafkalite.cli.image configure | zk-ready CONNECT TIMEOUT_S | kafka-ready -b SERVERS MIN TIMEOUT_S
 
@@ -30,7 +30,7 @@ _POLL_S: Final = 0.2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 1 with a line on stderr that says why."""
+    """Run a command and return the exit code: 0, or 1 with a line on stderr."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -100,7 +100,7 @@ def make_writable(folder: Path) -> None:
 
 
 def health_lines(broker: Mapping[str, str] | None, zookeeper: Mapping[str, str] | None) -> str:
-    """What the health check asks, as `image_health` reads it."""
+    """Return the lines of the health check's file, as `image_health` reads it."""
     lines = ""
     if zookeeper is not None:
         lines += f"zookeeper 127.0.0.1 {zookeeper['clientPort']}\n"
@@ -111,7 +111,7 @@ def health_lines(broker: Mapping[str, str] | None, zookeeper: Mapping[str, str] 
 
 
 def health_endpoint(properties: Mapping[str, str]) -> Endpoint:
-    """The listener to ask: one without TLS if there is one; of all interfaces the loopback one."""
+    """Return the listener to check: one without TLS if there is one, at the loopback address when it binds all interfaces."""
     text = properties.get("listener.security.protocol.map")
     endpoints = parse_listeners(properties["listeners"], parse_protocol_map(text) if text else DEFAULT_PROTOCOL_MAP)
     chosen = min(endpoints, key=lambda endpoint: endpoint.security_protocol.endswith("SSL"))
@@ -148,7 +148,7 @@ async def _count_brokers(bootstrap_servers: str) -> int:
 
 
 def wait_for(check: Callable[[], object], timeout_s: float) -> None:
-    """Until `check()` raises no OSError. Raises TimeoutError with its last reason."""
+    """Wait until `check()` raises no OSError. Raises TimeoutError with its last reason."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The health check of the container image: do the servers of this container answer?
+"""The health check of the container image, which asks the servers of this container.
 
 It runs every few seconds in each container, and ten times a second while one starts, so it is a file that Python runs by itself, without
 site-packages and with next to no imports (`python3 -I -S image_health.py FILE`, 0.02 s of processor time instead of 0.2). `FILE` is made by
@@ -12,7 +12,7 @@ import sys
 
 TIMEOUT_S = 3.0
 _API_VERSIONS = b"\0\0\0\x1a\0\x12\0\0\0\0\0\x01\0\x10kafkalite-health"
-"""The request in version 0, framed; its response begins with the correlation id and an error code."""
+"""The request ApiVersions 0, framed; its response starts with the correlation id and an error code."""
 _NO_ERROR = b"\0\0\0\x01\0\0"
 
 
@@ -29,7 +29,7 @@ def check(lines: list[str]) -> None:
 
 
 def check_broker(host: str, port: int, protocol: str) -> None:
-    """Does it answer ApiVersions, on a listener with this security protocol? OSError."""
+    """Check that a broker answers ApiVersions, on a listener with this security protocol. Raises OSError."""
     with socket.create_connection((host, port), TIMEOUT_S) as plain:
         answer = _asked_by_tls(plain, host) if protocol.endswith("SSL") else _asked(plain)
     if answer[4:] != _NO_ERROR:
@@ -63,7 +63,7 @@ def _asked_by_tls(plain: socket.socket, host: str) -> bytes:
 
 
 def check_zookeeper(host: str, port: int) -> None:
-    """Does it serve, as a lone server or a member of a quorum? OSError."""
+    """Check that a server serves, alone or as a member of a quorum. Raises OSError."""
     with socket.create_connection((host, port), TIMEOUT_S) as stream:
         stream.sendall(b"srvr")
         answer = b""
@@ -74,7 +74,7 @@ def check_zookeeper(host: str, port: int) -> None:
 
 
 def main(path: str) -> int:
-    """The exit code: 0, or 1 with a line on stderr that says why."""
+    """Run the check and return the exit code: 0, or 1 with a line on stderr."""
     try:
         try:
             with open(path) as file:

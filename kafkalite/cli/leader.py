@@ -1,4 +1,4 @@
-"""`kafkalite leader elect`: give partitions their preferred leaders back, or a leader at all."""
+"""`kafkalite leader elect`: move leadership back to the preferred replicas, or give partitions a leader at all."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def elect(
 def _candidates(
     described: list[TopicDescription], wanted: list[TopicPartition] | None, unclean: bool
 ) -> list[dict[str, Any]]:
-    """The partitions that are not led as they should be."""
+    """Return the partitions without the leader that the election would give them."""
     rows = []
     for topic in described:
         for each in topic.partitions:

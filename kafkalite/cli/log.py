@@ -1,7 +1,7 @@
-"""`kafkalite log dump|verify|compare`: what lies in log directories, offline.
+"""`kafkalite log dump|verify|compare`: read log directories, offline.
 
-`dump` prints what is in segments, indexes, snapshots and checkpoints; `verify` says where the first broken byte of each file is; `compare`
-says whether brokers' log directories hold the same batches.
+`dump` prints segments, indexes, snapshots and checkpoints; `verify` names the first damaged byte of each file; `compare` tells if
+brokers' log directories hold the same batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.storage.inspection import Damage, Row
 
 _TABLE_ROWS = 10_000
-"""A table is written in portions of so many rows, each with its titles, so that a dump of any size needs little memory."""
+"""Rows of a table that are written at once, with titles, so that a dump of any size needs little memory."""
 
 _BATCH_COLUMNS = (
     *("position", "size", "base_offset", "last_offset", "count", "leader_epoch", "codec", "max_timestamp"),
@@ -62,7 +62,7 @@ def dump(files: tuple[Path, ...], records: bool, output: str) -> None:
 
 
 def _sound(found: Iterable[Row | Damage], damages: list[Damage]) -> Iterator[Row]:
-    """The rows; damages are named in their place and collected."""
+    """Yield the undamaged rows; damage is printed in its place and collected."""
     from kafkalite.storage.inspection import Row
 
     for each in found:
@@ -86,7 +86,7 @@ def _write(path: Path, rows: Iterable[Row], output: str) -> None:
 
 
 def _plain(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
-    """Bytes as in the lines of `consume -o jsonl`; what coordinators of transactions wrote by its meaning."""
+    """Return bytes as in the lines of `consume -o jsonl`, and records of transaction coordinators decoded."""
     from kafkalite.administration.record_lines import encoded
     from kafkalite.cli.transaction_records import decoded
     from kafkalite.types import TRANSACTIONS_TOPIC
@@ -101,7 +101,7 @@ def _plain(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(fields: dict[str, Any]) -> dict[str, Any]:
-    """For a table: what is no plain value as JSON, and nothing that would break a line."""
+    """Return a value for a table: structures as JSON, and nothing that would break a line."""
     if "headers" not in fields:
         return fields
     texts = {name: None if fields[name] is None else json.dumps(fields[name]) for name in ("key", "value")}
@@ -175,7 +175,7 @@ def compare(directories: tuple[Path, ...], partitions: tuple[str, ...], output: 
 
 
 def _by_broker(directories: tuple[Path, ...]) -> dict[int, list[Path]]:
-    """The directories of each broker; one without meta.properties counts as a broker of its own, -1 and so on."""
+    """Return the directories of each broker; one without meta.properties counts as a broker of its own, -1 and so on."""
     from kafkalite.storage.disk import OsDisk
     from kafkalite.storage.meta_properties import FILE_NAME, WrongDirectory, read_meta_properties
 

@@ -1,4 +1,4 @@
-"""`kafkalite logdir list|describe|move`: the brokers' log directories, what lies in them, replicas moved between those of one."""
+"""`kafkalite logdir list|describe|move`: the brokers' log directories, the replicas in them, and moves between them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def describe(
 
 
 def replica_rows(found: Found) -> list[dict[str, Any]]:
-    """A row for each replica, those of a partition together."""
+    """Return a row for each replica, those of a partition together."""
     rows = [
         {"broker": directory.broker, "path": directory.path, **replica.to_dict()}
         for directories in found.values()
@@ -134,7 +134,7 @@ def move(
 
 
 async def _plan(admin: Admin, wanted: Iterable[TopicPartition], broker: int, path: str) -> list[dict[str, Any]]:
-    """Where the replicas are now. Ends the command for a replica or a directory that the broker does not have."""
+    """Return the present directories of the replicas. An unknown replica or directory ends the command."""
     directories = (await admin.describe_log_dirs([broker]))[broker]
     if path not in {each.path for each in directories}:
         known = ", ".join(each.path for each in directories)

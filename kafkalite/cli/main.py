@@ -1,6 +1,6 @@
-"""The command `kafkalite`: its commands by name, each loaded when it is called, so that `--help` and completion are quick.
+"""The command `kafkalite`: its commands by name, each imported when it is called, so that `--help` and completion are quick.
 
-Exit codes: see `kafkalite.cli.output.Exit`.
+`kafkalite.cli.output.Exit` has the exit codes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Entry(NamedTuple):
-    """Where a command lives, and what the list of commands says of it."""
+    """The module of a command, and its line in the list of commands."""
 
     module: str
     attribute: str
@@ -87,7 +87,7 @@ class _Commands(click.Group):
                 raise SystemExit(1) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """The commands without importing them, and the options."""
+        """Return the commands, without importing them, and the options."""
         from click.shell_completion import CompletionItem
 
         found = [CompletionItem(name, help=entry.help) for name, entry in _COMMANDS.items()]

@@ -1,4 +1,4 @@
-"""Whether `produce` may write to a topic that there is not: most of these are mistyped ones, which brokers would make without a word."""
+"""Consent of `produce` for a topic that does not exist: most of these are mistyped, and brokers would create them silently."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def _create(admin: Admin, topic: str) -> None:
 
 
 def _ask(topic: str, meant: str) -> None:
-    """Go on only with a yes of somebody at a terminal."""
+    """Ask at a terminal, and end the command without a yes."""
     if not _is_at_terminal():
         fail(f"topic {topic}: there is none; did you mean {meant}? --create makes {topic}", Exit.NOT_FOUND)
     if not click.confirm(f"There is no topic {topic}; did you mean {meant}? Make {topic} all the same?", err=True):

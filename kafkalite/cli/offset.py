@@ -1,4 +1,4 @@
-"""`kafkalite offset list`: which offsets partitions have, and where a time is."""
+"""`kafkalite offset list`: the offsets of partitions, and the offset of a time."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def list_(
 
 
 def _where(text: str) -> int | str:
-    """What the admin client takes for `--at`. BadParameter."""
+    """Return the admin client's value for `--at`. Raises BadParameter."""
     if text in _NAMED:
         return text
     if not text.isdecimal():
@@ -105,7 +105,7 @@ async def _partitions(admin: Admin, selected: Topics, internal: bool) -> list[To
 
 
 def _placed(partition: TopicPartition, found: OffsetAndTimestamp | None) -> dict[str, Any]:
-    """Nulls where no record is that young."""
+    """Return the row of a partition, with nulls where no record is that young."""
     return {
         **partition._asdict(),
         "offset": found.offset if found else None,

@@ -1,4 +1,4 @@
-"""How commands speak: data on stdout in the shape that `-o` names, everything else on stderr, and one exit code per kind of end.
+"""Output of commands: data on stdout in the shape that `-o` names, everything else on stderr, and the exit codes.
 
 `table` is for people (aligned columns, in colour on a terminal), `wide` the same with more columns; `--no-headers` leaves the titles
 away. `json`, `jsonl`, `yaml` and `csv` have every field under stable names; `name` prints only names, one per line, for pipes.
@@ -30,23 +30,23 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    """It could not be done, or not all of it; each item that failed has a line on stderr."""
+    """The command failed as a whole or in part; each item that failed has a line on stderr."""
     USAGE = 2
-    """The command line makes no sense, or consent was needed and not given."""
+    """The command line is invalid, or consent was needed and not given."""
     NOT_FOUND = 3
-    """There is no such topic, partition, group, broker, file."""
+    """A topic, partition, group, broker or file does not exist."""
     EXISTS = 4
-    """It is there already."""
+    """It exists already."""
     UNREACHABLE = 5
-    """The cluster cannot be reached, or the time was up."""
+    """The cluster cannot be reached, or the time limit was exceeded."""
     NOT_AUTHORIZED = 6
     CHECK_FAILED = 7
-    """The command worked, and what it was to check is not as it should be."""
+    """The command worked, and its check found a problem."""
     INTERRUPTED = 130
 
 
 def output_option(default: str = "table", formats: Sequence[str] = FORMATS) -> Callable[[Decorated], Decorated]:
-    """The option `-o`, passed as `output`; and for tables and CSV `--no-headers`, which `write_rows` looks up itself."""
+    """Add the option `-o`, passed as `output`; and for tables and CSV `--no-headers`, which `write_rows` reads itself."""
     shape = click.option("-o", "--output", type=click.Choice(formats), default=default, show_default=True)
     if "csv" not in formats:
         return shape
@@ -66,12 +66,12 @@ def _with_headers() -> bool:
 
 
 def note(text: str) -> None:
-    """Tell the user something that is not data."""
+    """Print a message that is not data on stderr."""
     click.echo(text, err=True)
 
 
 def counted(number: int, noun: str) -> str:
-    """ "1 record", "2 records"."""
+    """Return a number with its noun: "1 record", "2 records"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -133,7 +133,7 @@ def write_rows(
 
 
 def partition_name(row: Row) -> str:
-    """The name of a row about a partition, "topic-3"."""
+    """Return the name of a row about a partition, "topic-3"."""
     return f"{row['topic']}-{row['partition']}"
 
 
@@ -150,7 +150,7 @@ def _write_csv(rows: Sequence[Row]) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Text and numbers as they are, nothing for null, everything else as JSON."""
+    """Return text and numbers as they are, nothing for null, everything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else json.dumps(value)
@@ -192,7 +192,7 @@ def _write_rich_table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> 
 
 
 def _yaml(value: Any, depth: int) -> list[str]:
-    """Lines of YAML; scalars as JSON, which YAML 1.2 includes."""
+    """Return lines of YAML; scalars as JSON, which YAML 1.2 includes."""
     pad = "  " * depth
     if isinstance(value, Mapping) and value:
         lines = []

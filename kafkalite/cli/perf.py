@@ -1,4 +1,4 @@
-"""`kafkalite perf produce|consume|end-to-end`: how much a cluster takes and gives, and how quickly."""
+"""`kafkalite perf produce|consume|end-to-end`: measure the throughput and latency of a cluster."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _throughput_option = click.option(
 
 
 class _Live:
-    """What is shown on stderr while a measurement runs: a bar on a terminal, elsewhere lines, as JSON for who asks for results as JSON.
+    """Shows a measurement in progress on stderr: a bar on a terminal, elsewhere lines, as JSON when the results are printed as JSON.
 
-    `measured` says what a latency is.
+    `measured` describes the latency.
     """
 
     def __init__(self, what: str, num_records: int, measured: str = "latency") -> None:
@@ -88,7 +88,7 @@ class _Live:
         self.stop()
 
     def stop(self) -> None:
-        """Leave the bar as it is; what comes then is written below it."""
+        """Leave the bar as it is, so that later output is written below it."""
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.stop()
@@ -113,7 +113,7 @@ class _Live:
 
 
 def _measured(measuring: Coroutine[Any, Any, Outcome], live: _Live, topic: str, output: str) -> Outcome:
-    """What the measurement finds. Who interrupts it is shown what there is until then."""
+    """Return the result of the measurement. After an interrupt the result so far is shown."""
     try:
         return run(measuring)
     except SystemExit as end:
@@ -124,7 +124,7 @@ def _measured(measuring: Coroutine[Any, Any, Outcome], live: _Live, topic: str, 
 
 
 def _show(topic: str, result: dict[str, Any], output: str, wide: tuple[str, ...]) -> None:
-    """One row: the latencies beside everything else."""
+    """Print one row: the latencies beside everything else."""
     latency = result.pop("latency")
     row = {"topic": topic, **result, **latency}
     write_rows([row], output, columns=[*_RATE_COLUMNS, *_LATENCY_COLUMNS], wide=["bytes", *wide], name="topic")

@@ -1,7 +1,7 @@
-"""What a command that waits shows meanwhile, on stderr: a bar on a terminal, elsewhere a line for each step.
+"""Progress of a command that waits, on stderr: a bar on a terminal, elsewhere a line for each step.
 
-The lines are for people, and come once the command has taken two seconds. Who asks for results as JSON (`-o json` or `jsonl`) gets each
-step as a JSON object.
+The lines are for people, and appear once the command has taken two seconds. With results as JSON (`-o json` or `jsonl`) each step is
+printed as a JSON object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATIENCE_S = 2.0
 
 @contextmanager
 def patience(what: str) -> Iterator[None]:
-    """Tell a person at a terminal what is waited for, once that has taken two seconds; scripts know."""
+    """Tell a person at a terminal what is waited for, once that has taken two seconds."""
     if not sys.stderr.isatty():
         yield
         return
@@ -48,7 +48,7 @@ def wants_json() -> bool:
 
 
 class Progress:
-    """Use it as `with Progress("moving replicas", total) as progress` and tell it with `update` how much is done."""
+    """Used as `with Progress("moving replicas", total) as progress`; `update` sets the number of finished steps."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total = what, total
@@ -75,7 +75,7 @@ class Progress:
             self._bar.stop()
 
     def update(self, done: int) -> None:
-        """So many of all are done; told when it has changed."""
+        """Set the number of finished steps; a change is shown."""
         if done == self._done:
             return
         self._done = done

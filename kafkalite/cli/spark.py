@@ -1,7 +1,7 @@
 """`kafkalite spark run|backfill|archive|reprocess|compact|audit|status`: the nightly batch jobs on Spark.
 
-A thin face: the command becomes `python -m spark_jobs`, which has the options (`--help` shows them), the output and the exit codes. The
-packages stay apart: nothing here imports `spark_jobs`, which needs the extra `spark`.
+The command becomes `python -m spark_jobs`, which has the options (`--help` shows them), the output and the exit codes. The packages stay
+apart: nothing here imports `spark_jobs`, which needs the extra `spark`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _add(name: str, job: str, text: str) -> None:
 
 
 def _become(name: str, job: str, arguments: tuple[str, ...]) -> None:
-    """Go on as `python -m spark_jobs`: signals and exit code are its own. It learns by what name it was called, for its --help."""
+    """Replace this process by `python -m spark_jobs`, whose signals and exit code are its own. It gets the name of the command for its
+    --help.
+    """
     if importlib.util.find_spec("pyspark") is None:
         fail("the jobs need Spark: pip install 'kafkalite[spark]' (and Java 17)", Exit.USAGE)
     flush()

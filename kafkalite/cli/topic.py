@@ -36,7 +36,7 @@ def _pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
-    """Replicas by partition, of "101:102,102:103": one item per partition, replicas separated by colons, as Kafka's tools take it."""
+    """Return the replicas by partition of "101:102,102:103": one item per partition, replicas separated by colons, as in Kafka's tools."""
     if text is None:
         return None
     try:
@@ -136,7 +136,7 @@ def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: fl
 
 
 def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
-    """One row per partition."""
+    """Return one row per partition."""
     return [
         {"topic": each.name, **_partition_fields(partition), "topic_id": each.topic_id}
         for each in described
@@ -193,7 +193,7 @@ def describe(
 
 
 def _selected(described: list[TopicDescription], *, only_unavailable: bool) -> list[TopicDescription]:
-    """The topics with the partitions that are not as they should be; topics that have none are left out."""
+    """Return the topics with those of their partitions that have problems; topics without such partitions are left out."""
     found = []
     for each in described:
         partitions = tuple(

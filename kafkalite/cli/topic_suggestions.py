@@ -1,4 +1,4 @@
-"""Behind an error about a topic that there is not: the topic that was meant, perhaps."""
+"""Suggestions behind an error about a topic that does not exist."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _PATIENCE_MS = 2000
-"""The command has failed already; nobody waits long for a hint."""
+"""The command has failed already; the hint must not take long."""
 
 
 async def suggesting(call: Coroutine[Any, Any, Result], options: dict[str, Any]) -> Result:
-    """What `call` returns. An error that names a topic which is unknown gets a note that says which one is like it.
+    """Return the result of `call`. An error that names an unknown topic gets a note with the most similar one.
 
     `options` are those of an `Admin` for the cluster, which is asked for its topics only then.
     """
@@ -44,14 +44,14 @@ def _is_about_a_topic(problem: ClientError) -> bool:
 
 
 def _hint(message: str, known: Iterable[str]) -> str:
-    """Of the names in a message the one that nearly is a topic's. What is a topic is not what is wrong."""
+    """Return the note for the first name in a message that is similar to a topic's name and is not a topic."""
     names = set(known)
     words = [word for word in re.findall(r"[\w.-]+", message.partition(": ")[0]) if word not in names]
     return next((hint for word in words if (hint := did_you_mean(word, names))), "")
 
 
 async def _topics(options: dict[str, Any]) -> list[str]:
-    """Nothing where that cannot be found out."""
+    """Return the topics, none where they cannot be listed."""
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
 

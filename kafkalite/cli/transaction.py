@@ -1,4 +1,4 @@
-"""`kafkalite transaction list|describe|find-hanging|abort`: transactions, and what to do about those that nobody ends (KIP-664)."""
+"""`kafkalite transaction list|describe|find-hanging|abort`: list and describe transactions, abort hanging ones (KIP-664)."""
 
 from __future__ import annotations
 

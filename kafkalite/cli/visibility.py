@@ -1,4 +1,4 @@
-"""Waiting until every broker shows what the controller has done: brokers hear of topics one after the other."""
+"""Waiting until every broker shows a change of the controller: brokers learn of topics one after the other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 async def until_seen(admin: Admin, partitions: Mapping[str, int], timeout_s: float) -> None:
-    """Until every broker tells of these topics, with so many partitions at least (0: none at all), each with a leader.
+    """Wait until every broker has these topics, with at least so many partitions (0: none at all), each with a leader.
 
-    Ends the command when the time is up.
+    Exceeding the time limit ends the command.
     """
     brokers = [broker.id for broker in (await admin.describe_cluster()).brokers]
 

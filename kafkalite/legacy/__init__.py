@@ -1,4 +1,4 @@
-"""Apache Kafka's command-line tools by their own names, flags and output, on top of this project's functions.
+"""Apache Kafka's command-line tools under their own names, with their options and output, on top of this project's functions.
 
 One file for each tool, `main` in each. The tables that `--help` prints and every message are those of Apache Kafka 3.9 word for word (and,
 behind `--zookeeper`, of 2.8), because scripts read them; `tests/peers` compares the two. Modules are imported when a command needs them:
@@ -7,6 +7,6 @@ which its main module and its actions import; no action imports the main module.
 """
 
 KAFKA_VERSION = "3.9.1"
-"""Whose tools these are; what `--version` prints."""
+"""The version whose tools these are, and which `--version` prints."""
 KAFKA_COMMIT = "f745dfdcee2b9851"
-"""What tools that read their command lines with argparse4j print behind it."""
+"""The commit that tools with argparse4j print behind the version."""

@@ -1,6 +1,6 @@
 """`kafka-acls`: list, add and remove ACLs, through brokers or, with `--authorizer-properties`, in ZooKeeper.
 
-Kafka prints the operations that a resource supports, and several rules, in the order of hash sets; here they are sorted.
+Kafka prints the operations of a resource, and several ACLs, in hash order; here they are sorted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
+from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, text
 from kafkalite.security.acl import (
     CLUSTER_NAME,
@@ -74,11 +74,11 @@ _RESOURCES: Final = (
 )
 
 Rules: TypeAlias = dict[ResourcePattern, list[AclEntry]]
-"""By pattern, or by what of a filter is a pattern."""
+"""ACL entries by resource pattern."""
 
 
 class Acls(Protocol):
-    """Where ACLs are: brokers, or ZooKeeper."""
+    """A store of ACLs: brokers, or ZooKeeper."""
 
     async def create(self, resource: ResourcePattern, entries: list[AclEntry]) -> None: ...
 
@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         _with_acls(options, lambda acls: action(options, acls))
     except ToolError as problem:
-        shown = problem.of_future() if isinstance(problem, BrokerFailure) else problem
+        shown = problem.of_future()
         print(
             f"Error while executing ACL command: {shown}"
             if shown is not problem
@@ -223,7 +223,7 @@ def _listed(entries: Iterable[AclEntry]) -> str:
 
 
 def _rules(options: Options) -> Rules:
-    """What to add or remove; a resource without entries means all of them."""
+    """Return the ACLs to add or remove; a resource without entries stands for all of its ACLs."""
     found: Rules = {}
     if not options.has(PRODUCER) and not options.has(CONSUMER):
         try:
@@ -339,7 +339,7 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 class _OfBrokers:
-    """ACLs as brokers tell and take them."""
+    """ACLs through brokers."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -359,7 +359,7 @@ class _OfBrokers:
 
 
 class _OfZooKeeper:
-    """ACLs in their znodes, as an authorizer of this process would have them."""
+    """ACLs in their znodes, through an authorizer of this process."""
 
     def __init__(self, store: Any) -> None:
         from kafkalite.controller.acls import AclZnodes

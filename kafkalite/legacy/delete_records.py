@@ -40,7 +40,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def read_offsets(document: str) -> dict[TopicPartition, int]:
-    """The offset of each partition. ToolError."""
+    """Return the offset of each partition. Raises ToolError."""
     parsed = parse(document)
     if parsed is None:
         raise operation_error("The input string is not a valid JSON")

@@ -1,4 +1,4 @@
-"""`kafka-get-offsets`: the offsets of partitions at the end, at the beginning or at a time."""
+"""`kafka-get-offsets`: print the offsets of partitions at their end, at their start or at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.legacy.cluster.servers import HOST_AND_PORT
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
@@ -50,7 +51,7 @@ def _run(arguments: Sequence[str]) -> int:
     rules = _rules(options)
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
-    servers = options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST)
+    servers = options.value_of_either(BOOTSTRAP_SERVER, BROKER_LIST)
     properties = {**admin_properties(options.value(COMMAND_CONFIG), servers), "client.id": "GetOffsetShell"}
 
     async def work(session: AdminSession) -> None:
@@ -70,15 +71,15 @@ def _read(arguments: Sequence[str]) -> Options:
     except UsageError as problem:
         raise TerseError(problem.message) from None
     options.print_help_or_version(HEADLINE)
-    if not options.has(BOOTSTRAP_SERVER) and not options.has(BROKER_LIST):
+    if not options.has_any(BOOTSTRAP_SERVER, BROKER_LIST):
         raise TerseError("Missing required option(s) [bootstrap-server]")
-    servers = options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST)
+    servers = options.value_of_either(BOOTSTRAP_SERVER, BROKER_LIST)
     _check_servers(options, servers)
     return options
 
 
 def _check_servers(options: Options, servers: str) -> None:
-    """Ends the tool when these are not addresses with ports."""
+    """End the tool when these are not addresses with ports."""
     if not servers.strip():
         options.refuse("Error while validating the bootstrap address\n")
     if not all(HOST_AND_PORT.fullmatch(each) for each in servers.split(",")):
@@ -99,7 +100,7 @@ def _timestamp(given: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Topics by their names, and which of their partitions."""
+    """Selects topics by name, and partitions by number."""
 
     topics: TopicFilter
     allows: Callable[[int], bool]
@@ -138,14 +139,13 @@ async def _partitions(session: AdminSession, rules: Iterable[_Rule], *, include_
     if not topics:
         return []
     described = await session.call("describeTopics", lambda admin: admin.topics.describe_topics(topics))
-    every = [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
-    return [each for each in every if any(rule.matches(each) for rule in rules)]
+    return [each for each in partitions_of(described) if any(rule.matches(each) for rule in rules)]
 
 
 async def _offsets(
     session: AdminSession, partitions: Sequence[TopicPartition], timestamp: int
 ) -> list[tuple[TopicPartition, int]]:
-    """Offsets of the partitions that have one at that time; a partition that cannot tell is named on stderr."""
+    """Return the offsets of the partitions that have one at that time. A partition with an error is named on stderr."""
     import sys
 
     async def of(asked: Sequence[TopicPartition]) -> list[tuple[TopicPartition, int]]:

@@ -1,4 +1,4 @@
-"""`kafka-leader-election`: elect the preferred leaders, or any replica that lives."""
+"""`kafka-leader-election`: elect the preferred leaders, or any live replica."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _partitions_of_file(path: str) -> list[TopicPartition]:
 
 
 def read_partitions(document: str) -> list[TopicPartition]:
-    """The partitions that a file names. ToolError."""
+    """Return the partitions that a file names. Raises ToolError."""
     from kafkalite.legacy.java.json_documents import elements, fields, member, number, parse, string
 
     parsed = parse(document)
@@ -109,7 +109,7 @@ def read_partitions(document: str) -> list[TopicPartition]:
 
 
 async def elect(session: AdminSession, election_type: str, partitions: Sequence[TopicPartition] | None) -> None:
-    """Elect and tell. CommandFailed when one of the partitions could not get a leader."""
+    """Elect leaders and print the results. Raises CommandFailed when a partition got no leader."""
     failed: dict[str, BrokerFailure] = {}
     try:
         done = await session.call(

@@ -1,4 +1,4 @@
-"""`kafka-log-dirs`: what lies in the log directories of brokers, as one line of JSON."""
+"""`kafka-log-dirs`: print the contents of brokers' log directories as one line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-preferred-replica-election`, as 2.8 had it: give leadership back to the preferred replicas."""
+"""`kafka-preferred-replica-election`, as in Kafka 2.8: move leadership back to the preferred replicas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import CommandFailed
-from kafkalite.legacy.command_line.option_parser import Options, text
+from kafkalite.legacy.command_line.option_parser import ZOOKEEPER_DEPRECATED, Options, text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def _run(arguments: Sequence[str]) -> int:
 
         partitions = read_partitions(read_text(options.value(JSON_FILE)))
     if options.has(ZOOKEEPER):
-        print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
-        print("Use --bootstrap-server instead to specify a broker to connect to.")
+        print(ZOOKEEPER_DEPRECATED)
         from kafkalite.legacy.cluster.zookeeper_store import with_store
 
         with_store(options.value(ZOOKEEPER), lambda store: _elect_by_znode(store, partitions))
@@ -57,7 +56,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 async def _elect_by_znode(store: Store, wanted: Sequence[TopicPartition] | None) -> None:
-    """Ask the controller by a znode; it works on when this returns."""
+    """Request the election from the controller by a znode, without waiting for its end."""
     from zk import paths
     from zk.store import NodeExistsError
     from zk.znodes.admin import PartitionName, PreferredElection

@@ -1,4 +1,4 @@
-"""`kafka-transactions`: which transactions there are, what producers a partition knows, and hanging transactions found and aborted."""
+"""`kafka-transactions`: list and describe transactions and producers, find hanging transactions and abort them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkalite.legacy.command_line.argument_parser import (
     read_arguments,
 )
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError
+from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, uncaught
 from kafkalite.legacy.command_line.option_parser import java_integer
 from kafkalite.types import TopicPartition
 
@@ -86,7 +86,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str], declared: Sequence[Argument], command: str) -> tuple[dict[str, Any], list[str]]:
-    """Ends the tool where help or the version is asked for."""
+    """Read options, and end the tool where --help or --version is given."""
     for position, each in enumerate(arguments):
         if each in ("-h", "--help"):
             print(_help(command), end="")
@@ -125,7 +125,7 @@ def _ask(command: str, given: dict[str, Any], wanted: dict[str, Any]) -> None:
     try:
         properties = admin_properties(path, given["--bootstrap-server"])
     except ToolError as problem:
-        raise TerseError(f'Exception in thread "main" {problem}\nCaused by: {problem.cause}') from None
+        raise uncaught(problem, with_cause=True) from None
     with_admin(properties, lambda session: _ACTIONS[command](_Calls(session), wanted))
 
 
@@ -134,7 +134,7 @@ def _failed(what: str, problem: ToolError) -> ToolError:
 
 
 class _Calls:
-    """Calls of the admin client, with what the tool says of their failures."""
+    """Calls of the admin client, with the tool's own messages for their failures."""
 
     def __init__(self, session: AdminSession) -> None:
         self._session = session
@@ -145,7 +145,7 @@ class _Calls:
         return await self.parts(name, lambda parts: work(parts.transactions), failure)
 
     async def parts(self, name: str, work: Callable[[AdminParts], Awaitable[Result]], failure: str) -> Result:
-        """`name` is that of the call in Kafka's admin client, `failure` what the tool says before its message."""
+        """Return the result of `work`. `name` is the name of the call in Kafka's admin client, `failure` precedes its error message."""
         try:
             return await self._session.call(f"{name}(api=METADATA)", work)
         except BrokerFailure as problem:

@@ -1,4 +1,4 @@
-"""`zookeeper-security-migration`: give the znodes that there are the ACLs that brokers give to new ones, or take them away.
+"""`zookeeper-security-migration`: give existing znodes the ACLs that brokers give to new ones, or remove them.
 
 To protect a cluster: restart its brokers one by one with an identity for ZooKeeper, then with `zookeeper.set.acl=true`, then run this with
 `--zookeeper.acl=secure` and the same identity. The way back: `zookeeper.set.acl=false`, `--zookeeper.acl=unsecure`, no identity.
@@ -60,7 +60,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _security(options: Options) -> StoreSecurity:
-    """ToolError when this would be nobody for ZooKeeper."""
+    """Return the security of the session. Raises ToolError when it would be unauthenticated."""
     from kafkalite.legacy.cluster.zookeeper_store import tool_security
     from kafkalite.security.jaas import jaas_file
 
@@ -104,7 +104,7 @@ class _Migration:
         return 0
 
     async def _set_all(self, store: KazooStore, path: str) -> None:
-        """A level of the tree at a time, for ZooKeeper answers many requests as fast as one."""
+        """Set the ACLs of the tree level by level, because ZooKeeper answers many requests as fast as one."""
         import asyncio
 
         from zk import paths

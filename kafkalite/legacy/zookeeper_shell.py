@@ -1,4 +1,4 @@
-"""`zookeeper-shell`: commands to a ZooKeeper ensemble, one on the command line or one on each line of stdin."""
+"""`zookeeper-shell`: run commands on a ZooKeeper ensemble, one on the command line or one on each line of stdin."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read_commands(shell: Shell) -> int:
-    """Every line of stdin is a command; errors do not end the shell."""
+    """Run every line of stdin as a command; errors do not end the shell."""
     print("Welcome to ZooKeeper!")
     on_terminal = sys.stdin.isatty()
     if not on_terminal:
@@ -77,12 +77,12 @@ def _read_commands(shell: Shell) -> int:
 
 
 class Misuse(Exception):
-    """A command that was not written as it must be; the message is what ZooKeeper's shell says."""
+    """Raised for an invalid command. The message is that of ZooKeeper's shell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What follows a command's name: options by letter (with values where they take one), and the rest."""
+    """The arguments of a command: options by letter, with values where they take one, and the other words."""
 
     options: dict[str, str]
     rest: list[str]
@@ -91,7 +91,7 @@ class Arguments:
         return option in self.options
 
     def version(self) -> int:
-        """ToolError when it is no number."""
+        """Return the --version argument. Raises ToolError when it is no number."""
         given = self.options.get("v", str(_ANY_VERSION))
         if not given.removeprefix("-").isdigit():
             raise Misuse(f'For input string: "{given}"')
@@ -99,7 +99,7 @@ class Arguments:
 
 
 class Shell:
-    """One session; the connection is made by the first command that needs it."""
+    """One session, connected by the first command that needs it."""
 
     def __init__(self, servers: str, security: StoreSecurity = PLAINTEXT) -> None:
         self.servers, self._security = servers, security
@@ -126,7 +126,7 @@ class Shell:
             self._client.close()
 
     def run(self, words: Sequence[str]) -> int:
-        """The exit status of a command; its errors are printed on stderr."""
+        """Run a command and return its exit status. Errors are printed on stderr."""
         command = _COMMANDS.get(words[0])
         if command is None:
             from kafkalite.legacy.command_line.help_texts import option_table
@@ -276,7 +276,7 @@ def _check_path(path: str) -> None:
 
 
 def _explanation(problem: Exception, path: str) -> str | None:
-    """What ZooKeeper's shell says of an error of the ensemble; None for others."""
+    """Return the message of ZooKeeper's shell for an error of the ensemble, None for other errors."""
     from kazoo import exceptions
 
     if isinstance(problem, exceptions.NoNodeError):
@@ -301,7 +301,7 @@ def _complain(message: str, status: int = 1) -> int:
 
 
 def _subtree(client: KazooClient, path: str) -> list[str]:
-    """The path and all below it, parents before their children."""
+    """Return the path and all below it, parents before their children."""
     found = [path]
     for child in sorted(client.get_children(path)):
         found += _subtree(client, f"{path.rstrip('/')}/{child}")
@@ -314,7 +314,7 @@ def _owner(client: KazooClient, path: str) -> int:
 
 
 def _print_data(data: bytes | None) -> None:
-    """None is the data of a znode that was made without any."""
+    """Print the data of a znode; None stands for a znode that was created without data."""
     sys.stdout.flush()
     sys.stdout.buffer.write((b"null" if data is None else data) + b"\n")
 

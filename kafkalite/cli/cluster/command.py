@@ -1,4 +1,4 @@
-"""`kafkalite cluster up|info|health|watch`: a cluster on this machine, what one says of itself, how well it is, its changes live."""
+"""`kafkalite cluster up|info|health|watch`: run a cluster on this machine, describe a cluster, check it, follow its changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _WATCH_S = 0.25
 _PATIENCE_S = 2.0
-"""Whoever waits longer wants to know for what."""
+"""Waits longer than this are explained to the user."""
 
 
 @click.group()
@@ -135,7 +135,7 @@ def _is_about(name: object, folder: Path) -> bool:
 
 
 def _tell_ports(running: LocalCluster) -> None:
-    """Which ports will be taken; ends the command when one of them is taken already."""
+    """Print the ports of the servers. A port that is in use ends the command."""
     from kafkalite.local.ports import is_free, span
 
     ports = running.fixed_ports()
@@ -153,13 +153,13 @@ def _tell_ports(running: LocalCluster) -> None:
 
 
 def _tell(line: str) -> None:
-    """`note`, unless nobody reads stderr any more: the brokers are to be stopped all the same."""
+    """Print a note as `note` does, and go on when nobody reads stderr any more, so that the brokers are stopped all the same."""
     with suppress(OSError):
         note(line)
 
 
 class _StopAsked(KeyboardInterrupt):
-    """SIGTERM or SIGINT came. A KeyboardInterrupt, so that an event loop that runs lets it through."""
+    """Raised on SIGTERM or SIGINT. It is a KeyboardInterrupt, so that a running event loop passes it on."""
 
 
 def _stop(*_: object) -> NoReturn:
@@ -179,7 +179,7 @@ def _supervise(running: LocalCluster, restart_after_s: float | None) -> NoReturn
 
 
 def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
-    """What `cluster up -o json` prints."""
+    """Return the object that `cluster up -o json` prints."""
     return {
         **_security_facts(running),
         "bootstrap_servers": running.bootstrap_servers,
@@ -208,7 +208,7 @@ def _facts(running: LocalCluster, ready_s: float) -> dict[str, Any]:
 
 
 def _security_facts(running: LocalCluster) -> dict[str, Any]:
-    """The files for clients of a secured cluster, which they are written to."""
+    """Write the client files of a secured cluster, and return their paths."""
     if not running.is_secure:
         return {}
     files = running.security.write_client_files(running.bootstrap_servers, running.zookeeper_connect)
@@ -282,7 +282,7 @@ def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> No
 
 
 async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
-    """What one look finds, each time with a new client: the one before may not have found a broker."""
+    """Check the cluster once, with a new client, because the client before may not have found a broker."""
     from kafkalite.administration.cluster_health import look
     from kafkalite.client import Admin
 

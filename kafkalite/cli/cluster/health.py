@@ -1,4 +1,4 @@
-"""What `kafkalite cluster health` shows, and how it waits until all is well."""
+"""The table of `kafkalite cluster health`, and its wait for a healthy cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def wait_until_healthy(
 
 
 def table_row(verdict: Verdict, shown: int = 5) -> dict[str, Any]:
-    """For people: the first problems in words."""
+    """Return a row for people, with the first problems in words."""
     more = len(verdict.problems) - shown
     what = [*verdict.problems[:shown], f"and {more} more"] if more > 0 else list(verdict.problems)
     return {**verdict.to_dict(), "what": ", ".join(what) or None}

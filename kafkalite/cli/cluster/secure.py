@@ -1,4 +1,4 @@
-"""`kafkalite cluster secure|users`: what secures a cluster in containers, before it is started and once it runs."""
+"""`kafkalite cluster secure|users`: secure a cluster in containers before its start, and create its users afterwards."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def users(directory: Path, bootstrap_server: str, timeout: float, dry_run: bool)
 
 
 async def _make_users(security: ClusterSecurity, bootstrap_server: str, timeout_s: float) -> None:
-    """Brokers that are just starting are asked again."""
+    """Create the users; brokers that are still starting are tried again."""
     import asyncio
 
     from kafkalite.client import Admin

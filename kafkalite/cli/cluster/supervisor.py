@@ -1,4 +1,4 @@
-"""Watches the processes of `kafkalite cluster up`: tells of those that ended, and starts brokers again where that is asked for.
+"""Watches the processes of `kafkalite cluster up`: reports those that ended, and restarts brokers where the user wants it.
 
 ZooKeeper servers are only reported: who kills one wants to see the others go on without it.
 """
@@ -15,7 +15,9 @@ _LOG_TAIL_LINES = 15
 
 
 class Supervisor:
-    """Call `look` now and then. A broker that ended is started again `restart_after_s` later; never, if that is None."""
+    """Checks the processes at each `check_processes`. A broker that ended is started again `restart_after_s` later; never, if that is
+    None.
+    """
 
     def __init__(self, cluster: LocalCluster, restart_after_s: float | None) -> None:
         self._cluster = cluster
@@ -24,7 +26,7 @@ class Supervisor:
         self._servers_told: set[int] = set()
 
     def look(self, now_s: float) -> Iterator[str]:
-        """Do what is due; a line for each thing that happened."""
+        """Do what is due, and return a line for each event."""
         for broker in self._cluster.brokers.values():
             if broker.running:
                 self._died_s.pop(broker.id, None)

@@ -1,4 +1,5 @@
-"""Follows a cluster in ZooKeeper for `kafkalite cluster watch`: standing watches on brokers, controller, topics and partition states.
+"""Follows a cluster in ZooKeeper for `kafkalite cluster watch`, with standing watches on brokers, controller, topics and partition
+states.
 
 ZooKeeper and not a broker is asked: it knows first, and it knows also when brokers are cut off.
 """
@@ -20,7 +21,7 @@ from zk.znodes.topics import PartitionState
 
 
 class ClusterWatch:
-    """`start` it; `on_change` is called with each change, on the event loop. `topics` limits it to some."""
+    """Calls `on_change` with each change, on the event loop, once it is started. `topics` limits it to some topics."""
 
     def __init__(self, session: Session, on_change: Callable[[Change], object], topics: Iterable[str] = ()) -> None:
         self._session = session

@@ -1,1 +1,1 @@
-"""`kafkalite completion`, and what answers a shell at TAB."""
+"""`kafkalite completion`, and the candidates that a shell gets at TAB."""

@@ -1,4 +1,4 @@
-"""`kafkalite completion bash|zsh|fish`: what makes TAB complete commands, options, and names in the cluster."""
+"""`kafkalite completion bash|zsh|fish`: print the shell code that completes commands, options, and names in the cluster."""
 
 from __future__ import annotations
 

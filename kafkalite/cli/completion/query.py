@@ -1,6 +1,6 @@
-"""Names in a cluster, asked for within a fraction of a second, for completion: blocking sockets, few imports, no retries.
+"""Names in a cluster for completion, requested within a fraction of a second: blocking sockets, few imports, no retries.
 
-A cluster that does not answer in time, or not at all, has no names: nobody wants to read an error while typing.
+A cluster that does not answer in time has no names: nobody wants to read an error while typing.
 """
 
 from __future__ import annotations
@@ -39,33 +39,33 @@ class BrokerAddress(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What one Metadata answer tells: brokers, and the number of partitions of each topic."""
+    """The content of one Metadata response: brokers, and the number of partitions of each topic."""
 
     brokers: tuple[BrokerAddress, ...] = ()
     topics: Mapping[str, int] = MappingProxyType({})
 
 
 class Deadline:
-    """`left_s` until a moment of the monotonic clock `now_s`."""
+    """A moment of the monotonic clock `now_s`."""
 
     def __init__(self, seconds: float, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._end_s = now_s() + seconds
 
     def left_s(self) -> float:
-        """TimeoutError when nothing is left."""
+        """Return the time that is left. Raises TimeoutError when there is none."""
         left = self._end_s - self._now_s()
         if left <= 0:
             raise TimeoutError
         return left
 
     def share(self, parts: int) -> Deadline:
-        """An equal part of the time that is left. TimeoutError."""
+        """Return an equal part of the time that is left. Raises TimeoutError."""
         return Deadline(self.left_s() / parts, self._now_s)
 
 
 class Access(NamedTuple):
-    """How a client is let in."""
+    """TLS and login of the client."""
 
     tls: ssl.SSLContext | None = None
     credentials: SaslCredentials | None = None
@@ -75,14 +75,14 @@ OPEN: Final = Access()
 
 
 def names_of(servers: Sequence[Server], deadline: Deadline, access: Callable[[], Access] = lambda: OPEN) -> Names:
-    """Topics and brokers, from the first server that answers; nothing when none does in time."""
+    """Return topics and brokers from the first server that answers; nothing when none does in time."""
     found: list[Names] = []
     _in_time(lambda: found.append(_first_answer(servers, deadline, access())), deadline)
     return found[0] if found else Names()
 
 
 def groups_of(servers: Sequence[Server], deadline: Deadline, access: Callable[[], Access] = lambda: OPEN) -> list[str]:
-    """The groups that brokers tell of in time, sorted."""
+    """Return the groups of the brokers that answer in time, sorted."""
     found: set[str] = set()
 
     def ask() -> None:
@@ -118,7 +118,9 @@ def _in_time(ask: Callable[[], None], deadline: Deadline) -> None:
 
 
 def _first_answer(servers: Sequence[Server], deadline: Deadline, access: Access) -> Names:
-    """OSError when no server answers; each gets an equal share of the time that is left."""
+    """Return the answer of the first server that answers; each gets an equal share of the time that is left. Raises OSError when none
+    does.
+    """
     problem: OSError = TimeoutError()
     for number, server in enumerate(servers):
         share = deadline.share(len(servers) - number)
@@ -136,7 +138,7 @@ def _first_answer(servers: Sequence[Server], deadline: Deadline, access: Access)
 
 
 def _ask(server: Server, request: Any, version: int, deadline: Deadline, access: Access) -> Any:
-    """The answer to one request on a connection of its own. OSError."""
+    """Return the response to one request on a connection of its own. Raises OSError."""
     api = APIS[request.API.key]
     framed = request_frame(api, version, 1, "kafkalite-completion", codec.encode_request(request, version))
     frame = memoryview(exchange(*server, framed, deadline.left_s, *access))

@@ -1,4 +1,5 @@
-"""What shells run, and what they are answered. Importing this makes click complete our commands in our way.
+"""The code that shells run for completion, and the candidates that they get. Importing this module registers our completion classes with
+click.
 
 Bash tells the line up to the cursor, because it breaks words at ":" and "=" and a host:port would come in pieces; candidates lose what
 bash takes for earlier words. Zsh and fish run click's own scripts. No shell ever sees an error: then there is just nothing to complete.
@@ -22,7 +23,7 @@ from click.shell_completion import (
 )
 
 _OPEN: Final = "open"
-"""Kind of a candidate that is typed on, such as "key=": no blank may follow it."""
+"""Kind of a candidate that is continued, such as "key=": no blank may follow it."""
 
 _BASH: Final = """\
 %(complete_func)s() {
@@ -44,7 +45,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Quiet(ShellComplete):
-    """Answers with names that exist, and with nothing when that goes wrong."""
+    """Completes with existing names, and with nothing after an error."""
 
     def complete(self) -> str:
         # This process only answers one question, so it may teach click's types, instead of every parameter of every command.
@@ -57,7 +58,7 @@ class _Quiet(ShellComplete):
 
 
 def _names(_: object, ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Candidates for a parameter whose type (text, a number) has none of its own: names that exist."""
+    """Return candidates for a parameter whose type (text, a number) has none of its own."""
     from kafkalite.cli.completion.words import kind_of, words_of
 
     kind = kind_of(ctx, parameter)
@@ -85,7 +86,7 @@ class BashCompletion(_Quiet):
 
 
 def _without_earlier_words(value: str, incomplete: str) -> str:
-    """The part of a candidate that stands for what bash takes for the current word: all behind the last ":" or "=" typed so far."""
+    """Return the part of a candidate behind the last ":" or "=" typed so far, which is what bash takes for the current word."""
     breaks = os.environ.get("COMP_WORDBREAKS", ":=")
     typed = max([incomplete.rfind(each) for each in ":=" if each in breaks], default=-1) + 1
     return value[typed:] if value.startswith(incomplete[:typed]) else value
@@ -104,11 +105,11 @@ for _each in (BashCompletion, ZshCompletion, FishCompletion):
 
 
 def script_for(shell: str, cli: click.Command, program: str) -> str:
-    """What the shell is to evaluate so that TAB completes `program`."""
+    """Return the code that a shell evaluates so that TAB completes `program`."""
     shells: dict[str, type[ShellComplete]] = {"bash": BashCompletion, "zsh": ZshCompletion, "fish": FishCompletion}
     return shells[shell](cli, {}, program, completion_variable(program)).source()
 
 
 def completion_variable(program: str) -> str:
-    """The environment variable that asks `program` for candidates, as click names it."""
+    """Return the environment variable by which click asks `program` for candidates."""
     return f"_{program.replace('-', '_').upper()}_COMPLETE"

@@ -1,7 +1,7 @@
-"""What can stand where the user types: which kind of name an argument or option takes, and the names of that kind.
+"""The kind of name that an argument or option takes, and the names of that kind.
 
-The kind follows from the parameter's name, since all commands call the same thing by the same name; so a new command completes without
-being told of here.
+The kind follows from the parameter's name, because all commands name the same thing alike; so a new command completes without being
+registered here.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _KINDS_IN: Final = {
     ("config", "delete"): "config names",
 }
 _NO_NAMES_YET: Final = {("topic", "create", "names")}
-"""Names that do not exist yet."""
+"""Parameters that take names of things that do not exist yet."""
 
 
 def kind_of(ctx: click.Context, parameter: click.Parameter) -> str | None:
-    """Which kind of name the parameter of a command takes; None for anything else, such as a number."""
+    """Return the kind of name that a parameter of a command takes; None for other values, such as numbers."""
     path = tuple(ctx.command_path.split()[1:])
     name = parameter.name or ""
     if (*path, name) in _NO_NAMES_YET or isinstance(parameter.type, click.IntRange | click.Path | click.Choice):
@@ -82,7 +82,7 @@ def kind_of(ctx: click.Context, parameter: click.Parameter) -> str | None:
 
 
 def words_of(kind: str, ctx: click.Context) -> list[str]:
-    """The names of a kind, in the cluster that the command line so far, the environment and the contexts say."""
+    """Return the names of a kind in the cluster of the command line, the environment and the contexts."""
     match kind:
         case "contexts":
             return load_contexts(os.environ, working_directory()).names()
@@ -131,7 +131,7 @@ def _config_names(ctx: click.Context) -> list[str]:
 
 
 def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, Callable[[], Access]]:
-    """Where to ask, until when, and how this client is let in."""
+    """Return the servers, the deadline and the login for the request."""
     from kafkalite.cli.completion.query import OPEN, Deadline, Server
 
     given = given_on_command_line(ctx), os.environ, working_directory()
@@ -151,7 +151,7 @@ def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, Callable[[], A
 
 
 def _access(given: Given, environment: Mapping[str, str], directory: Path) -> Access:
-    """By the settings of security, wherever they stand. ValueError, OSError: nobody is let in by these."""
+    """Return the login by the security settings. Raises ValueError or OSError for settings that cannot be used."""
     from dataclasses import fields
 
     from kafkalite.cli.completion.query import Access

@@ -1,4 +1,4 @@
-"""The rows that `kafkalite config` shows: settings, quotas, and what a change makes of them. Pure."""
+"""The rows that `kafkalite config` prints: settings, quotas, and changes of them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def setting_row(resource: ConfigResource, entry: ConfigEntry, *, wide: bool) -> dict[str, Any]:
-    """A setting; with `wide` the synonyms as text, for people."""
+    """Return the row of a setting; with `wide` its synonyms as text."""
     row = {"resource_type": resource.type, "resource": resource.name or "all", **entry.to_dict()}
     if wide:
         row["synonyms"] = "; ".join(f"{each.source}:{each.name}={each.value}" for each in entry.synonyms)
@@ -18,7 +18,7 @@ def setting_row(resource: ConfigResource, entry: ConfigEntry, *, wide: bool) -> 
 
 
 def change_row(resource: ConfigResource, change: ConfigChange, before: ConfigEntry | None) -> dict[str, Any]:
-    """A change, with the value and source that the setting has before; a secret's value is not shown."""
+    """Return the row of a change, with the present value and source of the setting. The value of a secret is not shown."""
     secret = before is not None and before.is_sensitive
     return {
         "resource_type": resource.type,
@@ -32,7 +32,7 @@ def change_row(resource: ConfigResource, change: ConfigChange, before: ConfigEnt
 
 
 def quota_rows(quotas: Iterable[ClientQuota], names: Iterable[str]) -> list[dict[str, Any]]:
-    """A row for each quota, of those in `names` when there are any."""
+    """Return a row for each quota, or for each of those in `names`."""
     wanted = set(names)
     return [
         {**_entity(quota.entity), "name": name, "value": value}
@@ -45,7 +45,7 @@ def quota_rows(quotas: Iterable[ClientQuota], names: Iterable[str]) -> list[dict
 def quota_change_rows(
     changes: Mapping[QuotaEntity, Mapping[str, float | None]], before: Mapping[QuotaEntity, Mapping[str, float]]
 ) -> list[dict[str, Any]]:
-    """A row for each quota that is set or deleted."""
+    """Return a row for each quota that is set or deleted."""
     return [
         {
             **_entity(entity),
@@ -60,7 +60,9 @@ def quota_change_rows(
 
 
 def _entity(entity: QuotaEntity) -> dict[str, Any]:
-    """`entity` for people; the parts by name, "<default>" as in ZooKeeper, null where it has no such part."""
+    """Return the columns of a quota's entity: `entity` for people, and its parts by name, "<default>" as in ZooKeeper, null where it has
+    no such part.
+    """
     names = {kind: "<default>" if name is None else name for kind, name in entity.parts}
     return {
         "entity": str(entity),

@@ -94,7 +94,7 @@ async def _resources(admin: Admin, targets: Targets, every_topic: bool, every_br
 
 
 async def _quotas(admin: Admin, targets: Targets) -> list[Any]:
-    """The quotas of the entities that are named; of all when none is."""
+    """Return the quotas of the named entities, or of all when none is named."""
     found = await admin.describe_client_quotas()
     wanted = set(targets.entities())
     return [each for each in found if not wanted or each.entity in wanted]
@@ -178,7 +178,7 @@ def delete(names: tuple[str, ...], **rest: Any) -> None:
 
 
 Changes = Sequence[tuple[str, str, str | None]]
-"""(name, operation, value) of each."""
+"""(name, operation, value) of each change."""
 
 
 def _with_values(operation: str, texts: Sequence[str], hint: str) -> Changes:
@@ -196,7 +196,7 @@ def _without_values(names: Sequence[str]) -> Changes:
 
 
 def _lines(file: Path | None) -> list[str]:
-    """The settings in a properties file, as KEY=VALUE."""
+    """Return the settings in a properties file as KEY=VALUE."""
     if file is None:
         return []
     from kafkalite.config.keys import ConfigError
@@ -211,7 +211,7 @@ def _lines(file: Path | None) -> list[str]:
 def _change(
     changes: Changes, *, dry_run: bool, bootstrap_server: str, timeout: float, output: str, **target_values: Any
 ) -> None:
-    """Do what all commands that change something do."""
+    """Apply changes; shared by all commands that change settings."""
     targets = targets_of(**target_values)
     if not changes:
         raise click.UsageError("say what is to be changed")

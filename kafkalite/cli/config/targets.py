@@ -1,4 +1,5 @@
-"""Whose settings `kafkalite config` is about: its options `--topic`, `--broker`, `--user` and the others, named as Kafka's tool names them.
+"""The resources and entities of `kafkalite config`: its options `--topic`, `--broker`, `--user` and the others, named as Kafka's tool
+names them.
 
 Topics and brokers have settings; users, clients, users with clients, and addresses have quotas.
 """
@@ -19,7 +20,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What was named. `users`, `clients` and `ips` may hold None, the default of that kind."""
+    """The names from the options. `users`, `clients` and `ips` may hold None, the default of that kind."""
 
     topics: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class Targets:
         return bool(self.users or self.clients or self.ips)
 
     def resources(self) -> list[ConfigResource]:
-        """The topics and brokers."""
+        """Return the topics and brokers."""
         from kafkalite.client import ConfigResource
 
         found = [ConfigResource("topic", name) for name in self.topics]
@@ -45,7 +46,7 @@ class Targets:
         return [*found, ConfigResource("broker", "")] if self.broker_defaults else found
 
     def entities(self) -> list[QuotaEntity]:
-        """Those with quotas: each user with each client when both are named."""
+        """Return the entities with quotas: each user with each client when both are named."""
         from kafkalite.client import QuotaEntity
 
         users: list[tuple[tuple[str, str | None], ...]] = [(("user", name),) for name in self.users]
@@ -58,7 +59,7 @@ class Targets:
 
 
 def target_options(function: Decorated) -> Decorated:
-    """The options, passed as `topics`, `brokers` and so on; `targets_of` reads them."""
+    """Add the options, passed as `topics`, `brokers` and so on; `targets_of` reads them."""
     for option in (
         _flag("--ip-defaults", "The default of addresses: quotas."),
         _named("--ip", "ips", "ADDRESS", "An address: quotas."),
@@ -94,7 +95,7 @@ def targets_of(
     ips: tuple[str, ...],
     ip_defaults: bool,
 ) -> Targets:
-    """What the options of the same names say. UsageError when they name settings and quotas at once; BadParameter."""
+    """Return the targets of the options. Raises UsageError when they name settings and quotas at once, and BadParameter."""
     for number in brokers:
         if not number.isdecimal():
             raise click.BadParameter(f"{number!r} is no broker id", param_hint="--broker")

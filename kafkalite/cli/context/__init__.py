@@ -1,1 +1,1 @@
-"""`kafkalite context`, and which settings a command calls a cluster with."""
+"""`kafkalite context`, and the settings with which a command connects to a cluster."""

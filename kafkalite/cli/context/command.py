@@ -1,4 +1,4 @@
-"""`kafkalite context list|show|use|set|delete`: names for clusters, and which one is meant."""
+"""`kafkalite context list|show|use|set|delete`: names for clusters, and the current one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """A contexts file that cannot be used ends the command."""
+    """End the command for an invalid contexts file."""
     try:
         yield
     except ContextError as problem:

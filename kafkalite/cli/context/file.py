@@ -29,12 +29,12 @@ _HEADER: Final = re.compile(r"\s*\[")
 
 
 class ContextError(Exception):
-    """A contexts file cannot be used; the message names file and key, and says what to do."""
+    """Raised for an invalid contexts file. The message names file and key, and says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """What a file says: `contexts` has settings by dotted names, per context; `current` is None when the file names none."""
+    """The content of a file: `contexts` has settings by dotted names, per context; `current` is None when the file names none."""
 
     path: Path
     current: str | None = None
@@ -42,7 +42,7 @@ class ContextFile:
 
 
 def parse(text: str, path: Path) -> ContextFile:
-    """The contexts in a file's text. ContextError."""
+    """Return the contexts in a file's text. Raises ContextError."""
     if not text:
         return ContextFile(path)  # most users have none: their commands need not load a parser
     import tomllib
@@ -84,7 +84,7 @@ def _flat(settings: Mapping[str, Any], prefix: str, where: str) -> Iterable[tupl
 
 
 def check_name(name: str) -> None:
-    """ContextError for what cannot be a context's name."""
+    """Raise ContextError for an invalid name of a context."""
     if _NAME.fullmatch(name) is None:
         raise ContextError(f"{name!r} cannot be a context's name: use letters, digits, dots, dashes and underscores")
 
@@ -93,7 +93,7 @@ def check_name(name: str) -> None:
 
 
 def with_current(text: str, path: Path, name: str | None) -> str:
-    """The text with another current context; None takes it out."""
+    """Return the text with another current context; None removes it."""
     lines = text.splitlines()
     new = [] if name is None else [f"{CURRENT} = {json.dumps(name)}"]
     top = next((index for index, line in enumerate(lines) if _HEADER.match(line)), len(lines))
@@ -107,7 +107,7 @@ def with_current(text: str, path: Path, name: str | None) -> str:
 
 
 def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | None]) -> str:
-    """The text with some settings of a context changed, None taking one out; the context is made when it is new."""
+    """Return the text with some settings of a context changed; None removes one. A new context is added."""
     old = parse(text, path)
     lines = text.splitlines()
     begin, end = _section(lines, name)
@@ -131,7 +131,7 @@ def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | 
 
 
 def without_context(text: str, path: Path, name: str) -> str:
-    """The text without a context that is in it, and without naming it as the current one."""
+    """Return the text without a context, which is no longer the current one either."""
     old = parse(text, path)
     lines = text.splitlines()
     begin, end = _section(lines, name)
@@ -143,7 +143,7 @@ def without_context(text: str, path: Path, name: str) -> str:
 
 
 def _section(lines: list[str], name: str) -> tuple[int, int]:
-    """Where the lines of a context begin, behind its header, and end; (-1, -1) when there is no such header."""
+    """Return where the lines of a context start, behind its header, and end; (-1, -1) without such a header."""
     for index, line in enumerate(lines):
         if line.split("#")[0].strip() in (_header(name), f'[contexts."{name}"]'):
             rest = range(index + 1, len(lines))
@@ -156,12 +156,12 @@ def _header(name: str) -> str:
 
 
 def _dotted(key: str) -> str:
-    """A key as TOML writes it: dots may stand bare, anything unusual is quoted."""
+    """Return a key as TOML writes it: dots may stand bare, anything unusual is quoted."""
     return key if all(_BARE.fullmatch(part) for part in key.split(".")) else json.dumps(key)
 
 
 def _key_of(line: str) -> str | None:
-    """The dotted key that a line sets, quoted or not."""
+    """Return the dotted key that a line sets, quoted or not."""
     key, equals, _ = line.partition("=")
     key = key.strip()
     if not equals or key.startswith("#"):
@@ -170,7 +170,7 @@ def _key_of(line: str) -> str | None:
 
 
 def _checked(lines: list[str], expected: ContextFile) -> str:
-    """The lines as text, which must say what was wanted."""
+    """Return the lines as text. Raises ContextError unless they parse as intended."""
     text = "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
     try:
         found = parse(text, expected.path)
@@ -185,7 +185,7 @@ def _checked(lines: list[str], expected: ContextFile) -> str:
 
 
 def read(path: Path) -> str:
-    """A file's text, empty when there is none. ContextError when it cannot be read."""
+    """Return a file's text, empty when there is none. Raises ContextError when it cannot be read."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
@@ -216,7 +216,7 @@ def write(path: Path, text: str) -> None:
 
 
 def find_project_file(directory: Path) -> Path | None:
-    """`kafkalite.toml` in the directory or the nearest one above it."""
+    """Return `kafkalite.toml` in the directory or the nearest one above it."""
     return next(
         (each / PROJECT_FILE for each in (directory, *directory.parents) if (each / PROJECT_FILE).is_file()), None
     )

@@ -1,4 +1,4 @@
-"""Which settings a command calls a cluster with, and where each comes from. The first that has a key wins:
+"""The settings with which a command connects to a cluster, and the source of each. The first source that has a key wins:
 
 1. the options of the command (`--bootstrap-server`, `--zookeeper`, `--timeout`);
 2. `-X key=value`;
@@ -39,12 +39,12 @@ _ZOOKEEPER_VARIABLE: Final = "KAFKALITE_ZOOKEEPER"
 _NOT_FROM_TEXT: Final = frozenset({"chance", "clock", "opener", "sasl_token", "ssl_context"}) | {
     f"{part}_{form}" for part in ("key", "value") for form in ("serializer", "deserializer")
 }
-"""Options of clients that are no text, or that a command decides: commands write and read bytes."""
+"""Options of clients that no text can stand for, or that a command decides: commands write and read bytes."""
 _SECURITY: Final = ("sasl.", "security.", "ssl.")
 
 
 class Setting(NamedTuple):
-    """A value, and for messages where it is from."""
+    """A value, and its source for messages."""
 
     value: str
     source: str
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line says beside the options of the call itself."""
+    """The options of the command line that carry settings of clients."""
 
     context: str | None = None
     command_config: Path | None = None
@@ -61,7 +61,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """The contexts of both files: `of` finds one by name. `name` is the one that is meant, None when none is."""
+    """The contexts of both files: `of` finds one by name. `name` is the selected one, or None."""
 
     user: ContextFile
     project: ContextFile | None
@@ -70,14 +70,14 @@ class Contexts:
 
     @property
     def files(self) -> list[ContextFile]:
-        """The one that wins first."""
+        """Return the files, the one that wins first."""
         return [self.user] if self.project is None else [self.project, self.user]
 
     def names(self) -> list[str]:
         return sorted({name for file in self.files for name in file.contexts})
 
     def file_of(self, name: str) -> ContextFile:
-        """ContextError when no file has the context."""
+        """Return the file of a context. Raises ContextError when no file has it."""
         for file in self.files:
             if name in file.contexts:
                 return file
@@ -87,7 +87,7 @@ class Contexts:
         raise ContextError(f"no context {name} in {where}; {known}{did_you_mean(name, self.names())}")
 
     def current_settings(self) -> dict[str, Setting]:
-        """Those of the context that is meant, {} when none is. ContextError when it does not exist."""
+        """Return the settings of the selected context, {} without one. Raises ContextError when it does not exist."""
         if self.name is None:
             return {}
         try:
@@ -99,7 +99,7 @@ class Contexts:
 
 
 def user_file_path(environment: Mapping[str, str]) -> Path:
-    """Where the user's contexts are: KAFKALITE_CONFIG, else below XDG_CONFIG_HOME, else below ~/.config.
+    """Return the path of the user's contexts: KAFKALITE_CONFIG, else below XDG_CONFIG_HOME, else below ~/.config.
 
     For a user without a home the path begins with "~", where nothing is.
     """
@@ -110,7 +110,7 @@ def user_file_path(environment: Mapping[str, str]) -> Path:
 
 
 def working_directory() -> Path:
-    """The current directory; the root where it was deleted under the program."""
+    """Return the current directory; the root where it was deleted while the program runs."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -136,23 +136,23 @@ def load_contexts(environment: Mapping[str, str], directory: Path, wanted: str |
 
 
 def variable_of(key: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     if key == ZOOKEEPER_CONNECT:
         return _ZOOKEEPER_VARIABLE
     return f"KAFKALITE_{key.removeprefix('kafkalite.').replace('.', '_').upper()}"
 
 
 def environment_settings(environment: Mapping[str, str], keys: Iterable[str] | None = None) -> dict[str, Setting]:
-    """The settings that the environment gives, of `keys`; by default of everything that there is."""
+    """Return the settings in the environment, of `keys`, by default of all settings."""
     wanted = _all_keys() if keys is None else keys
     named = ((key, variable_of(key)) for key in wanted)
     return {key: Setting(environment[name], name) for key, name in named if environment.get(name)}
 
 
 def gather(given: Given, environment: Mapping[str, str], directory: Path, keys: Iterable[str]) -> dict[str, Setting]:
-    """Every setting that layers 2 to 6 give, the winner of each key. `keys` are those that are looked for in the environment.
+    """Return the settings of layers 2 to 6, the winner of each key. `keys` are those that are read from the environment.
 
-    Raises ContextError, and ConfigError for a file or an override that cannot be read.
+    Raises ContextError, and ConfigError for an invalid file or override.
     """
     from kafkalite.config.properties import parse_overrides, read_properties
 
@@ -177,7 +177,7 @@ def gather(given: Given, environment: Mapping[str, str], directory: Path, keys: 
 
 @cache
 def _keywords(client: str) -> frozenset[str]:
-    """The options of a client that a text can stand for: the settings that there are."""
+    """Return the options of a client that a text can stand for."""
     from kafkalite.client.options import option_names
 
     return frozenset(option_names(_options_of(client))) - _NOT_FROM_TEXT
@@ -195,14 +195,14 @@ def _some_client_has(keyword: str) -> bool:
 
 
 def _all_keys() -> list[str]:
-    """Every setting that a context may have, by its dotted name."""
+    """Return the dotted names of all settings that a context may have."""
     of_clients = sorted({key for client in CLIENTS for key in setting_names(client)})
     return [ZOOKEEPER_CONNECT, *zookeeper_setting_names(), *of_clients]
 
 
 @cache
 def zookeeper_setting_names() -> tuple[str, ...]:
-    """How ZooKeeper is reached, beside where it is: TLS and who one is."""
+    """Return the settings of TLS and identity for ZooKeeper."""
     from kafkalite.config.zookeeper_keys import ZOOKEEPER_KEYS
 
     return tuple(ZOOKEEPER_KEYS)
@@ -215,12 +215,12 @@ def _is_of_zookeeper(key: str) -> bool:
 
 
 def setting_names(client: str) -> list[str]:
-    """The dotted names of the settings of one of `CLIENTS`."""
+    """Return the dotted names of the settings of one of `CLIENTS`."""
     return sorted(each.replace("_", ".") for each in _keywords(client))
 
 
 def check_key(key: str) -> None:
-    """ContextError for the name of a setting that no client has."""
+    """Raise ContextError for a setting that no client has."""
     if not _is_of_zookeeper(key) and not _some_client_has(key.replace(".", "_")):
         raise ContextError(_no_such_setting(key))
 
@@ -230,7 +230,7 @@ def _no_such_setting(key: str) -> str:
 
 
 def exposed_files(settings: Mapping[str, Setting]) -> list[str]:
-    """A sentence about each file with secrets that everybody on the machine can read."""
+    """Return a sentence about each file with secrets that everybody on the machine can read."""
     sources = {setting.source.partition(": context ")[0] for key, setting in settings.items() if is_secret(key)}
     told = (exposed_settings(Path(source), ["password"]) for source in sorted(sources))
     return [each for each in told if each is not None]
@@ -239,7 +239,7 @@ def exposed_files(settings: Mapping[str, Setting]) -> list[str]:
 def keyword_options(
     settings: Mapping[str, Setting], client: str, command_config: Path | None, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Keyword arguments for a client, from settings by dotted names; those that only other clients have are left out.
+    """Return keyword arguments for a client from settings by dotted names; those that only other clients have are left out.
 
     A name that no client has is a ContextError, but in a `--command-config` file, which may be meant for other programs too, only if
     it is about security: such a setting must not silently do nothing. ContextError names source and key.

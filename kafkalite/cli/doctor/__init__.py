@@ -1,1 +1,1 @@
-"""`kafkalite doctor`: one judge for each thing that can be wrong."""
+"""`kafkalite doctor`: one module for each area that it checks."""

@@ -1,4 +1,4 @@
-"""What `kafkalite doctor --config` finds on the machine of one broker: its settings, ports, log directories and open files."""
+"""The checks of `kafkalite doctor --config` on the machine of one broker: settings, ports, log directories and open files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _FILES_OF_A_SEGMENT: Final = 3
 _FILES_OF_A_BROKER: Final = 1024
-"""For connections, checkpoints and what Python opens itself."""
+"""Files for connections, checkpoints and Python itself."""
 
 
 def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
-    """Everything about the machine that the broker's settings ask for."""
+    """Return the findings about the machine that depend on the broker's settings."""
     for text in config.warnings():
         yield warning("settings", text, "correct its name, or take it out")
     for endpoint in config.listeners:
@@ -42,7 +42,7 @@ def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
 
 
 def ask_health(listener: str, timeout_s: float, *, has_tls: bool = False) -> dict[str, Any] | None:
-    """What the broker's `/health` says, without a login; None when it does not run, or somebody else answers."""
+    """Return the broker's `/health` document, without a login; None when it does not run, or another program answers."""
     import json
     import ssl
     from urllib.request import urlopen
@@ -87,7 +87,7 @@ def judge_health(health: Mapping[str, Any] | None) -> Iterator[Finding]:
 def _judge_logs(
     check: str, health: Mapping[str, Any] | None, key: str, what: str, remedy: str, good: str
 ) -> Iterator[Finding]:
-    """A problem for each partition that `/health` names under the key, with its reason."""
+    """Return a problem for each partition that `/health` lists under the key, with its reason."""
     if health is None:
         yield skipped(check, "the broker does not run")
         return
@@ -102,7 +102,7 @@ def _judge_logs(
 
 
 def look_at_port(endpoint: Endpoint, timeout_s: float) -> Finding:
-    """Is the port free, or does a broker serve it?"""
+    """Check that the port is free, or that a broker serves it."""
     from kafkalite.config.listeners import listener_text
 
     named = listener_text(endpoint)
@@ -140,7 +140,7 @@ def _judge_taken(endpoint: Endpoint, named: str, failed: OSError, timeout_s: flo
 
 
 def addresses_of(host: str) -> list[str]:
-    """What a host name means here; of no name, nothing."""
+    """Return the addresses of a host name here, none for an unknown name."""
     if not host:
         return []
     try:
@@ -150,7 +150,7 @@ def addresses_of(host: str) -> list[str]:
 
 
 def judge_advertised(endpoint: Endpoint, addresses: list[str]) -> Iterator[Finding]:
-    """Can clients elsewhere use what the broker tells them? An empty host means this machine's name, which is looked up likewise."""
+    """Check that clients elsewhere can use the advertised host. An empty host stands for this machine's name."""
     from kafkalite.config.listeners import listener_text
 
     check, named = "advertised listeners", listener_text(endpoint)
@@ -164,7 +164,7 @@ def judge_advertised(endpoint: Endpoint, addresses: list[str]) -> Iterator[Findi
 
 
 def look_at_log_dir(directory: Path, broker_id: int) -> Iterator[Finding]:
-    """Is there room, may this user write, and are the logs this broker's own?"""
+    """Check that a log directory has room, is writable, and belongs to this broker."""
     from kafkalite.storage.disk import OsDisk
     from kafkalite.storage.meta_properties import FILE_NAME, WrongDirectory, read_meta_properties
 

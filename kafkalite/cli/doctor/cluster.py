@@ -1,4 +1,4 @@
-"""What `kafkalite doctor` finds of the brokers: do clients reach them where they say, how full are their disks, how well are partitions."""
+"""The checks of `kafkalite doctor` on brokers: their advertised addresses, their disks, and the health of partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Whether a broker answers where it says that it is. `addresses` are what its host name means here."""
+    """Whether a broker answers at its advertised address. `addresses` are those of its host name here."""
 
     broker: BrokerNode
     addresses: tuple[str, ...]
@@ -41,9 +41,9 @@ class Reached:
 async def look(
     admin: Admin, bootstrap: Sequence[tuple[str, int]], tls: Mapping[str, Any], timeout_s: float
 ) -> list[Finding]:
-    """Whether clients reach the brokers, and how well these and the partitions are. ClientError.
+    """Return the findings about listeners and the health of brokers and partitions. Raises ClientError.
 
-    `bootstrap` is where they were asked for; `tls` are options of `Connection.open`.
+    `bootstrap` are the servers that were asked; `tls` are options of `Connection.open`.
     """
     from kafkalite.administration.cluster_health import look as look_at_health
 
@@ -57,7 +57,7 @@ async def look(
 
 
 async def look_at_disks(admin: Admin) -> list[Finding]:
-    """How full the brokers' disks are, as far as the brokers tell."""
+    """Return the findings about the brokers' disks, as far as the brokers report them."""
     from kafkalite.client.errors import ClientError
 
     try:
@@ -67,7 +67,7 @@ async def look_at_disks(admin: Admin) -> list[Finding]:
 
 
 async def _resolve(host: str) -> tuple[str, ...]:
-    """The addresses of a host, none when it is unknown."""
+    """Return the addresses of a host, none when it is unknown."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
     except OSError:
@@ -99,7 +99,9 @@ async def _reach(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -
 
 
 def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:
-    """Do clients here reach every broker? `outside`: the cluster was not asked at a loopback address, so it should not name one."""
+    """Check that clients here reach every broker. With `outside` the cluster was not asked at a loopback address, so it should not
+    advertise one.
+    """
     findings = []
     for each in reached:
         broker = each.broker
@@ -116,7 +118,7 @@ def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:
 
 
 def judge_log_dirs(described: Mapping[int, Sequence[LogDir]]) -> list[Finding]:
-    """Which brokers' directories are out of service or fill up; one finding when there are none."""
+    """Return findings about brokers' directories that are offline or fill up; one finding when there are none."""
     findings, count = [], 0
     for broker, directories in described.items():
         for each in directories:
@@ -154,7 +156,7 @@ def unreachable(reason: str) -> Finding:
 
 
 def security_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a bare connection takes, of a client's options. OSError for stores that cannot be read."""
+    """Return the options of a bare connection from a client's options. Raises OSError for stores that cannot be read."""
     from kafkalite.client.security import SecurityOptions, credentials_of, tls_context_of
 
     known = {each.name for each in fields(SecurityOptions)}

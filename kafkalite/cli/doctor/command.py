@@ -99,7 +99,7 @@ def doctor(
 
 
 def _settings(config: Path | None, properties: tuple[str, ...]) -> tuple[BrokerConfig | None, list[Finding]]:
-    """A broker's settings, and what is wrong with them."""
+    """Return a broker's settings, and findings about them."""
     if config is None and not properties:
         return None, []
     from kafkalite.config.broker import ConfigError, load_broker_config
@@ -114,7 +114,9 @@ def _settings(config: Path | None, properties: tuple[str, ...]) -> tuple[BrokerC
 
 
 def _zookeeper_security(settings: BrokerConfig | None) -> StoreSecurity:
-    """How the broker reaches ZooKeeper; without one, what context and environment say. Settings that cannot be used end the command."""
+    """Return the security of ZooKeeper sessions by the broker's settings, else by context and environment. Invalid settings end the
+    command.
+    """
     from kafkalite.cli.zookeeper.session import zookeeper_security
     from kafkalite.config.keys import ConfigError
     from kafkalite.zookeeper_connection import store_security
@@ -128,7 +130,7 @@ def _zookeeper_security(settings: BrokerConfig | None) -> StoreSecurity:
 
 
 def _own_address(settings: BrokerConfig) -> str:
-    """Where clients on its own machine reach the broker; empty when it tells nobody."""
+    """Return the address for clients on the broker's machine; empty when it advertises none."""
     for each in settings.advertised_listeners:
         if each.security_protocol == "PLAINTEXT" and each.port:
             return f"{f'[{each.host}]' if ':' in each.host else each.host or 'localhost'}:{each.port}"
@@ -188,7 +190,7 @@ async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> li
 async def _fix(
     connect: str, bootstrap_server: str, timeout_s: float, security: StoreSecurity, *, dry_run: bool, yes: bool
 ) -> None:
-    """Repair what disagrees: say what would be done, ask, look once more, do what is still to be done."""
+    """Repair inconsistent znodes: print the repairs, ask, check again, and do those that are still due."""
     from kafkalite.cli.doctor import znodes
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError

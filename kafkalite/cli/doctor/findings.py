@@ -1,4 +1,6 @@
-"""What `kafkalite doctor` says of one thing that it looked at. The judges of machine, ZooKeeper and cluster return these; all are pure."""
+"""A finding of `kafkalite doctor` about one thing that it checked. The judges of machine, ZooKeeper and cluster return these; all are
+pure.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _LEAST_FREE_BYTES: Final = GIBIBYTE
 
 
 class Status(StrEnum):
-    """`WARNING` is for what works now and may not for long, or not everywhere; only a `PROBLEM` makes doctor exit with 7."""
+    """`WARNING` stands for what works now and may fail later or elsewhere; only a `PROBLEM` makes doctor exit with 7."""
 
     OK = "ok"
     WARNING = "warning"
@@ -23,7 +25,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`check` names what was looked at, `found` says what is there; `remedy` says what to do, unless all is well."""
+    """`check` names what was checked, `found` its state, and `remedy` what to do, unless all is well."""
 
     check: str
     status: Status
@@ -55,7 +57,7 @@ def any_problem(findings: Iterable[Finding]) -> bool:
 
 
 def judge_space(check: str, where: str, free_bytes: int, total_bytes: int) -> Finding:
-    """Is there room left on a disk? A broker whose disk is full takes the log directory out of service."""
+    """Check the room left on a disk. A broker whose disk is full takes the log directory offline."""
     share = free_bytes / total_bytes if total_bytes else 0.0
     found = f"{where}: {free_bytes / GIBIBYTE:.1f} of {total_bytes / GIBIBYTE:.1f} GiB free ({share:.0%})"
     remedy = "lower retention.ms or retention.bytes of large topics, add a disk to log.dirs, or move replicas to other brokers"

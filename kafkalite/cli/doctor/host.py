@@ -1,4 +1,4 @@
-"""What `kafkalite doctor` finds on this machine: Java, open files, the clock, the disk. `judge_…` are pure, `look` asks the machine."""
+"""The checks of `kafkalite doctor` on this machine: Java, open files, the clock, the disk. `judge_…` are pure, `look` asks the machine."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Final
 from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skipped, warning
 
 JAVA_FOR_ZOOKEEPER: Final = 11
-"""The oldest that ZooKeeper's releases of today run with; 17 is what we install."""
+"""The oldest version that current releases of ZooKeeper run with; 17 is the one that we install."""
 _JAVA_REMEDY: Final = "only ZooKeeper needs it; to run one here: apt-get install openjdk-17-jre-headless"
 ENOUGH_FILES: Final = 65_536
 _FILES_OF_A_CLIENT: Final = 1024
 _FILE_REMEDY: Final = "ulimit -n 100000 in the broker's shell, LimitNOFILE=100000 in its systemd unit"
 _JAVA_TIMEOUT_S: Final = 20
 _TIME_ERROR: Final = 5
-"""What adjtimex(2) returns when nothing keeps the kernel's clock right."""
+"""Result of adjtimex(2) when nothing synchronises the kernel's clock."""
 
 
 def look(directory: Path) -> Iterator[Finding]:
-    """Everything about this machine that holds without knowing a broker's settings."""
+    """Return the findings about this machine that do not depend on a broker's settings."""
     yield judge_java(*java_version())
     yield judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE), _FILES_OF_A_CLIENT)
     yield judge_clock(clock_is_kept())
@@ -35,7 +35,7 @@ def look(directory: Path) -> Iterator[Finding]:
 
 
 def java_version(run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> tuple[str | None, int]:
-    """The `java` that ZooKeeper would be run with, and its major version; None without one, 0 when it does not tell."""
+    """Return the `java` that ZooKeeper would be run with, and its major version; None without one, 0 when it is unknown."""
     from zk.servers.server_classes import MissingRequirementError, find_java
 
     try:
@@ -60,7 +60,7 @@ def judge_java(program: str | None, version: int) -> Finding:
 
 
 def judge_open_files(limits: tuple[int, int], needed: int) -> Finding:
-    """Soft and hard limit of open files, -1 for none, against what a broker on this machine needs."""
+    """Check the soft and hard limit of open files, -1 for none, against the needs of a broker on this machine."""
     soft, hard = limits
     if soft == resource.RLIM_INFINITY:
         return ok("open files", "no limit")
@@ -75,7 +75,7 @@ def judge_open_files(limits: tuple[int, int], needed: int) -> Finding:
 
 
 def clock_is_kept() -> bool | None:
-    """Does something (NTP, PTP, the hypervisor) keep the kernel's clock right? None when the kernel does not say."""
+    """True if NTP, PTP or the hypervisor synchronises the kernel's clock; None when the kernel does not say."""
     try:
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
     except (AttributeError, OSError):
@@ -97,7 +97,7 @@ def judge_clock(kept: bool | None) -> Finding:
 
 
 def nearest_existing(path: Path) -> Path:
-    """The directory itself, or the nearest one above it that exists."""
+    """Return the directory itself, or the nearest one above it that exists."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 

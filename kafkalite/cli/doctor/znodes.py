@@ -36,7 +36,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was in ZooKeeper. `topics` has None for an assignment that cannot be read, `states` for a missing or unreadable state."""
+    """The state in ZooKeeper. `topics` has None for an assignment that cannot be read, `states` for a missing or unreadable state."""
 
     epoch_version: int = -1
     controller: int | None = None
@@ -45,15 +45,15 @@ class Snapshot:
     states: Mapping[TopicPartition, PartitionState | None] = field(default_factory=dict)
     configured: frozenset[str] = frozenset()
     marked: frozenset[str] = frozenset()
-    """Topics that are to be deleted."""
+    """Topics that are queued for deletion."""
     has_reassignment: bool = False
     notices: frozenset[str] = frozenset()
-    """Notifications for the controller, which it deletes when it has read them."""
+    """Notifications for the controller, which deletes them after reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """`found` and `remedy` for a person. What is done: `deleted` znodes, `cancelled` moves, or a new controller."""
+    """A repair: `found` and `remedy` for a person, and the action: `deleted` znodes, `cancelled` moves, or a new controller."""
 
     found: str
     remedy: str
@@ -63,7 +63,7 @@ class Repair:
 
 
 def judge(snapshot: Snapshot) -> list[Repair]:
-    """What disagrees. Pure; what a controller may be working at is in it, too."""
+    """Return the inconsistencies, also those that a controller may be working at. Pure."""
     return list(_judged(snapshot))
 
 
@@ -102,7 +102,7 @@ def _strays(seen: Snapshot) -> Iterator[Repair]:
 
 
 def _waiting(seen: Snapshot) -> Iterator[Repair]:
-    """What a controller would have done as soon as it could."""
+    """Return the work that a controller would have done as soon as it could."""
     headless, leaderless, undeleted = [], [], []
     for topic, assignment in sorted(seen.topics.items()):
         if assignment is None:
@@ -162,7 +162,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 async def look(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
-    """What disagrees, and still did some seconds later. StoreError, OSError."""
+    """Return the inconsistencies that remain after some seconds. Raises StoreError, OSError."""
     before = judge(await snapshot(store, chroot))
     if not before:
         return Snapshot(), []
@@ -172,7 +172,7 @@ async def look(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
 
 
 async def snapshot(store: Store, chroot: str = "") -> Snapshot:
-    """All that is judged, read without making anything."""
+    """Read all that is judged, without creating anything."""
 
     async def read(path: str) -> tuple[bytes, int] | None:
         try:
@@ -235,7 +235,7 @@ async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "")
 
 
 async def elect(store: Store, seen: Snapshot, chroot: str = "") -> None:
-    """Take the seat away, so that brokers elect a controller. StoreError."""
+    """Delete the controller's znode, so that brokers elect a controller. Raises StoreError."""
     await _fenced(store, seen, Delete(chroot + paths.CONTROLLER), chroot)
 
 

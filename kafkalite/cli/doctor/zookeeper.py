@@ -1,4 +1,4 @@
-"""What `kafkalite doctor` finds of ZooKeeper: what each server says of itself, whether there is a quorum, and the brokers' clocks.
+"""The checks of `kafkalite doctor` on ZooKeeper: the state of each server, the quorum, and the brokers' clocks.
 
 The four-letter words are ZooKeeper's own: `srvr` is allowed by default, `ruok` only when `4lw.commands.whitelist` says so, hence its
 refusal is no finding.
@@ -23,14 +23,14 @@ _LONGEST_ANSWER_BYTES: Final = 64 * 1024
 _SLOW_MS: Final = 100
 _AHEAD_MS: Final = 1000
 _BEHIND_MS: Final = 30_000
-"""A broker that waits for its predecessor's session registers later than it says, so a clock behind shows only when it is far behind."""
+"""A broker that waits for its predecessor's session registers later than it says, so only a clock that is far behind shows."""
 _REGISTERED_VERSION: Final = 1
 _SERVER_REMEDY: Final = "start it, or take it out of zookeeper.connect; its log says why it is down"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What one server said. `problem` says why it could not be asked; `mode` is None when it does not serve or does not tell."""
+    """The answer of one server. `problem` says why there is none; `mode` is None when the server does not serve or does not say."""
 
     address: str
     problem: str | None = None
@@ -41,7 +41,7 @@ class ServerAnswer:
 
 
 class BrokerClock(NamedTuple):
-    """When a broker registered, by its own clock and by ZooKeeper's."""
+    """The time of a broker's registration by its own clock and by ZooKeeper's."""
 
     broker: int
     own_ms: int
@@ -57,7 +57,7 @@ async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = 
 
 
 async def look_exposure(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[Finding]:
-    """What the servers of a connect string tell strangers. ValueError when it names none."""
+    """Return what the servers of a connect string reveal to unauthenticated clients. Raises ValueError when it names none."""
     from zk.kazoo_adapter.kazoo_store import split_connect
 
     def asker(address: str) -> AskWord:
@@ -81,7 +81,7 @@ async def _ask_server(address: str, timeout_s: float, security: StoreSecurity) -
 
 
 async def four_letter_word(address: str, word: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> str:
-    """A server's answer to a four-letter word. OSError (also TimeoutError), ValueError for an address without a port number."""
+    """Return a server's answer to a four-letter word. Raises OSError (also TimeoutError), and ValueError for an address without a port."""
     host, colon, port = address.rpartition(":")
     if not colon:
         host, port = address, "2181"
@@ -101,7 +101,7 @@ async def four_letter_word(address: str, word: str, timeout_s: float, security: 
 
 
 def parse_srvr(address: str, text: str) -> ServerAnswer:
-    """The answer to `srvr`; a server without a quorum says that it is not serving requests."""
+    """Return the parsed answer to `srvr`. A server without a quorum answers that it is not serving requests."""
     mode = re.search(r"^Mode: (\w+)", text, re.MULTILINE)
     version = re.search(r"^Zookeeper version: ([^,\s]+)", text, re.MULTILINE)
     latency = re.search(r"^Latency min/avg/max: [\d.]+/([\d.]+)/[\d.]+", text, re.MULTILINE)
@@ -116,7 +116,7 @@ def parse_srvr(address: str, text: str) -> ServerAnswer:
 
 
 def judge_servers(answers: Sequence[ServerAnswer]) -> Iterator[Finding]:
-    """A finding for each server that is not well, and one for the ensemble."""
+    """Return a finding for each server with a problem, and one for the ensemble."""
     for each in answers:
         if each.problem is not None:
             yield problem("zookeeper server", f"{each.address}: {each.problem}", _SERVER_REMEDY)
@@ -162,7 +162,7 @@ def _judge_quorum(answers: Sequence[ServerAnswer]) -> Finding:
 
 
 async def read_broker_clocks(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[BrokerClock]:
-    """The registrations of all brokers, read without making anything. OSError, TimeoutError, StoreError."""
+    """Read the registrations of all brokers, without creating anything. Raises OSError, TimeoutError, StoreError."""
     from zk import paths
     from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import NoNodeError
@@ -185,7 +185,7 @@ async def read_broker_clocks(connect: str, timeout_s: float, security: StoreSecu
 
 
 def judge_broker_clocks(clocks: Sequence[BrokerClock]) -> Iterator[Finding]:
-    """Brokers whose clock was elsewhere than ZooKeeper's when they registered."""
+    """Return findings about brokers whose clock differed from ZooKeeper's when they registered."""
     check, remedy = "brokers' clocks", "set its clock, and run a time service such as chrony on it"
     off = 0
     for broker, own_ms, zookeeper_ms in clocks:

@@ -1,4 +1,6 @@
-"""What ZooKeeper servers tell strangers: four-letter words that name sessions, and the admin server, which has no login."""
+"""What ZooKeeper servers reveal to unauthenticated clients: four-letter words that list sessions, and the admin server, which has no
+login.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Final, NamedTuple
 from kafkalite.cli.doctor.findings import Finding, warning
 
 ADMIN_SERVER_PORT: Final = 8080
-"""ZooKeeper's default of admin.serverPort; one that was moved elsewhere is not looked for."""
+"""ZooKeeper's default of admin.serverPort; other ports are not searched."""
 _ASK_S: Final = 2.0
 _ANSWER_BYTES: Final = 4096
 
@@ -18,7 +20,7 @@ AskWord = Callable[[str], Awaitable[str]]
 
 
 class Exposure(NamedTuple):
-    """Of one server."""
+    """What one server reveals."""
 
     address: str
     names_sessions: bool = False
@@ -26,7 +28,7 @@ class Exposure(NamedTuple):
 
 
 async def look(address: str, ask_word: AskWord, admin_port: int = ADMIN_SERVER_PORT) -> Exposure:
-    """`ask_word` asks the server a four-letter word. What cannot be asked counts as closed."""
+    """Check one server. `ask_word` sends it a four-letter word; what cannot be asked counts as closed."""
     told = ""
     with suppress(OSError, ValueError):
         told = await ask_word("dump")
@@ -34,7 +36,7 @@ async def look(address: str, ask_word: AskWord, admin_port: int = ADMIN_SERVER_P
 
 
 def judge(exposures: Sequence[Exposure]) -> Iterator[Finding]:
-    """A finding for each kind of openness, none where there is none."""
+    """Return a finding for each kind of exposure."""
     check = "zookeeper exposure"
     if told := [each.address for each in exposures if each.names_sessions]:
         remedy = "4lw.commands.whitelist=srvr,mntr,ruok in zoo.cfg"

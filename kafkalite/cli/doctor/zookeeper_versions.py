@@ -1,4 +1,4 @@
-"""Which published vulnerabilities a version of ZooKeeper is open to, by the advisories of its project."""
+"""The published vulnerabilities of ZooKeeper's versions, by the advisories of its project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ Version: TypeAlias = "tuple[int, ...]"
 
 
 class _Advisory(NamedTuple):
-    """Open are versions from `since` on, in each line of releases up to its first one in `fixed`; lines after the last one are not."""
+    """Affects versions from `since` on, in each line of releases up to its first one in `fixed`; lines after the last one are not
+    affected.
+    """
 
     name: str
     since: Version
@@ -18,7 +20,7 @@ class _Advisory(NamedTuple):
 
 
 _FIRST_WITHOUT_KNOWN: Final = ((3, 8, 7), (3, 9, 6))
-"""Where an advisory names no range that we know of, all before these count as open."""
+"""Where an advisory names no range, all versions before these count as affected."""
 
 _ADVISORIES: Final = (
     _Advisory("CVE-2019-0201", (0,), ((3, 4, 14), (3, 5, 5))),
@@ -36,7 +38,7 @@ WITHOUT_KNOWN: Final = " or ".join(".".join(map(str, each)) for each in reversed
 
 
 def open_to(version: str) -> list[str]:
-    """The names of the advisories; none for what is no version."""
+    """Return the names of the advisories that affect a version; none for a text that is no version."""
     found = re.match(r"\d+(\.\d+)+", version)
     return list(_open_to(tuple(map(int, found[0].split("."))))) if found else []
 

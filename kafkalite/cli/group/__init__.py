@@ -1,1 +1,1 @@
-"""`kafkalite group`: consumer groups, and where their offsets are moved to."""
+"""`kafkalite group`: consumer groups, and the reset of their offsets."""

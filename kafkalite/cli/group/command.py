@@ -1,4 +1,4 @@
-"""`kafkalite group list|describe|members|reset-offsets|delete-offsets|delete`: consumer groups, how far they are, and moving them."""
+"""`kafkalite group list|describe|members|reset-offsets|delete-offsets|delete`: consumer groups, their lag, and changes of their offsets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kafkalite.administration.group_offsets import (
     execute_plan,
     existing,
     offsets,
+    partition_totals,
     progress,
     require_no_members,
     reset_plan,
@@ -146,9 +147,7 @@ def describe(
 
 
 def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> dict[str, Any]:
-    row = _named(described.to_dict())
-    lags = [each["lag"] for each in partitions if each["lag"] is not None]
-    return {**row, "members": len(described.members), "partitions": len(partitions), "lag": sum(lags) if lags else None}
+    return {**_named(described.to_dict()), "members": len(described.members), **partition_totals(partitions)}
 
 
 @group.command()
@@ -249,7 +248,7 @@ def reset_offsets(
 
 
 def _refuse_members(described: GroupDescription) -> None:
-    """End the command when somebody is in the group."""
+    """End the command when the group has members."""
     try:
         require_no_members(described)
     except HasMembersError as problem:
@@ -257,7 +256,7 @@ def _refuse_members(described: GroupDescription) -> None:
 
 
 async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -> list[dict[str, Any]]:
-    """`reset_plan`, which ends the command for what is not there, and when somebody is in the group."""
+    """Return the `reset_plan`. Missing partitions, and members of the group, end the command."""
     _refuse_members((await admin.describe_groups([group_id]))[group_id])
     try:
         return await reset_plan(

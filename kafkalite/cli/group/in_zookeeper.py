@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
+from kafkalite.administration.group_offsets import partition_totals, progress_row
 from kafkalite.cli.output import note
 from kafkalite.cli.zookeeper.session import with_session, zookeeper_option
 from kafkalite.types import TopicPartition
@@ -27,24 +28,24 @@ _PROTOCOL_TYPE: Final = "consumer"
 
 
 class OldGroup(NamedTuple):
-    """A group as ZooKeeper has it."""
+    """The state of a group in ZooKeeper."""
 
     group: ConsumerGroup
     offsets: dict[Place, int]
 
     @property
     def state(self) -> str:
-        """In the words for groups of Kafka."""
+        """Return the state in the words for Kafka's groups."""
         return "Stable" if self.group.members else "Empty"
 
     @property
     def places(self) -> list[TopicPartition]:
-        """What it has committed for or reads."""
+        """Return the partitions that the group has committed for or reads."""
         return sorted(TopicPartition(*each) for each in {*self.offsets, *self.group.owners})
 
 
 def in_zookeeper_option(function: Decorated) -> Decorated:
-    """The option `--in-zookeeper`, and where ZooKeeper is."""
+    """Add the option `--in-zookeeper`, and those that locate ZooKeeper."""
     return click.option(
         "--in-zookeeper",
         is_flag=True,
@@ -53,7 +54,9 @@ def in_zookeeper_option(function: Decorated) -> Decorated:
 
 
 def find_old_groups(connect: str, names: Iterable[str] | None = None) -> list[OldGroup]:
-    """Those of these names that there are, all without names. Errors end the command; who cannot be read is named and left out."""
+    """Return the existing groups of these names, or all without names. Errors end the command; groups that cannot be read are reported
+    and left out.
+    """
     from zk import consumer_groups
     from zk.znodes import MalformedZnodeError
 
@@ -83,7 +86,7 @@ async def _read(store: Store, group_id: str) -> OldGroup:
 
 
 def listed(old: OldGroup) -> dict[str, Any]:
-    """A row of `list`."""
+    """Return a row of `list`."""
     return {**_head(old), "group_type": "", "kept_in": ZOOKEEPER}
 
 
@@ -97,38 +100,25 @@ def _head(old: OldGroup) -> dict[str, Any]:
 
 
 def described(old: OldGroup, ends: dict[TopicPartition, int | None]) -> list[dict[str, Any]]:
-    """Rows of `describe`."""
-    rows = []
-    for place in old.places:
-        offset, end = old.offsets.get(place), ends.get(place)
-        rows.append(
-            {
-                "group": old.group.group_id,
-                "state": old.state,
-                **place._asdict(),
-                "committed_offset": offset,
-                "end_offset": end,
-                "lag": None if offset is None or end is None else end - offset,
-                "owner": old.group.owners.get(place),
-                "client_id": None,
-                "client_host": None,
-                "group_instance_id": None,
-                "leader_epoch": None,
-                "metadata": None,
-                "kept_in": ZOOKEEPER,
-            }
-        )
-    return rows
+    """Return rows of `describe`."""
+    group = old.group
+    return [
+        {
+            **progress_row(
+                group.group_id, old.state, each, old.offsets.get(each), ends.get(each), group.owners.get(each)
+            ),
+            "kept_in": ZOOKEEPER,
+        }
+        for each in old.places
+    ]
 
 
 def summary(old: OldGroup, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A row of `describe --summary`."""
-    lags = [each["lag"] for each in rows if each["lag"] is not None]
+    """Return a row of `describe --summary`."""
     return {
         **_head(old),
         "assignor": None,
         "members": len(old.group.members),
-        "partitions": len(rows),
-        "lag": sum(lags) if lags else None,
+        **partition_totals(rows),
         "kept_in": ZOOKEEPER,
     }

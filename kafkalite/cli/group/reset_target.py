@@ -1,4 +1,4 @@
-"""Where `group reset-offsets` moves a group to: what its options mean (`offset_reset` has the arithmetic). Pure but for reading files.
+"""The target of `group reset-offsets` from its options (`offset_reset` has the arithmetic). Pure but for reading files.
 
 A file has a line for each partition, `topic,partition,offset`, as Kafka's tools take it; or it begins with a line of column names, of
 which `topic`, `partition` and `new_offset` (or `offset`) are read, so that what a dry run shows with `-o csv` can be executed later.
@@ -35,7 +35,7 @@ def target_of(
     from_file: Path | None,
     now_ms: int,
 ) -> Target:
-    """The target that the options of the same names give. UsageError unless it is exactly one; BadParameter."""
+    """Return the target of the options. Raises UsageError unless exactly one was given, and BadParameter."""
     options = {
         "--to-earliest": to_earliest or None,
         "--to-latest": to_latest or None,
@@ -64,7 +64,9 @@ def target_of(
 
 
 def parse_datetime(text: str, option: str = "--to-datetime") -> int:
-    """A time in ISO 8601 as ms since 1970; UTC where it names no zone, as with Kafka's tools. BadParameter names the option."""
+    """Return a time in ISO 8601 as ms since 1970, in UTC when no zone is named, as with Kafka's tools. Raises BadParameter, which names
+    the option.
+    """
     try:
         return parse_time(text)
     except ValueError:
@@ -72,7 +74,7 @@ def parse_datetime(text: str, option: str = "--to-datetime") -> int:
 
 
 def parse_duration(text: str) -> int:
-    """A duration in ISO 8601, "P1DT2H30M", as ms. Months and years have no length of their own. BadParameter."""
+    """Return a duration in ISO 8601, "P1DT2H30M", as ms. Months and years have no fixed length. Raises BadParameter."""
     found = _DURATION.fullmatch(text.upper())
     parts = {unit: float(number) for unit, number in found.groupdict().items() if number} if found else {}
     try:
@@ -84,7 +86,9 @@ def parse_duration(text: str) -> int:
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:
-    """The offsets in a file, see the module. BadParameter names the line that is wrong."""
+    """Return the offsets in a file of lines topic,partition,offset, or with a line of column names. Raises BadParameter, which names the
+    line.
+    """
     names = ["topic", "partition", "offset"]
     found: dict[TopicPartition, int] = {}
     with file.open(newline="", encoding="utf-8", errors="replace") as lines:
@@ -109,7 +113,7 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
 
 
 def _rows(reader: Any, file: Path) -> Iterator[list[str]]:
-    """Of a `csv.reader`."""
+    """Yield the rows of a `csv.reader`. Raises BadParameter."""
     try:
         yield from reader
     except csv.Error as problem:

@@ -1,4 +1,4 @@
-"""What all commands share that move partitions to other brokers: targets read and shown, moves begun, awaited and verified."""
+"""Shared by all commands that move partitions to other brokers: read and print targets; start, await and verify moves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN_COLUMNS = ("topic", "partition", "replicas", "target", "adding", "removing"
 
 
 def parse_move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
-    """ "topic-3=101,102". BadParameter."""
+    """Return the move of "topic-3=101,102". Raises BadParameter."""
     name, equals, brokers = text.partition("=")
     if not equals:
         raise click.BadParameter(f"{text!r} is not like topic-3=101,102,103")
@@ -33,7 +33,9 @@ def parse_move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
 
 
 def read_moves(file: Path) -> dict[TopicPartition, tuple[int, ...]]:
-    """The moves in a file: in the form of Kafka's tools, or rows with a `target`, as `reassign plan -o json` prints. BadParameter."""
+    """Return the moves in a file of Kafka's tools, or with rows that have a `target`, as `reassign plan -o json` prints. Raises
+    BadParameter.
+    """
     try:
         found = json.loads(file.read_text())
         rows = found if isinstance(found, list) else found["partitions"]
@@ -57,14 +59,14 @@ def write_moves(file: Path, assignment: Assignment, option: str) -> None:
 
 
 def assignment_of(described: Iterable[TopicDescription]) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of every partition."""
+    """Return the replicas of every partition."""
     return {
         TopicPartition(topic.name, each.partition): each.replicas for topic in described for each in topic.partitions
     }
 
 
 def plan_rows(current: Assignment, targets: Assignment) -> list[dict[str, Any]]:
-    """What each move changes."""
+    """Return a row for each move with the changes that it makes."""
     return [
         {
             **each._asdict(),
@@ -86,13 +88,13 @@ async def require_brokers(admin: Admin, brokers: Collection[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How moves are carried out: with at most `throttle_bytes_s` from and to each broker, awaited for `wait_s` when given."""
+    """Executes moves: with at most `throttle_bytes_s` from and to each broker, and waiting for `wait_s` when given."""
 
     throttle_bytes_s: int | None
     wait_s: float | None
 
     async def run(self, admin: Admin, current: Assignment, targets: Assignment) -> None:
-        """Begin the moves. Ends the command when they are not done in time."""
+        """Start the moves. Moves that are not done in time end the command."""
         if self.throttle_bytes_s is not None:
             moves = await admin.list_partition_reassignments()
             await admin.incremental_alter_configs(throttle_changes(current, targets, moves, self.throttle_bytes_s))
@@ -117,7 +119,7 @@ async def until_moved(admin: Admin, partitions: Sequence[TopicPartition], timeou
 
 
 async def lift_throttles(admin: Admin, topics: Collection[str]) -> None:
-    """Take the throttles of brokers and of these topics away, if there are any and nothing is being moved any more."""
+    """Remove the throttles of brokers and of these topics, if there are any and no move is in progress."""
     from kafkalite.client import ConfigResource
 
     if await admin.list_partition_reassignments():
@@ -132,7 +134,7 @@ async def lift_throttles(admin: Admin, topics: Collection[str]) -> None:
 
 
 async def verified(admin: Admin, targets: Assignment) -> list[dict[str, Any]]:
-    """For each move whether it is done, goes on, or has not come to its target. Ends throttles when nothing is moved any more."""
+    """Return for each move whether it is done, in progress, or ended elsewhere. Removes throttles when no move is in progress."""
     moving = await admin.list_partition_reassignments(targets)
     described = await admin.describe_topics(sorted({each.topic for each in targets}))
     current = assignment_of(described)

@@ -18,13 +18,13 @@ Racks = Mapping[int, str]
 
 
 class PlanError(ValueError):
-    """There is no such plan; the message says why."""
+    """Raised when there is no such plan. The message says why."""
 
 
 def balanced(
     current: Assignment, brokers: Collection[int], racks: Racks, replication_factor: int | None = None
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """`current` spread evenly over `brokers`; with as many replicas as now unless `replication_factor` is given. PlanError."""
+    """Return `current` spread evenly over `brokers`, with as many replicas unless `replication_factor` is given. Raises PlanError."""
     plan = _Plan(brokers, racks)
     for partition, replicas in sorted(current.items()):
         wanted = replication_factor or len(replicas)
@@ -46,7 +46,7 @@ def with_replication_factor(
     racks: Racks,
     in_sync: Mapping[TopicPartition, Collection[int]],
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """The `wanted` partitions of `current`, which has all of the cluster, with more or fewer replicas. PlanError.
+    """Return the `wanted` partitions of `current`, which has all of the cluster, with more or fewer replicas. Raises PlanError.
 
     The preferred leader stays; what is dropped first is on brokers that are not there, then what is not in sync.
     """
@@ -69,7 +69,7 @@ def _check(replication_factor: int, brokers: Collection[int]) -> None:
 
 
 class _Plan:
-    """Replicas by partition, while they are being moved, and how many each broker has."""
+    """Replicas by partition while they are being moved, and their number on each broker."""
 
     def __init__(self, brokers: Collection[int], racks: Racks) -> None:
         self.brokers = frozenset(brokers)
@@ -92,7 +92,7 @@ class _Plan:
         self._on[broker].discard(partition)
 
     def _rack(self, broker: int) -> str | int:
-        """A broker without a rack is one of its own."""
+        """Return the rack of a broker. One without a rack counts as a rack of its own."""
         return self._racks.get(broker, broker)
 
     def _rack_count(self, replicas: Sequence[int]) -> int:
@@ -109,7 +109,7 @@ class _Plan:
             self._note(partition, best)
 
     def drop(self, partition: TopicPartition, in_sync: Collection[int]) -> None:
-        """Take away the replica that is missed least; never the preferred leader unless its broker is not there."""
+        """Remove the most dispensable replica; never the preferred leader unless its broker is down."""
         replicas = self.replicas[partition]
 
         def worth(broker: int) -> tuple[bool, bool, bool, int, int, int]:
@@ -132,7 +132,7 @@ class _Plan:
         _until_none(lambda: self._uneven(self.load), self._move)
 
     def _uneven(self, load: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-        """Pairs of brokers of which the first has at least two more than the second, the most uneven first."""
+        """Yield pairs of brokers of which the first has at least two more than the second, the most uneven first."""
         ordered = sorted(self.brokers, key=lambda broker: (load[broker], broker))
         for full in reversed(ordered):
             for empty in ordered:
@@ -153,7 +153,7 @@ class _Plan:
         return False
 
     def spread_leaders(self) -> None:
-        """Put other replicas first until no broker is preferred two times more than another of the same partition."""
+        """Reorder replicas until no broker is preferred two times more than another of the same partition."""
         leads: Counter[int] = Counter(replicas[0] for replicas in self.replicas.values() if replicas)
 
         def hand_over(full: int, empty: int) -> bool:
@@ -171,6 +171,6 @@ class _Plan:
 
 
 def _until_none(pairs: Callable[[], Iterator[tuple[int, int]]], improve: Callable[[int, int], bool]) -> None:
-    """Improve the first pair that can be, again and again, until none can."""
+    """Improve the first pair that can be improved, repeatedly, until none can."""
     while any(improve(full, empty) for full, empty in pairs()):
         pass

@@ -1,4 +1,4 @@
-"""`kafkalite partition reassign plan|execute|verify|cancel|list`: partitions moved to other brokers (KIP-455)."""
+"""`kafkalite partition reassign plan|execute|verify|cancel|list`: move partitions to other brokers (KIP-455)."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _nothing_in(file: Path | None) -> str:
 
 
 def _targets(moves: tuple[str, ...], file: Path | None) -> Assignment:
-    """Empty only for a file without moves: what `plan --save` writes when nothing is to be moved."""
+    """Return the targets, empty only for a file without moves, which `plan --save` writes when nothing is to be moved."""
     if file is None and not moves:
         raise click.UsageError("name what is to be moved, or give --file")
     return {**(read_moves(file) if file is not None else {}), **dict(parse_move(each) for each in moves)}

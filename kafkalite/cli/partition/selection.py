@@ -1,4 +1,4 @@
-"""How commands name partitions: `topic-3` for one, `topic` or `topic:0,2` for all or some of a topic."""
+"""Names of partitions on command lines: `topic-3` for one, `topic` or `topic:0,2` for all or some of a topic."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kafkalite.client import TopicDescription
 
 Topics = dict[str, frozenset[int] | None]
-"""Topics with the partitions that are meant, None for all."""
+"""Topics with the selected partitions, None for all."""
 
 
 def parse_partition(text: str) -> TopicPartition:
-    """ "topic-3" as a partition. BadParameter."""
+    """Return the partition "topic-3". Raises BadParameter."""
     topic, dash, number = text.rpartition("-")
     if not topic or not dash or not number.isdecimal():
         raise click.BadParameter(f"{text!r} is not like topic-3")
@@ -27,7 +27,7 @@ def parse_partition(text: str) -> TopicPartition:
 
 
 def parse_brokers(text: str, separator: str = ",") -> tuple[int, ...]:
-    """ "101,102" as broker ids. BadParameter."""
+    """Return the broker ids of "101,102". Raises BadParameter."""
     try:
         return tuple(int(each) for each in text.split(separator))
     except ValueError:
@@ -35,7 +35,7 @@ def parse_brokers(text: str, separator: str = ",") -> tuple[int, ...]:
 
 
 def parse_topics(texts: Iterable[str], hint: str) -> Topics:
-    """ "t" or "t:0,2", as Kafka's tools take it. BadParameter names the option or argument `hint`."""
+    """Return the topics of "t" or "t:0,2", in the form of Kafka's tools. Raises BadParameter, which names the option or argument `hint`."""
     found: Topics = {}
     for text in texts:
         name, colon, numbers = text.partition(":")
@@ -54,7 +54,7 @@ def is_selected(partition: TopicPartition, selected: Topics) -> bool:
 
 
 def selected_partitions(described: Iterable[TopicDescription], selected: Topics) -> list[TopicPartition]:
-    """The partitions that are meant of topics, also those by number that are not there."""
+    """Return the selected partitions of topics, also those named by number that do not exist."""
     found = []
     for topic in described:
         numbers = selected[topic.name]

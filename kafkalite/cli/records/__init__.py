@@ -1,1 +1,1 @@
-"""`kafkalite produce`, `consume` and `record`: records as lines of text, and records deleted."""
+"""`kafkalite produce`, `consume` and `record`: records as lines of text, and deletion of records."""

@@ -1,4 +1,4 @@
-"""`kafkalite consume TOPIC`: records become lines of stdout."""
+"""`kafkalite consume TOPIC`: print records as lines of stdout."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def consume(
 
 
 async def _seek(consumer: Consumer, chosen: list[TopicPartition], start: str) -> None:
-    """Go where `start` says. click.BadParameter when it says nothing."""
+    """Seek to `start`. Raises click.BadParameter when it is invalid."""
     if start in ("beginning", "earliest"):
         await consumer.seek_to_beginning(*chosen)
     elif start in ("end", "latest"):
@@ -166,7 +166,7 @@ async def _read(
 
 
 async def _pause_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
-    """Take partitions that were read to their end out of `ends`."""
+    """Pause partitions that were read to their end, and remove them from `ends`."""
     for each, end in list(ends.items()):
         if await consumer.position(each) >= end:
             consumer.pause(each)
@@ -174,7 +174,7 @@ async def _pause_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -
 
 
 def _writer(output: str, template: str | None) -> Callable[[ConsumerRecord], None]:
-    """What writes a record; always as UTF-8, whatever the locale, since programs read it."""
+    """Return the function that writes a record, always as UTF-8, because programs read it."""
     if template is not None:
         unescaped = template.replace("\\n", "\n").replace("\\t", "\t")
         return lambda record: write_bytes(_filled(unescaped, record))
@@ -194,7 +194,7 @@ def _json(record: ConsumerRecord) -> bytes:
 
 
 class _ArrayWriter:
-    """A JSON array of records, begun with the first one, so that a command that fails writes nothing."""
+    """Writes a JSON array of records, started with the first one, so that a command that fails writes nothing."""
 
     def __init__(self) -> None:
         self._before = b"[\n"
@@ -216,7 +216,7 @@ def _person_line(record: ConsumerRecord) -> str:
 
 
 def _filled(template: str, record: ConsumerRecord) -> bytes:
-    """The template with its letters (those of kcat) replaced; keys and values byte for byte."""
+    """Return the template with its letters (those of kcat) replaced; keys and values byte for byte."""
     letters: dict[str, Callable[[], bytes]] = {
         "k": lambda: record.key if record.key is not None else b"",
         "v": lambda: record.value if record.value is not None else b"",

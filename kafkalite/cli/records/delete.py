@@ -1,4 +1,4 @@
-"""`kafkalite record delete`: records before an offset are forgotten."""
+"""`kafkalite record delete`: delete the records before an offset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.client import Admin
 
 _ALL_COMMITTED = -1
-"""In place of an offset: the high watermark, in Kafka's files and requests."""
+"""Stands for the high watermark in place of an offset, in Kafka's files and requests."""
 
 Wanted = Mapping[TopicPartition, int]
 
@@ -100,7 +100,7 @@ def _from_file(file: Path) -> dict[TopicPartition, int]:
 
 
 async def _plan(admin: Admin, wanted: Wanted, topics: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What each partition has, and how much of it would go. Ends the command for partitions that do not exist."""
+    """Return the present offsets of each partition, and how many records would be deleted. Unknown partitions end the command."""
     described = await admin.describe_topics(sorted({*topics, *(each.topic for each in wanted)}))
     require_partitions(wanted, described)
     whole = {
@@ -116,7 +116,7 @@ async def _plan(admin: Admin, wanted: Wanted, topics: tuple[str, ...]) -> list[d
 
 
 def _row(partition: TopicPartition, asked: int, first: Any, last: Any) -> dict[str, Any]:
-    """`before` is an offset in any case, so that what is deleted is what was shown."""
+    """Return a row in which `before` is always an offset, so that exactly what is shown is deleted."""
     earliest, latest = first.offset if first else 0, last.offset if last else 0
     before = latest if asked == _ALL_COMMITTED else asked
     if before > latest:

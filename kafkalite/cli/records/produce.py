@@ -1,4 +1,4 @@
-"""`kafkalite produce TOPIC`: lines of stdin become records."""
+"""`kafkalite produce TOPIC`: send the lines of stdin as records."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def produce(
 async def _written(
     options: dict[str, Any], topic: str, records: AsyncIterator[InputRecord]
 ) -> tuple[int, LineError | None]:
-    """How many records were delivered, and the line that is none, before which this ends. Raises the first that is refused."""
+    """Return the number of delivered records, and the invalid line before which this ends. Raises the first delivery error."""
     from kafkalite.client.producer.producer import Producer
     from kafkalite.client.records import RecordMetadata
 
@@ -138,7 +138,7 @@ async def _completed(
     partition: int | None,
     headers: list[tuple[str, bytes | None]],
 ) -> AsyncIterator[InputRecord]:
-    """The records with what the command line says of all of them."""
+    """Yield the records with the values that the command line gives to all of them."""
     async for each in records:
         yield each._replace(
             key=each.key if key is None else key,
@@ -148,7 +148,7 @@ async def _completed(
 
 
 async def _checked(admin: Admin, topic: str, records: AsyncIterator[InputRecord]) -> int:
-    """How many records there are. Ends the command for a line that is none, and for a partition that is not there."""
+    """Return the number of records. An invalid line, and an unknown partition, end the command."""
     (described,) = await admin.describe_topics([topic])
     known = {view.partition for view in described.partitions}
     count = 0

@@ -1,4 +1,4 @@
-"""What `produce` says of records that are too old for their topic: brokers delete by the timestamps that records have (retention.ms).
+"""The warning of `produce` about records that are too old for their topic: brokers delete by the timestamps of records (retention.ms).
 
 A segment goes as soon as its youngest record is older than that, so records that were imported with their times of years ago may be
 gone before anybody has read them.
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 _RETENTION, _TYPE, _POLICY = "retention.ms", "message.timestamp.type", "cleanup.policy"
 _PATIENCE_MS = 2000
-"""The records are written; nobody waits long for a hint."""
+"""The records are written; the hint must not take long."""
 
 
 class OldestTimestamp:
-    """Notes the oldest timestamp that records came with."""
+    """Notes the oldest timestamp of records that pass through."""
 
     def __init__(self) -> None:
         self.timestamp_ms: int | None = None
 
     async def of(self, records: AsyncIterator[InputRecord]) -> AsyncIterator[InputRecord]:
-        """The records as they are."""
+        """Yield the records unchanged."""
         async for each in records:
             found = each.timestamp
             if found is not None and (self.timestamp_ms is None or found < self.timestamp_ms):
@@ -35,7 +35,7 @@ class OldestTimestamp:
 
 
 def retention_warning(topic: str, oldest_ms: int, configs: Mapping[str, str | None], now_ms: int) -> str | None:
-    """Why records may be gone soon; None when retention does not take them. `configs` are the topic's."""
+    """Return the warning; None when retention does not delete the records. `configs` are the topic's."""
     if configs.get(_TYPE) != "CreateTime" or "delete" not in (configs.get(_POLICY) or ""):
         return None
     try:
@@ -52,7 +52,7 @@ def retention_warning(topic: str, oldest_ms: int, configs: Mapping[str, str | No
 
 
 async def find_retention_warning(options: dict[str, Any], topic: str, oldest_ms: int | None) -> str | None:
-    """`retention_warning` by the topic's configuration; None also when the cluster does not tell it. `options` are an `Admin`'s."""
+    """Return the `retention_warning` for the topic's configuration; None also when that is unknown. `options` are an `Admin`'s."""
     from kafkalite.client import Admin, ClientError
 
     if oldest_ms is None:

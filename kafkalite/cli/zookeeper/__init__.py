@@ -1,1 +1,1 @@
-"""`kafkalite zk`, and how commands reach ZooKeeper."""
+"""`kafkalite zk`, and the connections of commands to ZooKeeper."""

@@ -108,7 +108,7 @@ def run_server(config: Path, server_id: int | None, heap_mb: int) -> None:
 
 
 def _claim_id(path: Path, server_id: int) -> None:
-    """Data of another member must not be served under this id: its votes would count twice."""
+    """Refuse a directory with the data of another member: under this id its votes would count twice."""
     try:
         with path.open("x") as new:
             new.write(f"{server_id}\n")

@@ -1,4 +1,4 @@
-"""How commands reach ZooKeeper: the option that says where it is, and what its errors become."""
+"""Connections of commands to ZooKeeper: the option that locates it, and exit codes for its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_CONNECT = "localhost:2181"
 
 
 def zookeeper_option(function: Decorated) -> Decorated:
-    """The options `--zookeeper`, passed as `zookeeper`, and `--context`; see `context_settings` for what wins over what."""
+    """Add the options `--zookeeper`, passed as `zookeeper`, and `--context`; `context.settings` has their precedence."""
     function = click.option(
         "-z",
         "--zookeeper",
@@ -35,14 +35,14 @@ def zookeeper_option(function: Decorated) -> Decorated:
 
 
 def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Where ZooKeeper is, when the option does not say it."""
+    """Return the connect string where the option does not give it."""
     if ctx.resilient_parsing:
         return value
     return named_zookeeper(value) or _DEFAULT_CONNECT
 
 
 def named_zookeeper(value: str) -> str | None:
-    """Where ZooKeeper is by an option, the environment or a context; None where nobody says it."""
+    """Return the connect string by an option, the environment or a context; None without one."""
     if value:
         return value
     from kafkalite.cli.context.file import ContextError
@@ -59,7 +59,7 @@ def named_zookeeper(value: str) -> str | None:
 
 
 def zookeeper_security() -> StoreSecurity:
-    """How to reach ZooKeeper, as context and environment say; settings that cannot be used end the command."""
+    """Return the security by context and environment. Invalid settings end the command."""
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import gather, working_directory, zookeeper_setting_names
     from kafkalite.config.keys import ConfigError

@@ -1,1 +1,1 @@
-"""How the tools reach a cluster: brokers by the admin client, or with `--zookeeper` its znodes."""
+"""Access of the tools to a cluster: to brokers by the admin client, or with `--zookeeper` to its znodes."""

@@ -1,8 +1,8 @@
-"""The parts of `Admin` over one cluster, each imported when it is asked for: a tool that lists topics pays for those of topics only."""
+"""The parts of `Admin` over one cluster, each imported at its first use: a tool that lists topics imports only what topics need."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kafkalite.client.admin.acls import AclAdmin
@@ -17,70 +17,44 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.transactions import TransactionAdmin
     from kafkalite.client.cluster.client import ClusterClient
 
+_CLASSES: Final = {
+    "acls": "AclAdmin",
+    "configs": "ConfigAdmin",
+    "credentials": "CredentialAdmin",
+    "groups": "GroupAdmin",
+    "log_dirs": "LogDirAdmin",
+    "partitions": "PartitionAdmin",
+    "quotas": "QuotaAdmin",
+    "records": "RecordAdmin",
+    "topics": "TopicAdmin",
+    "transactions": "TransactionAdmin",
+}
+"""Classes by their module in `kafkalite.client.admin`."""
+
 
 class AdminParts:
-    """See the module. `cluster` is connected and closed by its owner; the times are those of `Admin`, in ms."""
+    """The parts by name. `cluster` is connected and closed by its owner; the times are those of `Admin`, in ms."""
+
+    if TYPE_CHECKING:
+        acls: AclAdmin
+        configs: ConfigAdmin
+        credentials: CredentialAdmin
+        groups: GroupAdmin
+        log_dirs: LogDirAdmin
+        partitions: PartitionAdmin
+        quotas: QuotaAdmin
+        records: RecordAdmin
+        topics: TopicAdmin
+        transactions: TransactionAdmin
 
     def __init__(self, cluster: ClusterClient, request_timeout_ms: int, default_api_timeout_ms: int) -> None:
-        self._given = (cluster, request_timeout_ms, default_api_timeout_ms)
+        self._arguments = (cluster, request_timeout_ms, default_api_timeout_ms)
 
-    @property
-    def topics(self) -> TopicAdmin:
-        """Topics and the cluster."""
-        from kafkalite.client.admin.topics import TopicAdmin
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
 
-        return TopicAdmin(*self._given)
-
-    @property
-    def records(self) -> RecordAdmin:
-        from kafkalite.client.admin.records import RecordAdmin
-
-        return RecordAdmin(*self._given)
-
-    @property
-    def configs(self) -> ConfigAdmin:
-        from kafkalite.client.admin.configs import ConfigAdmin
-
-        return ConfigAdmin(*self._given)
-
-    @property
-    def quotas(self) -> QuotaAdmin:
-        from kafkalite.client.admin.quotas import QuotaAdmin
-
-        return QuotaAdmin(*self._given)
-
-    @property
-    def credentials(self) -> CredentialAdmin:
-        from kafkalite.client.admin.credentials import CredentialAdmin
-
-        return CredentialAdmin(*self._given)
-
-    @property
-    def acls(self) -> AclAdmin:
-        from kafkalite.client.admin.acls import AclAdmin
-
-        return AclAdmin(*self._given)
-
-    @property
-    def log_dirs(self) -> LogDirAdmin:
-        from kafkalite.client.admin.log_dirs import LogDirAdmin
-
-        return LogDirAdmin(*self._given)
-
-    @property
-    def partitions(self) -> PartitionAdmin:
-        from kafkalite.client.admin.partitions import PartitionAdmin
-
-        return PartitionAdmin(*self._given)
-
-    @property
-    def groups(self) -> GroupAdmin:
-        from kafkalite.client.admin.groups import GroupAdmin
-
-        return GroupAdmin(*self._given)
-
-    @property
-    def transactions(self) -> TransactionAdmin:
-        from kafkalite.client.admin.transactions import TransactionAdmin
-
-        return TransactionAdmin(*self._given)
+        if name not in _CLASSES:
+            raise AttributeError(name)
+        part = getattr(import_module(f"kafkalite.client.admin.{name}"), _CLASSES[name])(*self._arguments)
+        setattr(self, name, part)
+        return part

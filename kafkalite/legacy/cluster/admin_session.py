@@ -1,4 +1,4 @@
-"""The tools' way to a cluster: our admin client, its errors in the words of Kafka's, and a cluster that is waited for."""
+"""Our admin client for the tools: it waits for the cluster, and its errors are worded as Kafka's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _WAIT_FOR_CLUSTER: Final = Backoff(50, 1000)
 
 
 def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[str, str]:
-    """The settings of the file, if one was named, for these servers; `defaults` (with underscores) where it has none. ToolError."""
+    """Return the settings of the admin client for these servers: `defaults` (with underscores), replaced by those of the file at `path`.
+    Raises ToolError.
+    """
     found = {name.replace("_", "."): value for name, value in defaults.items()}
     if path is not None:
         found.update(read_properties_file(path))
@@ -40,9 +42,9 @@ def admin_properties(path: str | None, servers: str, **defaults: str) -> dict[st
 
 
 class AdminSession:
-    """One way to the cluster, made when it is first needed.
+    """A connection to the cluster, opened at the first call.
 
-    `properties` are those of Kafka's admin client; what ours has no use for is ignored.
+    `properties` are those of Kafka's admin client; those without a counterpart in ours are ignored.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -54,9 +56,9 @@ class AdminSession:
     async def call(
         self, name: str, work: Callable[[AdminParts], Awaitable[Result]], timeout_ms: int | None = None
     ) -> Result:
-        """What `work` gives. `name` is that of the call in Kafka's client, for its message that no broker could be asked.
+        """Return the result of `work`. `name` is the name of the call in Kafka's client, used in its message that no broker answers.
 
-        BrokerFailure, with what Kafka's client would say.
+        Raises BrokerFailure with the message of Kafka's client.
         """
         from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
 
@@ -71,7 +73,7 @@ class AdminSession:
             raise _failure_of(problem, name) from None
 
     async def _connected(self) -> AdminParts:
-        """Tries until the cluster answers; `call` bounds the time."""
+        """Connect, repeatedly until the cluster answers. `call` bounds the time."""
         from kafkalite.client.cluster.client import ClusterClient
         from kafkalite.client.errors import NoBrokersAvailableError
         from kafkalite.legacy.cluster.admin_parts import AdminParts
@@ -96,7 +98,7 @@ class AdminSession:
 
 
 def _options_of(properties: Mapping[str, str]) -> AdminOptions:
-    """ToolError for what a setting cannot be."""
+    """Return the options of our client. Raises ToolError for an invalid setting."""
     from kafkalite.client.options import AdminOptions
 
     known = {name: properties[name] for name in _SETTINGS if name in properties}
@@ -104,14 +106,14 @@ def _options_of(properties: Mapping[str, str]) -> AdminOptions:
 
 
 def _failure_of_items(problem: AdminError, call: str) -> BrokerFailure:
-    """The first failure stands for the call, as in Java."""
+    """Return the first failure for the whole call, as in Java, with the failures of all items."""
     failures = {name: _failure_of(each, call) for name, each in problem.failures.items()}
     first = next(iter(failures.values()))
     return BrokerFailure(first.code, first.message or "", first.java_class.rpartition(".")[2], failures, problem.done)
 
 
 def _failure_of(problem: ClientError, call: str) -> BrokerFailure:
-    """An error of our client as Kafka's. A broker that is not there is waited for in Kafka, until the time is up."""
+    """Return an error of our client as Kafka's. Kafka's client waits for an unreachable broker until its timeout."""
     from kafkalite.legacy.java.errors import JAVA_ERRORS
 
     if problem.code is ErrorCode.BROKER_NOT_AVAILABLE:

@@ -1,4 +1,4 @@
-"""Options of our clients from the settings that Kafka's clients have: files of properties, and key=value on the command line."""
+"""Options of our clients from settings of Kafka's clients: properties files, and key=value on the command line."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def key_values(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def properties_of(path: str | None) -> dict[str, str]:
-    """The settings of a file, none without one. ToolError."""
+    """Return the settings of a file, none without a path. Raises ToolError."""
     return {} if path is None else read_properties_file(path)
 
 
 def read_properties_file(path: str) -> dict[str, str]:
-    """The settings of a file that was named on the command line. ToolError, as Java's `Properties.load`."""
+    """Return the settings of a file that was named on the command line. Raises ToolError, as Java's `Properties.load`."""
     from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import parse_properties
 
@@ -44,7 +44,7 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 
 def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Those options of a client that are about security; what only Java has is left out. ToolError for text that does not fit."""
+    """Return the security options of a client. Settings that only Java has are left out. Raises ToolError for invalid values."""
     from kafkalite.client.options import AdminOptions
 
     named = ("security.", "ssl.", "sasl.", "allow.world.readable.secrets")
@@ -52,7 +52,9 @@ def security_of(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def options_for(options: type[ConnectionOptions], properties: Mapping[str, str]) -> dict[str, Any]:
-    """What a client with these options takes of the settings; others are left out. ToolError for what they cannot be."""
+    """Return the options of a client from Kafka's settings; settings that it does not have are left out. Raises ToolError for invalid
+    values.
+    """
     from kafkalite.client.options import split_config
 
     try:

@@ -1,4 +1,4 @@
-"""Addresses of brokers, judged as Kafka's clients judge them before they connect."""
+"""Addresses of brokers, checked as Kafka's clients check them before they connect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOST_AND_PORT: Final = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 
 
 def check_servers(servers: str, refusal: str = "Failed to create new KafkaAdminClient") -> None:
-    """ToolError, with the message `refusal`, unless one of the addresses, at least, can be tried."""
+    """Raise ToolError with the message `refusal` unless at least one of the addresses can be resolved."""
     found = [each.strip() for each in servers.split(",") if each.strip()]
     if not found:
         raise _refused(refusal, "You must set either bootstrap.servers or bootstrap.controllers")

@@ -1,4 +1,4 @@
-"""The way of `--zookeeper` to a cluster's state, as the tools of 2.8 had it."""
+"""Access of the tools to ZooKeeper with `--zookeeper`, as in Kafka 2.8."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def with_store(
 
 
 def tool_security(tls_config_file: str | None) -> StoreSecurity:
-    """By `--zk-tls-config-file`, and the JAAS file that KAFKA_OPTS or KAFKALITE_JAAS_FILE names. ToolError.
+    """Return the security of a ZooKeeper session by `--zk-tls-config-file` and the JAAS file in KAFKA_OPTS or KAFKALITE_JAAS_FILE. Raises
+    ToolError.
 
     As in Kafka, a tool that is somebody for ZooKeeper protects the znodes that it makes.
     """
@@ -72,7 +73,7 @@ def tool_security(tls_config_file: str | None) -> StoreSecurity:
 
 
 async def live_brokers(store: Store) -> dict[int, str | None]:
-    """Racks of the brokers that are registered, by id."""
+    """Return the racks of the registered brokers by id."""
     from zk import paths
     from zk.store import NoNodeError
     from zk.znodes.brokers import BrokerRegistration
@@ -88,7 +89,7 @@ async def live_brokers(store: Store) -> dict[int, str | None]:
 
 
 async def read_config(store: Store, entity_path: str) -> dict[str, str]:
-    """The overrides of an entity, by its path below /config; none when there is no znode."""
+    """Return the configuration overrides of an entity by its path below /config, none when there is no znode."""
     from zk import paths
     from zk.store import NoNodeError
     from zk.znodes.configs import ConfigEntity

@@ -1,1 +1,1 @@
-"""Command lines as Kafka's tools read them: options, help, start, end, and failures in their words."""
+"""Command lines as Kafka's tools read them: options, help, exit status, and errors in Kafka's words."""

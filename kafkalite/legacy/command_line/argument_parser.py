@@ -1,6 +1,6 @@
-"""Command lines of those of Kafka's tools that read them with argparse4j: options, commands, and what it says of mistakes.
+"""Command lines of the tools that use argparse4j: options, commands, and the parser's error messages.
 
-The table of such a tool (`help_texts`) has its own help first, and then that of each command behind a line `%% command`.
+The help file of such a tool (`help_texts`) has the tool's own help first, and then that of each command behind a line `%% command`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _UNBREAKABLE: Final = re.compile(r"\S*?(?:-+(?=[^-\s])|\s+|$)")
 
 
 class Misuse(Exception):
-    """A command line that cannot be read; the message is argparse4j's."""
+    """Raised when a command line cannot be read. The message is argparse4j's."""
 
 
 class Argument(NamedTuple):
-    """One option: the name of its Java type, its converter (ValueError), whether it must be given."""
+    """One option: the name of its Java type, its converter, which raises ValueError, and whether it must be given."""
 
     name: str
     java_type: str = "String"
@@ -26,11 +26,19 @@ class Argument(NamedTuple):
     required: bool = False
     default: Any = None
 
+    def convert_text(self, text: str) -> Any:
+        """Return the value of a text. Raises Misuse."""
+        try:
+            return self.convert(text)
+        except ValueError:
+            wrong = f"could not convert '{text}' to {self.java_type} (For input string: \"{text}\")"
+            raise Misuse(f"argument {self.name}: {wrong}") from None
+
 
 def read_arguments(declared: Sequence[Argument], arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The values of the options at the front, by name, and what is left from the first word that is none. Misuse.
+    """Return the values of the leading options by name, and the words from the first one that is no option. Raises Misuse.
 
-    Options may be abbreviated; of one that is given twice the last counts.
+    Options may be abbreviated; of repeated options the last one counts.
     """
     found = {each.name: each.default for each in declared}
     left = list(arguments)
@@ -41,16 +49,12 @@ def read_arguments(declared: Sequence[Argument], arguments: Sequence[str]) -> tu
             if not left or left[0].startswith("--"):
                 raise Misuse(f"argument {option.name}: expected one argument")
             value = left.pop(0)
-        try:
-            found[option.name] = option.convert(value)
-        except ValueError:
-            wrong = f"could not convert '{value}' to {option.java_type} (For input string: \"{value}\")"
-            raise Misuse(f"argument {option.name}: {wrong}") from None
+        found[option.name] = option.convert_text(value)
     return found, left
 
 
 def check_required(declared: Sequence[Argument], found: dict[str, Any]) -> None:
-    """Misuse for what is missing; of several argparse4j names one, which depends on a hash table."""
+    """Raise Misuse when a required option is missing. Of several argparse4j names one, which depends on a hash table."""
     missing = [each.name for each in declared if each.required and found[each.name] is None]
     if missing:
         raise Misuse(f"argument {missing[-1]} is required")
@@ -68,7 +72,7 @@ def _option(declared: Sequence[Argument], word: str) -> Argument:
 
 
 def justified(text: str) -> str:
-    """A message in lines of 75 columns, filled up with blanks where they are shorter, the last one not, as argparse4j prints it."""
+    """Return a message in lines of 75 columns, each but the last one padded with blanks to that width, as argparse4j prints it."""
     lines = [""]
     for each in _UNBREAKABLE.findall(text):
         if len(lines[-1]) + len(each) > _WIDTH:
@@ -78,7 +82,7 @@ def justified(text: str) -> str:
 
 
 def _filled(words: list[str]) -> str:
-    """What does not go evenly into the gaps goes into those in the middle."""
+    """Return the words as one padded line. Blanks that cannot be spread evenly go into the gaps in the middle."""
     gaps = len(words) - 1
     if gaps < 1:
         return " ".join(words)

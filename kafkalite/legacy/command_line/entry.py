@@ -1,4 +1,4 @@
-"""How a tool begins and ends: its arguments, its exit status, and what the user sees of an end that was not planned."""
+"""The start and end of a Kafka-compatible tool: its arguments, its exit status, and what the user sees of an error."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 
-from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError
+from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from kafkalite.standard_streams import standard_streams
 
 _INTERRUPTED = 130
 
 
 def run_tool(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | None, prefix: str = "") -> int:
-    """The exit status of `tool`. Its errors are printed behind `prefix`, with their classes, which stand for Java's stack traces.
+    """Return the exit status of `tool`. Errors are printed behind `prefix`, with their classes, which stand for Java's stack traces.
 
     A reader of stdout that went away changes nothing, as in Java: the tool does its work and ends with its own status. Words that are
     not UTF-8 are read as Java reads them, with U+FFFD.
@@ -42,12 +42,12 @@ def _status(tool: Callable[[Sequence[str]], int], arguments: Sequence[str] | Non
 
 
 def runs_long() -> None:
-    """What follows may take its time, and make garbage."""
+    """Turn garbage collection on again, for work that may take long."""
     gc.enable()
 
 
 def log(level: str, message: str, logger: str, thrown: object = None) -> None:
-    """A line on stderr as Kafka's tools log it; `logger` is the name of the Java class, `thrown` follows on lines of its own."""
+    """Print a line on stderr as Kafka's tools log it. `logger` is the name of the Java class, `thrown` follows on lines of its own."""
     from datetime import datetime
 
     now = datetime.now()
@@ -57,8 +57,8 @@ def log(level: str, message: str, logger: str, thrown: object = None) -> None:
 
 
 def print_failure(problem: ToolError, prefix: str = "") -> None:
-    """An error on stderr."""
-    shown = problem.of_future() if isinstance(problem, BrokerFailure) else problem
+    """Print an error on stderr."""
+    shown = problem.of_future()
     print(f"{prefix}{'null' if shown.message is None else shown.message}", file=sys.stderr)
     if not isinstance(shown, TerseError):
         print(shown, file=sys.stderr)

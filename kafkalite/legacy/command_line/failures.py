@@ -1,4 +1,4 @@
-"""What goes wrong in a tool, in the words of Apache Kafka: the message, and the Java class that some tools print before it."""
+"""Errors of the tools in the words of Apache Kafka: the message, and the Java class that some tools print before it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ERRORS_PACKAGE = "org.apache.kafka.common.errors"
 
 
 class ToolError(Exception):
-    """An error that a tool prints; `java_class` is the full name of Kafka's exception, `cause` what was behind it."""
+    """Raised for an error that a tool prints. `java_class` is the full name of Kafka's exception, `cause` the error that led to it."""
 
     def __init__(
         self,
@@ -22,12 +22,16 @@ class ToolError(Exception):
         self.message, self.java_class, self.cause = message, java_class, cause
 
     def __str__(self) -> str:
-        """As Java prints a throwable: the class, and the message if there is one."""
+        """Return the error as Java prints a throwable: the class, and the message if there is one."""
         return self.java_class if self.message is None else f"{self.java_class}: {self.message}"
+
+    def of_future(self) -> ToolError:
+        """Return the error as a Java caller of the admin client sees it."""
+        return self
 
 
 def file_error(path: str, problem: OSError) -> ToolError:
-    """What Java says of a file that cannot be read."""
+    """Return Java's error for a file that cannot be read."""
     if isinstance(problem, FileNotFoundError):
         return ToolError(path, "java.nio.file.NoSuchFileException")
     if isinstance(problem, PermissionError):
@@ -36,30 +40,36 @@ def file_error(path: str, problem: OSError) -> ToolError:
 
 
 class TerseError(ToolError):
-    """An error whose message says all; its class is not printed."""
+    """Raised for an error whose class is not printed, because the message is complete."""
+
+
+def uncaught(problem: ToolError, *, with_cause: bool = False) -> TerseError:
+    """Return the error as Java prints an exception that the tool did not catch."""
+    cause = f"\nCaused by: {problem.cause}" if with_cause else ""
+    return TerseError(f'Exception in thread "main" {problem}{cause}')
 
 
 class CommandFailed(ToolError):
-    """An action that could not be done as a whole."""
+    """Raised when an action failed as a whole."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "org.apache.kafka.server.common.AdminCommandFailedException")
 
 
 def operation_error(message: str) -> ToolError:
-    """An input that cannot be worked with."""
+    """Return the error for unusable input."""
     return ToolError(message, "org.apache.kafka.server.common.AdminOperationException")
 
 
 class UsageError(ToolError):
-    """A command line that cannot be read."""
+    """Raised when a command line cannot be read."""
 
 
 class BrokerFailure(ToolError):
-    """What a broker, or the way to it, refused.
+    """Raised when a broker refused a request or cannot be reached.
 
-    `java_class` without a package is one of Kafka's errors. `failures` has the error of each item of a call over several, by its
-    name; `done` what the broker told of the others.
+    `java_class` without a package is one of Kafka's errors. `failures` has the error of each item of a call over several, by the item's
+    name; `done` has the results of the others.
     """
 
     def __init__(
@@ -78,12 +88,12 @@ class BrokerFailure(ToolError):
         return self.code == _UNKNOWN_TOPIC_OR_PARTITION
 
     def of_future(self) -> ToolError:
-        """The same as Java's futures throw it."""
+        """Return the error in the ExecutionException in which Java's futures wrap it."""
         return ToolError(str(self), "java.util.concurrent.ExecutionException")
 
 
 class InvalidConfiguration(ToolError):
-    """A setting that is not there, or that cannot be as it was given."""
+    """Raised for an unknown setting, or a value that a setting cannot have."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, f"{_ERRORS_PACKAGE}.InvalidConfigurationException")

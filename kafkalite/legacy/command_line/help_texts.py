@@ -1,4 +1,4 @@
-"""The tables of options that the tools print: files in `legacy/help/`, named by the tool."""
+"""The tables of options that the tools print, read from files in `legacy/help/` that are named after the tools."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 _RANDOM_GROUP: Final = "{group}"
-"""Stands in a table for the default of --group, where that is another one each time."""
+"""Placeholder in a table for the default of --group, which is random."""
 
 
 def option_table(tool: str) -> str:
-    """The table of a tool's options, as Apache Kafka's tool of that name prints it."""
+    """Return the table of options as Apache Kafka's tool of that name prints it."""
     with open(
         os.path.join(os.path.dirname(os.path.dirname(__file__)), "help", f"{tool}.txt"), encoding="utf-8"
     ) as table:
@@ -20,7 +20,7 @@ def option_table(tool: str) -> str:
 
 
 def print_usage(message: str, tool: str, defaults: Mapping[str, object]) -> None:
-    """The message and the table, to stderr; `defaults` are those of the options, by their names."""
+    """Print the message and the table on stderr. `defaults` has the options' defaults by name."""
     table = option_table(tool)
     if _RANDOM_GROUP in table:
         width = len(f"{_RANDOM_GROUP})  ")

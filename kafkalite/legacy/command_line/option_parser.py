@@ -1,4 +1,4 @@
-"""The command lines of Kafka's tools: options as joptsimple, which these tools use, reads them.
+"""The command lines of Kafka's tools, read as joptsimple, which these tools use, reads them.
 
 `--option value`, `--option=value` and `-option value` are the same; options are not abbreviated; `--` ends them; what is no option is
 collected and ignored by the tools. Values are converted when they are asked for, so that a wrong number is an error of the action that
@@ -15,7 +15,7 @@ from kafkalite.legacy.command_line.failures import ToolError, UsageError
 
 
 class Argument(Enum):
-    """Does an option take a value?"""
+    """Whether an option takes a value."""
 
     NONE = 0
     REQUIRED = 1
@@ -23,7 +23,7 @@ class Argument(Enum):
 
 
 class Option(NamedTuple):
-    """One option; `convert` raises ValueError for a text that it cannot read, `separator` splits one text into several values."""
+    """One option. `convert` raises ValueError for a text that it cannot read, `separator` splits one text into several values."""
 
     name: str
     argument: Argument = Argument.NONE
@@ -44,7 +44,7 @@ def text(name: str, default: str | None = None) -> Option:
 
 
 def integer(name: str, default: int | None = None, *, bits: int = 32) -> Option:
-    """A number of Java's `int`, or `long` with 64 bits."""
+    """Return an option with a number of Java's type `int`, or of `long` with 64 bits."""
     return Option(name, Argument.REQUIRED, java_integer(bits), default)
 
 
@@ -53,7 +53,7 @@ def long(name: str, default: int | None = None) -> Option:
 
 
 def java_integer(bits: int) -> Callable[[str], int]:
-    """A converter that takes what Java's parsers of whole numbers take."""
+    """Return a converter that accepts what Java's parsers of whole numbers accept."""
     limit = 1 << (bits - 1)
 
     def convert(value: str) -> int:
@@ -66,21 +66,34 @@ def java_integer(bits: int) -> Callable[[str], int]:
     return convert
 
 
+ZOOKEEPER_DEPRECATED: Final = (
+    "Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.\n"
+    "Use --bootstrap-server instead to specify a broker to connect to."
+)
 HELP: Final = flag("help")
 VERSION: Final = flag("version")
 
 
 class Options:
-    """What was given on the command line."""
+    """The options of one command line."""
 
     def __init__(self, tool: str, declared: Sequence[Option], arguments: Sequence[str]) -> None:
         self.tool, self.count = tool, len(arguments)
         self._declared = {each.name: each for each in (*declared, HELP, VERSION)}
         self._values: dict[str, list[str]] = {}
         self.order: list[str] = []
-        """Names of options as they came, those given twice twice."""
+        """Names of options in their order on the command line, with repetitions."""
         self.others: list[str] = []
         self._read(list(arguments))
+
+    @classmethod
+    def read_or_refuse(cls, tool: str, declared: Sequence[Option], arguments: Sequence[str]) -> Options:
+        """Return the options, or end the tool with the table of options when the command line cannot be read."""
+        try:
+            return cls(tool, declared, arguments)
+        except UsageError as problem:
+            cls(tool, declared, []).refuse(problem.message or "")
+            raise
 
     def _read(self, arguments: list[str]) -> None:
         position = 0
@@ -118,11 +131,14 @@ class Options:
     def has(self, option: Option) -> bool:
         return option.name in self._values
 
+    def has_any(self, *options: Option) -> bool:
+        return any(each.name in self._values for each in options)
+
     def has_value(self, option: Option) -> bool:
         return bool(self._values.get(option.name))
 
     def values(self, option: Option) -> list[Any]:
-        """All values that were given; the default, if there is one, when none was."""
+        """Return all values of an option, or its default, if it has one, when none was given."""
         given = self._values.get(option.name)
         if not given:
             return [] if option.default is None else [option.default]
@@ -130,7 +146,7 @@ class Options:
         return [self._converted(option, each) for each in parts]
 
     def value(self, option: Option) -> Any:
-        """The value, the default, or None. ToolError when there are several."""
+        """Return the value of an option, its default, or None. Raises ToolError when several values were given."""
         found = self.values(option)
         if len(found) > 1:
             raise ToolError(
@@ -138,6 +154,10 @@ class Options:
                 "joptsimple.MultipleArgumentsForOptionException",
             )
         return found[0] if found else None
+
+    def value_of_either(self, first: Option, second: Option) -> Any:
+        """Return the value of `first` where it was given, else that of `second`."""
+        return self.value(first if self.has(first) else second)
 
     @staticmethod
     def _converted(option: Option, value: str) -> Any:
@@ -153,11 +173,11 @@ class Options:
 
     @property
     def asks_for_help(self) -> bool:
-        """joptsimple does not demand options of a command line with one of these."""
+        """True if --help or --version was given. joptsimple then requires no other options."""
         return self.has(HELP) or self.has(VERSION)
 
     def print_help_or_version(self, headline: str) -> None:
-        """Ends the tool when help was asked for, or nothing at all; or the version."""
+        """End the tool with its help when --help or nothing was given, and with the version when --version was given."""
         if not self.count or self.has(HELP):
             self.refuse(headline)
         if self.has(VERSION):
@@ -170,7 +190,7 @@ class Options:
         raise SystemExit(0)
 
     def refuse(self, message: str) -> None:
-        """Ends the tool with a message and the table of options."""
+        """End the tool with a message and the table of options."""
         from kafkalite.legacy.command_line.help_texts import print_usage
 
         print_usage(message, self.tool, {name: each.default for name, each in self._declared.items()})
@@ -182,7 +202,7 @@ class Options:
                 self.refuse(f'Missing required argument "{each}"')
 
     def forbid_with(self, used: Option, others: Iterable[Option]) -> None:
-        """No one of `others` together with `used`."""
+        """End the tool when `used` and one of `others` were given together."""
         for each in others if self.has(used) else ():
             if self.has(each):
                 self.refuse(f'Option "{used}" can\'t be used with option "{each}"')
@@ -193,5 +213,5 @@ def looks_like_an_option(token: str) -> bool:
 
 
 def _unknown(token: str, name: str) -> str:
-    """joptsimple takes an unknown word behind one dash for a cluster of short options, and names the first of them."""
+    """Return joptsimple's message. It reads an unknown word behind one dash as a cluster of short options, and names the first."""
     return f"{name if token.startswith('--') else name[:1]} is not a recognized option"

@@ -1,1 +1,1 @@
-"""`kafka-configs`; `tool` is its start."""
+"""`kafka-configs`; `tool` has its main function."""

@@ -1,4 +1,4 @@
-"""What `kafka-configs` does over a broker: describe and alter settings and quotas."""
+"""The actions of `kafka-configs` over a broker: describe and alter settings, quotas and SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SHOWN_TYPES: Final = {"user": "user-principal", "client-id": "client-id", "ip":
 
 
 def added_configs(options: Options) -> dict[str, str]:
-    """The settings of --add-config and of the file. ToolError."""
+    """Return the settings of --add-config and of the file. Raises ToolError."""
     found: dict[str, str] = {}
     if options.has(tool.ADD_CONFIG_FILE):
         from kafkalite.legacy.cluster.client_settings import read_properties_file
@@ -115,7 +115,7 @@ async def _alter_resource(
 def _are_credentials(
     types: Sequence[str], names: Sequence[str], added: Mapping[str, str], deleted: Sequence[str]
 ) -> bool:
-    """Are SCRAM credentials to be altered, and not quotas? ToolError for what is neither, or both."""
+    """True if SCRAM credentials are altered, False for quotas. Raises ToolError for neither or both."""
     for what, keys in (("added", list(added)), ("deleted", list(deleted))):
         scram = [each for each in keys if each in _SCRAM]
         unknown = [each for each in keys if each not in _SCRAM and each not in _QUOTAS]
@@ -146,7 +146,9 @@ def _are_credentials(
 
 
 def password_and_iterations(mechanism: str, given: str, form: re.Pattern[str] = _CREDENTIAL) -> tuple[str, int]:
-    """Of "iterations=N,password=…". ToolError, also for fewer iterations than the mechanism wants."""
+    """Return the password and iterations of "iterations=N,password=…". Raises ToolError, also for fewer iterations than the mechanism
+    demands.
+    """
     match = form.fullmatch(given)
     if match is None:
         raise ToolError(f"Invalid credential property {mechanism.replace('-', '_')}={given}")

@@ -1,4 +1,4 @@
-"""The options of `kafka-configs`: what a command line asks for, and whether it may."""
+"""The options of `kafka-configs`, and which of them go together."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def entity_types(options: Options) -> list[str]:
 
 
 def entity_names(options: Options) -> list[str]:
-    """Names in the order in which they were given; "" for the default of a type."""
+    """Return the names in the order in which they were given; "" stands for the default of a type."""
     given = iter(options.values(ENTITY_NAME))
     positional = [
         next(given) if name == ENTITY_NAME.name else ""

@@ -1,4 +1,4 @@
-"""What the tools judge of settings before they ask a broker, by the rules that the brokers have."""
+"""Rules of brokers for settings, which the tools check before they send a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.legacy.command_line.failures import ToolError
 
 
 def check_topic_configs(configs: Mapping[str, str]) -> None:
-    """ToolError for the first setting that topics do not have, or that cannot have its value."""
+    """Raise ToolError for the first setting that is not one of topics or has an invalid value."""
     try:
         TopicConfig.from_overrides(TopicConfig(), configs)
     except KafkaError as problem:

@@ -8,13 +8,12 @@ from typing import Final
 
 from kafkalite.legacy.command_line.entry import print_failure, run_tool
 from kafkalite.legacy.command_line.failures import (
-    BrokerFailure,
     InvalidConfiguration,
     TerseError,
     ToolError,
     UsageError,
 )
-from kafkalite.legacy.command_line.option_parser import Options
+from kafkalite.legacy.command_line.option_parser import ZOOKEEPER_DEPRECATED, Options
 from kafkalite.legacy.configs.options import (
     ALTER,
     BOOTSTRAP_CONTROLLER,
@@ -46,8 +45,7 @@ def _run(arguments: Sequence[str]) -> int:
         if isinstance(problem, UsageError | InvalidConfiguration) or problem.java_class.startswith(_TERSE):
             raise TerseError(problem.message) from None
         print(f"Error while executing config command with args '{' '.join(arguments)}'", file=sys.stderr)
-        shown = problem.of_future() if isinstance(problem, BrokerFailure) else problem
-        print_failure(TerseError(str(shown)))
+        print_failure(TerseError(str(problem.of_future())))
         return 1
 
 
@@ -59,15 +57,14 @@ def _serve(arguments: Sequence[str]) -> int:
     options.print_help_or_version(HEADLINE)
     check(options)
     if options.has(ZOOKEEPER):
-        print("Warning: --zookeeper is deprecated and will be removed in a future version of Kafka.")
-        print("Use --bootstrap-server instead to specify a broker to connect to.")
+        print(ZOOKEEPER_DEPRECATED)
         from kafkalite.legacy.configs import zookeeper as configs_zookeeper
 
         return configs_zookeeper.run(options)
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
     from kafkalite.legacy.configs import actions as config_actions
 
-    servers = options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BOOTSTRAP_CONTROLLER)
+    servers = options.value_of_either(BOOTSTRAP_SERVER, BOOTSTRAP_CONTROLLER)
     properties = admin_properties(options.value(COMMAND_CONFIG), servers)
     if options.has(ALTER) and len(entity_types(options)) != len(entity_names(options)):
         raise ToolError("An entity name must be specified for every entity type")

@@ -1,4 +1,4 @@
-"""`kafka-configs --zookeeper`: SCRAM credentials, and settings of brokers that are down, before there is a broker to ask."""
+"""`kafka-configs --zookeeper`: SCRAM credentials, and settings of brokers that are down, for a cluster that has not started yet."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
 
 
 def _braced(configs: dict[str, str]) -> str:
-    """As `java.util.Properties` prints itself."""
+    """Return settings as `java.util.Properties` prints itself."""
     return "{" + ", ".join(f"{key}={value}" for key, value in configs.items()) + "}"
 
 
@@ -96,7 +96,7 @@ async def _check_down(store: Store, name: str, refusal: str) -> None:
 
 
 def credential(mechanism: str, given: str) -> str:
-    """A SCRAM credential as brokers keep it, of "iterations=N,password=…". ToolError."""
+    """Return a SCRAM credential as brokers store it, from "iterations=N,password=…". Raises ToolError."""
     password, iterations = password_and_iterations(mechanism.replace("-", "_"), given, _CREDENTIAL)
     kind, salt = _MECHANISMS[mechanism], secrets.token_bytes(_SALT_BYTES)
     return credential_of(kind, salted_password(kind, password, salt, iterations), salt, iterations).encode()

@@ -1,4 +1,4 @@
-"""`kafka-console-consumer`: records of topics to stdout."""
+"""`kafka-console-consumer`: print the records of topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.cluster.client_settings import key_values, properties_of
 from kafkalite.legacy.command_line.entry import log, run_tool
-from kafkalite.legacy.command_line.failures import ToolError, UsageError
+from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.command_line.option_parser import Options
 from kafkalite.legacy.console.consumer_options import (
     FORMATTER,
@@ -52,11 +52,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> Options:
-    try:
-        options = Options(TOOL, OPTIONS, arguments)
-    except UsageError as problem:
-        Options(TOOL, OPTIONS, []).refuse(problem.message or "")
-        raise
+    options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
     check(options)
     return options
 

@@ -1,4 +1,4 @@
-"""The options of `kafka-console-consumer`: which of them go together, what they ask for, and what its log lines call it."""
+"""The options of `kafka-console-consumer`, which of them go together, and the settings of the consumer that they give."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(options: Options) -> None:
 
 
 def consumer_settings(options: Options) -> dict[str, str]:
-    """The consumer's settings: of the file, of the command line, and of the options, the later ones winning."""
+    """Return the consumer's settings from the file, the command line and the options; later ones win."""
     from_file = properties_of(options.value(CONSUMER_CONFIG))
     extra = key_values(options.values(CONSUMER_PROPERTY))
     groups = dict.fromkeys(
@@ -97,7 +97,7 @@ def _set_reset(options: Options, settings: dict[str, str]) -> None:
 
 
 def start_offset(options: Options) -> int | str:
-    """Where a single partition is read from: an offset, "earliest" or "latest"."""
+    """Return the start of a single partition: an offset, "earliest" or "latest"."""
     if not options.has(OFFSET):
         return "earliest" if options.has(FROM_BEGINNING) else "latest"
     given = options.value(OFFSET)

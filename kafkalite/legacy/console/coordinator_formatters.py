@@ -130,7 +130,9 @@ def _member_fields(member: StoredMember, version: int) -> dict[str, Any]:
 
 
 def _transactions_as_text(record: ConsumerRecord) -> bytes:
-    """Partitions are in order, where Kafka prints them in that of a hash table. ValueError for a value that is none."""
+    """Return a record of `__transaction_state` as text. Partitions are sorted, where Kafka prints them in hash order. Raises ValueError for
+    an invalid value.
+    """
     if record.key is None:
         return b""
     version = _version(record.key)
@@ -157,7 +159,7 @@ def _transactions_as_json(record: ConsumerRecord) -> bytes:
 
 
 def _transaction_fields(value: bytes, version: int) -> dict[str, Any]:
-    """Of any version; partitions are in order, where Kafka has them as they were written."""
+    """Return the fields of a value of any version. Partitions are sorted, where Kafka keeps them as they were written."""
     found = transaction_record.decode_value(value)
     partitions = [
         {"topic": topic, "partitionIds": sorted(found.partitions[topic])} for topic in sorted(found.partitions)
@@ -174,7 +176,7 @@ def _transaction_fields(value: bytes, version: int) -> dict[str, Any]:
 
 
 def _as_json(record: ConsumerRecord, key: Any, fields_of: Callable[[bytes, int], dict[str, Any]]) -> bytes:
-    """One object without an end of line, as Kafka writes it."""
+    """Return one JSON object without a line end, as Kafka writes it."""
     shown: dict[str, Any] = {"key": None, "value": None}
     if record.key is not None:
         shown["key"] = {"version": _version(record.key), "data": key}

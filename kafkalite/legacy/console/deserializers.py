@@ -11,14 +11,14 @@ from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.java.text import double, single
 
 Deserializer = Callable[[bytes], bytes]
-"""The UTF-8 text of what the bytes stand for. ToolError when they cannot."""
+"""Returns the UTF-8 text of the serialized value. Raises ToolError for bytes that are none."""
 
 _PACKAGE: Final = "org.apache.kafka.common.serialization."
 _SERIALIZATION_EXCEPTION: Final = "org.apache.kafka.common.errors.SerializationException"
 
 
 def deserializer_named(name: str) -> Deserializer | None:
-    """None when there is no such class here."""
+    """Return the deserializer of a Java class, None for an unknown class."""
     return _BY_NAME.get(name.removeprefix(_PACKAGE)) if name.startswith(_PACKAGE) else None
 
 

@@ -1,4 +1,4 @@
-"""How `kafka-console-consumer` prints a record: the formatters by their Java classes. Pure."""
+"""The formatters of `kafka-console-consumer` by their Java classes. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord
 
 Formatter = Callable[["ConsumerRecord"], bytes]
-"""What is written for a record. ToolError when it cannot be shown."""
+"""Returns the output for a record. Raises ToolError when the record cannot be shown."""
 
 DEFAULT: Final = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
@@ -26,7 +26,7 @@ _LOGGER: Final = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 
 def formatter_named(name: str, properties: Mapping[str, str]) -> Formatter | None:
-    """The formatter of that class, set up; None when there is none."""
+    """Return the configured formatter of a Java class, None for an unknown class."""
     if name in _RENAMED:
         _warn_of_old_name(name, _RENAMED[name])
         name = _RENAMED[name]
@@ -52,7 +52,7 @@ def _warn_of_old_name(name: str, successor: str) -> None:
 
 
 class DefaultFormatter:
-    """Timestamp, partition, offset, headers, key and value, as far as `print.…` wants them, in this order."""
+    """Formats timestamp, partition, offset, headers, key and value, in this order, as far as `print.…` demands them."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def wanted(name: str) -> bool:
@@ -101,7 +101,7 @@ class DefaultFormatter:
 
 
 class LoggingFormatter:
-    """The default formatter's output, and a line in the log."""
+    """Formats as the default formatter, and logs the record."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._plain = DefaultFormatter(properties)

@@ -1,4 +1,4 @@
-"""`kafka-console-producer`: lines of stdin become records."""
+"""`kafka-console-producer`: send the lines of stdin as records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.legacy.cluster.client_settings import key_values, options_for, properties_of
 from kafkalite.legacy.cluster.servers import HOST_AND_PORT, check_servers
 from kafkalite.legacy.command_line.entry import log, print_failure, run_tool, runs_long
-from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError
+from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, long, text
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _MERGED: Final = (
     ("metadata.max.age.ms", long("metadata-expiry-ms", 300_000)),
     ("max.block.ms", long("max-block-ms", 60_000)),
 )
-"""Settings of the producer and the options that give them: one that was given wins, its default loses to the file's setting."""
+"""Settings of the producer and the options that set them. An option on the command line wins over the file; its default does not."""
 OPTIONS: Final = (
     *(TOPIC, BROKER_LIST, BOOTSTRAP_SERVER, SYNC, COMPRESSION_CODEC, LINE_READER, PROPERTY, READER_CONFIG),
     *(PRODUCER_PROPERTY, PRODUCER_CONFIG),
@@ -76,28 +76,23 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> Options:
-    try:
-        options = Options(TOOL, OPTIONS, arguments)
-    except UsageError as problem:
-        Options(TOOL, OPTIONS, []).refuse(problem.message or "")
-        raise
-    asked = options.asks_for_help
-    if not asked and not options.has(BOOTSTRAP_SERVER) and not options.has(BROKER_LIST):
+    options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
+    if not options.asks_for_help and not options.has_any(BOOTSTRAP_SERVER, BROKER_LIST):
         options.refuse("Missing required option(s) [bootstrap-server]")
     options.print_help_or_version(HEADLINE)
     options.require(TOPIC)
-    servers = options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST)
+    servers = options.value_of_either(BOOTSTRAP_SERVER, BROKER_LIST)
     if not servers or not all(HOST_AND_PORT.fullmatch(each) for each in servers.split(",")):
         options.refuse("Please provide valid host:port like host1:9091,host2:9092\n ")
     return options
 
 
 def producer_settings(options: Options) -> dict[str, str]:
-    """The producer's settings: of the file, of the command line, and of the options, the later ones winning."""
+    """Return the producer's settings from the file, the command line and the options; later ones win."""
     settings = {
         **properties_of(options.value(PRODUCER_CONFIG)),
         **key_values(options.values(PRODUCER_PROPERTY)),
-        "bootstrap.servers": options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST),
+        "bootstrap.servers": options.value_of_either(BOOTSTRAP_SERVER, BROKER_LIST),
         "compression.type": (options.value(COMPRESSION_CODEC) or "gzip") if options.has(COMPRESSION_CODEC) else "none",
     }
     settings.setdefault("client.id", "console-producer")
@@ -168,7 +163,7 @@ async def _connect(producer: Any, timeout_s: float) -> None:
 
 
 def log_failed(topic: str, problem: Exception) -> None:
-    """What Kafka's ErrorLoggingCallback says of a record that was not written."""
+    """Log a record that was not written as Kafka's ErrorLoggingCallback does."""
     log(
         "ERROR",
         f"Error when sending message to topic {topic} with error: {problem}",
@@ -193,5 +188,5 @@ async def _records(reader: LineReader) -> AsyncIterator[LineRecord]:
 
 
 def java_lines(line: bytes) -> list[bytes]:
-    """The lines that Java's reader sees in one that ends with a line feed: it also ends lines at carriage returns."""
+    """Split a line at carriage returns, where Java's reader ends lines too."""
     return line.removesuffix(b"\r").split(b"\r") if b"\r" in line else [line]

@@ -1,4 +1,4 @@
-"""What `kafka-console-consumer` does once it knows what is wanted: reads, prints, counts, and ends in order when it is asked to."""
+"""The main loop of `kafka-console-consumer`: read, print, count, and close the consumer when a signal comes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDED: Final = "Error processing message, terminating consumer process: "
 
 
 class Reading:
-    """One run of the tool; `count` records were read so far."""
+    """One run of the tool. `count` is the number of records read so far."""
 
     def __init__(self, options: Options, formatter: Formatter) -> None:
         self._options, self._formatter = options, formatter
@@ -101,7 +101,7 @@ class Reading:
                 consumer.seek(partition, int(start))
 
     async def _connect(self, consumer: Consumer) -> None:
-        """The cluster is waited for, as long as a record would be."""
+        """Connect. The cluster is waited for as long as a record would be."""
         from kafkalite.client.errors import NoBrokersAvailableError
 
         loop = asyncio.get_running_loop()

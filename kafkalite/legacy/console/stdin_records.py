@@ -1,4 +1,4 @@
-"""Records of the lines that `kafka-console-producer` reads: key, headers and value between separators (its LineMessageReader). Pure.
+"""Records from the lines that `kafka-console-producer` reads: key, headers and value between separators (Kafka's LineMessageReader). Pure.
 
 Lines are bytes and stay as they are: what is no UTF-8 passes through unharmed.
 """
@@ -15,7 +15,7 @@ _KAFKA_EXCEPTION: Final = "org.apache.kafka.common.KafkaException"
 
 
 class LineRecord(NamedTuple):
-    """What one line says."""
+    """The record of one line."""
 
     key: bytes | None
     value: bytes | None
@@ -23,7 +23,7 @@ class LineRecord(NamedTuple):
 
 
 class LineReader:
-    """Reads lines as `properties` (`parse.key`, `key.separator`, …) say. ToolError for separators that cannot be distinguished."""
+    """Parses lines as `properties` (`parse.key`, `key.separator`, …) say. Raises ToolError for separators that cannot be distinguished."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def text(name: str, default: str) -> bytes:
@@ -63,7 +63,7 @@ class LineReader:
                 raise _failure(f"{name} and {other_name} may not be equal")
 
     def read(self, line: bytes) -> LineRecord:
-        """The record of the next line. ToolError when a separator is missing."""
+        """Return the record of the next line. Raises ToolError when a separator is missing."""
         self._number += 1
         headers = self._cut(self._parse_headers, line, 0, self._headers_delimiter, "headers delimiter")
         begin = 0 if headers is None else len(headers) + len(self._headers_delimiter)

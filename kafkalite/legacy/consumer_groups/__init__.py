@@ -1,1 +1,1 @@
-"""`kafka-consumer-groups`; `tool` is its start."""
+"""`kafka-consumer-groups`; `tool` has its main function."""

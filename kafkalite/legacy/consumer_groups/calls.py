@@ -1,4 +1,4 @@
-"""The groups that a command of `kafka-consumer-groups` is about, asked of the brokers, and how it tells what goes wrong."""
+"""Requests of `kafka-consumer-groups` for the groups of one command, and its error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """The groups of one command, and the calls that it makes for them."""
+    """The groups of one command, and the requests for them."""
 
     def __init__(self, options: Options, session: AdminSession) -> None:
         self.options, self.session = options, session
@@ -50,7 +50,7 @@ class Groups:
 
 
 def in_runtime_exception(problem: BrokerFailure) -> ToolError:
-    """As Kafka wraps what a future threw."""
+    """Return the error in the RuntimeException in which Kafka's tool wraps errors of futures."""
     return ToolError(str(problem.of_future()), "java.lang.RuntimeException")
 
 

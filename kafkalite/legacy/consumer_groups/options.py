@@ -63,7 +63,7 @@ OPTIONS: Final = (
     *SCENARIOS,
 )
 OLD_OPTIONS: Final = (ZOOKEEPER,)
-"""Options of 1.1 that 2.0 took away; they are understood and in no table."""
+"""Options of 1.1 that 2.0 removed. They still work, but no help names them."""
 _AVAILABLE_WITH: Final = {
     MEMBERS: (DESCRIBE,),
     VERBOSE: (DESCRIBE,),
@@ -75,16 +75,14 @@ _SCOPES: Final = (ALL_GROUPS, GROUP)
 
 
 def check_available(options: Options) -> None:
-    wrong = [each.name for each, needed in _AVAILABLE_WITH.items() if options.has(each) and not _any(options, needed)]
+    wrong = [
+        each.name for each, needed in _AVAILABLE_WITH.items() if options.has(each) and not options.has_any(*needed)
+    ]
     if wrong and not options.asks_for_help:
         raise UsageError(
             f"Option(s) [{', '.join(wrong)}] are unavailable given other options on the command line",
             "joptsimple.UnavailableOptionException",
         )
-
-
-def _any(options: Options, wanted: Sequence[Option]) -> bool:
-    return any(options.has(each) for each in wanted)
 
 
 def check(options: Options) -> None:
@@ -96,7 +94,7 @@ def check(options: Options) -> None:
     if options.has(DESCRIBE):
         _check_describe(options)
     if options.has(DELETE):
-        if not _any(options, (GROUP, ALL_GROUPS)):
+        if not options.has_any(GROUP, ALL_GROUPS):
             options.refuse(f"Option {DELETE} takes one of these options: {_listed(_SCOPES)}")
         if options.has(TOPIC):
             options.refuse("The consumer does not support topic-specific offset deletion from a consumer group.")
@@ -110,14 +108,16 @@ def check(options: Options) -> None:
 
 
 def _check_zookeeper(options: Options) -> None:
-    """What 1.1 refused, and --reset-offsets, which it took and failed at: ZkConsumerGroupService throws UnsupportedOperationException."""
+    """Refuse what 1.1 refused, and --reset-offsets, which 1.1 accepted and failed at (UnsupportedOperationException of
+    ZkConsumerGroupService).
+    """
     if options.has(BOOTSTRAP_SERVER):
         options.refuse(f"Option {BOOTSTRAP_SERVER} is not valid with {ZOOKEEPER}.")
     for each in (RESET_OFFSETS, DELETE_OFFSETS, MEMBERS, STATE, OFFSETS, ALL_GROUPS):
         options.forbid_with(each, [ZOOKEEPER])
     if options.has(DESCRIBE):
         options.require(GROUP)
-    if options.has(DELETE) and not _any(options, (GROUP, TOPIC)):
+    if options.has(DELETE) and not options.has_any(GROUP, TOPIC):
         options.refuse(f"Option {DELETE} either takes {GROUP}, {TOPIC}, or both")
 
 
@@ -126,7 +126,7 @@ def _listed(options: Sequence[Option]) -> str:
 
 
 def _check_describe(options: Options) -> None:
-    if not _any(options, (GROUP, ALL_GROUPS)):
+    if not options.has_any(GROUP, ALL_GROUPS):
         options.refuse(
             f"Option {DESCRIBE} takes one of these options: {_listed((RESET_OFFSETS, DESCRIBE, DELETE, LIST))}"
         )
@@ -150,7 +150,7 @@ def _check_reset(options: Options) -> None:
             "if you are scripting this command and want to keep the current default behavior without prompting.",
             file=sys.stderr,
         )
-    if not _any(options, (GROUP, ALL_GROUPS)):
+    if not options.has_any(GROUP, ALL_GROUPS):
         options.refuse(f"Option {RESET_OFFSETS} takes one of these options: {_listed(_SCOPES)}")
     for each in (TO_OFFSET, TO_DATETIME, BY_DURATION, TO_EARLIEST, TO_LATEST, TO_CURRENT, SHIFT_BY, FROM_FILE):
         options.forbid_with(each, [other for other in SCENARIOS if other is not each])

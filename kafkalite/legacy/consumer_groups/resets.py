@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.administration.group_offsets import partitions_of as all_partitions
 from kafkalite.legacy.command_line.entry import log
 from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
 from kafkalite.legacy.consumer_groups import options as tool
@@ -40,7 +41,7 @@ _DATETIME: Final = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(Z|[-+
 
 
 async def reset(groups: Groups) -> None:
-    """Move the groups, or only show where to; ToolError."""
+    """Reset the offsets of the groups, or only print the new ones. Raises ToolError."""
     options = groups.options
     moved: dict[str, Offsets] = {}
     try:
@@ -69,7 +70,7 @@ async def reset(groups: Groups) -> None:
 
 
 def _print(moved: Mapping[str, Offsets]) -> None:
-    """All in one line, as Kafka 3.9 prints it."""
+    """Print the table without line ends between its rows, as Kafka 3.9 does."""
     if moved:
         print("\n" + _ROW.format("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), end="")
     for group_id, offsets in moved.items():
@@ -87,14 +88,14 @@ def _as_csv(moved: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 
 def _quoted(field: str) -> str:
-    """In quotes where Kafka's writer puts them: longer texts, and those with characters up to the comma."""
+    """Return a field in quotes where Kafka's CSV writer puts them: longer texts, and those with characters up to the comma."""
     if len(field) <= _LONGEST_UNQUOTED and all(each > "," for each in field):
         return field
     return '"' + field.replace('"', '""') + '"'
 
 
 class _Reset:
-    """Where one group is to be moved."""
+    """Finds the new offsets of one group."""
 
     def __init__(self, groups: Groups, group_id: str) -> None:
         self._options, self._groups, self._group_id = groups.options, groups, group_id
@@ -141,7 +142,7 @@ class _Reset:
         )
 
     async def _offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> Offsets:
-        """The offsets at a time, of partitions that have records so young."""
+        """Return the offsets at a time, for partitions with a record at or after it."""
         wanted = dict.fromkeys(partitions, timestamp)
         if not wanted:
             return {}
@@ -208,7 +209,7 @@ class _Reset:
 
 
 async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicPartition]:
-    """The partitions of "topic" or "topic:0,1" arguments. ToolError."""
+    """Return the partitions of "topic" or "topic:0,1" arguments. Raises ToolError."""
     found, topics = [], []
     for argument in arguments:
         if ":" in argument:
@@ -219,7 +220,7 @@ async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicP
         described = await groups.session.call(
             "describeTopics", lambda admin: admin.topics.describe_topics(topics), groups.timeout_ms
         )
-        found += [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
+        found += all_partitions(described)
     return found
 
 
@@ -236,7 +237,9 @@ def _numbered(argument: str) -> list[TopicPartition]:
 
 
 def read_plan(document: str, groups: Sequence[str]) -> dict[str, Offsets]:
-    """The offsets that a file gives: lines of topic, partition, offset for the one group, or with the group before them. ToolError."""
+    """Return the offsets of a file by group. Lines are topic, partition, offset for the one group, or begin with the group. Raises
+    ToolError.
+    """
     plan: dict[str, Offsets] = {}
     for fields in csv.reader(io.StringIO(document)):
         row = [*groups, *fields] if len(fields) == 3 and len(groups) == 1 else fields
@@ -252,7 +255,7 @@ def read_plan(document: str, groups: Sequence[str]) -> dict[str, Offsets]:
 
 
 def timestamp_ms(given: str) -> int:
-    """Ms since 1970 of a time like 2013-01-31T06:00:00.000, UTC where it names no zone. ToolError."""
+    """Return the ms since 1970 of a time like 2013-01-31T06:00:00.000, in UTC when no zone is named. Raises ToolError."""
     _date, separator, clock = given.partition("T")
     if not separator or not clock:
         raise _unparseable("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
@@ -283,7 +286,7 @@ def _unparseable(message: str) -> ToolError:
 
 
 def duration_ms(given: str) -> int:
-    """A duration like P1DT2H30M, as `java.time.Duration` reads it. ToolError."""
+    """Return the ms of a duration like P1DT2H30M, as `java.time.Duration` reads it. Raises ToolError."""
     match = _DURATION.fullmatch(given)
     if match is None or not any(match.groups()[1:]) or (match[3] or "").upper() == "T":
         raise ToolError("Text cannot be parsed to a Duration", "java.time.format.DateTimeParseException")
@@ -297,7 +300,7 @@ def duration_ms(given: str) -> int:
 
 
 async def delete_offsets(groups: Groups) -> None:
-    """Forget committed offsets, and tell what became of each partition."""
+    """Delete committed offsets, and print the result of each partition."""
     group_id, topics = groups.options.value(tool.GROUP), groups.options.values(tool.TOPIC)
     results: dict[tuple[str, int], BrokerFailure | None] = {}
     partitions = await _existing_partitions(groups, topics, results)
@@ -327,7 +330,7 @@ def _of_partition(problem: BrokerFailure, partition: TopicPartition) -> BrokerFa
 async def _existing_partitions(
     groups: Groups, arguments: Iterable[str], results: dict[tuple[str, int], BrokerFailure | None]
 ) -> list[TopicPartition]:
-    """The partitions that were meant; topics that are not there are noted in `results`."""
+    """Return the partitions of the arguments; unknown topics are entered into `results`."""
     found: list[TopicPartition] = []
     for argument in arguments:
         try:

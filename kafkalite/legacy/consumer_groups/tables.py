@@ -1,4 +1,4 @@
-"""What `kafka-consumer-groups --describe` prints."""
+"""The tables of `kafka-consumer-groups --describe`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.administration.group_offsets import lag_of
 from kafkalite.legacy.command_line.failures import BrokerFailure
 from kafkalite.legacy.consumer_groups.calls import Groups, in_runtime_exception, print_error
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.groups import GroupDescription
     from kafkalite.types import TopicPartition
 
-_NOTHING: Final = "-"
-_WIDTH: Final = 15
+NOTHING: Final = "-"
+WIDTH: Final = 15
 _INSTANCE_WIDTH: Final = 17
 _OFFSET_TITLES: Final = (
     *("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"),
@@ -24,27 +25,41 @@ _OFFSET_TITLES: Final = (
 _REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
+def offset_cells(committed: int | None, end: int | None) -> list[str]:
+    """Return the cells CURRENT-OFFSET, LOG-END-OFFSET and LAG."""
+    return [NOTHING if each is None else str(each) for each in (committed, end, lag_of(committed, end))]
+
+
+def widest(rows: Sequence[Sequence[str]], column: int, least: int = WIDTH) -> int:
+    """Return the width of a column, which is `least` unless a cell needs more."""
+    return max([least, *(len(row[column]) for row in rows)])
+
+
+def padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return a line of the table."""
+    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition of a group, or a member without one."""
+    """A partition of a group, or a member without partitions."""
 
     group: str
     partition: TopicPartition | None
     committed: int | None
     end: int | None
-    member: str = _NOTHING
-    host: str = _NOTHING
-    client_id: str = _NOTHING
+    member: str = NOTHING
+    host: str = NOTHING
+    client_id: str = NOTHING
 
     def cells(self) -> list[str]:
-        lag = None if self.committed is None or self.end is None else self.end - self.committed
-        numbers = [_NOTHING if each is None else str(each) for each in (self.committed, self.end, lag)]
-        where = [_NOTHING, _NOTHING] if self.partition is None else [str(each) for each in self.partition]
+        where = [NOTHING, NOTHING] if self.partition is None else [str(each) for each in self.partition]
+        numbers = offset_cells(self.committed, self.end)
         return [self.group, *where, *numbers, self.member, self.host, self.client_id]
 
 
 def _has_rows(group: GroupDescription, count: int) -> bool:
-    """Prints what is to be said of the group's state; is there anything to print below it?"""
+    """Print the state of the group, and return True if there are rows to print below it."""
     sys.stdout.flush()
     if group.state == "Dead":
         print_error(f"Consumer group '{group.group_id}' does not exist.")
@@ -62,17 +77,9 @@ async def print_offsets(groups: Groups) -> None:
         if not _has_rows(group, len(rows)):
             continue
         cells = [row.cells() for row in rows]
-        widths = [_widest(cells, 0), _widest(cells, 1), 10, 15, 15, 15, _widest(cells, 6), _widest(cells, 7), 0]
+        widths = [widest(cells, 0), widest(cells, 1), 10, 15, 15, 15, widest(cells, 6), widest(cells, 7), 0]
         for row in (_OFFSET_TITLES, *cells):
-            print("\n" + _padded(row, widths), end="")
-
-
-def _widest(rows: Sequence[Sequence[str]], column: int, least: int = _WIDTH) -> int:
-    return max([least, *(len(row[column]) for row in rows)])
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+            print("\n" + padded(row, widths), end="")
 
 
 async def _rows(groups: Groups, group: GroupDescription) -> list[Row]:
@@ -129,14 +136,14 @@ async def print_members(groups: Groups, *, verbose: bool) -> None:
             ]
             for each in members
         ]
-        widths = [_widest(rows, column) for column in range(5)] + [_WIDTH]
-        widths[2] = _widest(rows, 2, _INSTANCE_WIDTH)
+        widths = [widest(rows, column) for column in range(5)] + [WIDTH]
+        widths[2] = widest(rows, 2, _INSTANCE_WIDTH)
         if not with_instance:
             titles, rows = _without(titles, 2), [_without(row, 2) for row in rows]
             widths = widths[:2] + widths[3:]
-        print("\n" + _padded(titles, widths) + " " + ("ASSIGNMENT" if verbose else ""))
+        print("\n" + padded(titles, widths) + " " + ("ASSIGNMENT" if verbose else ""))
         for row, member in zip(rows, members, strict=True):
-            print(_padded(row, widths) + " " + (_assignment(member.partitions) if verbose else ""))
+            print(padded(row, widths) + " " + (_assignment(member.partitions) if verbose else ""))
 
 
 def _without(cells: Sequence[str], column: int) -> list[str]:
@@ -144,11 +151,11 @@ def _without(cells: Sequence[str], column: int) -> list[str]:
 
 
 def _assignment(partitions: Sequence[TopicPartition]) -> str:
-    """Partitions in brackets for each topic, in the order of their texts."""
+    """Return the partitions of each topic in brackets, sorted as texts."""
     grouped: dict[str, list[str]] = {}
     for each in partitions:
         grouped.setdefault(each.topic, []).append(str(each.partition))
-    return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in grouped.values())) or _NOTHING
+    return ", ".join(sorted(f"({','.join(sorted(numbers))})" for numbers in grouped.values())) or NOTHING
 
 
 async def print_states(groups: Groups) -> None:
@@ -166,5 +173,5 @@ async def print_states(groups: Groups) -> None:
         titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
         values = [group.group_id, coordinator, group.assignor, group.state, str(len(group.members))]
         for row in (titles, values):
-            print("\n" + _padded(row, widths), end="")
+            print("\n" + padded(row, widths), end="")
         print()

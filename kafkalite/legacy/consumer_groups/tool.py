@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkalite.legacy.command_line.entry import print_failure, run_tool
-from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
+from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError, uncaught
 from kafkalite.legacy.command_line.option_parser import Options
 from kafkalite.legacy.consumer_groups.calls import Groups, print_error
 from kafkalite.legacy.consumer_groups.options import (
@@ -45,7 +45,7 @@ def _run(arguments: Sequence[str]) -> int:
         options = Options(TOOL, (*OPTIONS, *OLD_OPTIONS), arguments)
         check_available(options)
     except UsageError as problem:
-        raise _uncaught(problem) from None
+        raise uncaught(problem) from None
     try:
         check(options)
         if sum(options.has(each) for each in ACTIONS) != 1:
@@ -57,15 +57,10 @@ def _run(arguments: Sequence[str]) -> int:
     except ToolError as problem:
         if problem.java_class == "java.lang.IllegalArgumentException":
             options.refuse(problem.message or "")
-        shown = problem.of_future() if isinstance(problem, BrokerFailure) else problem
+        shown = problem.of_future()
         print_error(f"Executing consumer group command failed due to {shown.message}")
         print_failure(TerseError(str(shown)))
         return 0
-
-
-def _uncaught(problem: ToolError) -> ToolError:
-    """What Java says of an exception that nobody caught."""
-    return TerseError(f'Exception in thread "main" {problem}')
 
 
 def _serve(options: Options) -> int:

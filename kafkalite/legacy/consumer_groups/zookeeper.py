@@ -1,7 +1,7 @@
-"""`kafka-consumer-groups --zookeeper`, as 1.1 had it: groups that keep members, owners and offsets in ZooKeeper.
+"""`kafka-consumer-groups --zookeeper`, as in Kafka 1.1: groups that keep members, owners and offsets in ZooKeeper.
 
-How far they are is what Kafka has of a group of that name (`offsets.storage=kafka`), else what lies in ZooKeeper. Where logs end is asked
-of the brokers that are registered there.
+Committed offsets are those in Kafka for a group of that name (`offsets.storage=kafka`), else those in ZooKeeper. The ends of logs are
+requested from the brokers that are registered there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.legacy.cluster.zookeeper_store import with_store
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.consumer_groups.options import DELETE, DESCRIBE, GROUP, LIST, TIMEOUT, TOPIC, ZOOKEEPER
+from kafkalite.legacy.consumer_groups.tables import NOTHING, WIDTH, offset_cells, padded, widest
 from kafkalite.server_addresses import address_text
 from kafkalite.types import TopicPartition
 from zk import consumer_groups as groups
@@ -30,14 +31,12 @@ _NOTE: Final = (
     "Note: This will only show information about consumers that use ZooKeeper (not those using the Java consumer API)."
 )
 _TITLES: Final = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID")
-_WIDTH: Final = 15
-_NOTHING: Final = "-"
 _NO_TIME_LIMIT_BELOW_MS: Final = 15_000
-"""What Java calls `channelSocketTimeoutMs` is longer than the tool's own time limit."""
+"""Lower bound of the time limit: Java's `channelSocketTimeoutMs` is longer than the tool's own limit."""
 
 
 class _Found(NamedTuple):
-    """What ZooKeeper has of a group that is described."""
+    """The state of a group in ZooKeeper."""
 
     group: ConsumerGroup
     partitions: Sequence[Place]
@@ -45,7 +44,7 @@ class _Found(NamedTuple):
 
 
 def run(options: Options) -> int:
-    """The exit status, which is 0 whatever goes wrong, as that of Kafka's tool."""
+    """Return the exit status, which is 0 even after errors, as that of Kafka's tool."""
     print(_NOTE, file=sys.stderr)
     try:
         action = next(action for option, action in _ACTIONS.items() if options.has(option))
@@ -122,7 +121,7 @@ async def _servers(store: Store) -> str:
 
 
 async def _offsets(store: Store, group_id: str, missing: Sequence[Place]) -> dict[TopicPartition, int]:
-    """Those that lie in ZooKeeper; says which are nowhere."""
+    """Return the offsets in ZooKeeper, and print which partitions have none."""
     found = {}
     for place in missing:
         try:
@@ -145,25 +144,20 @@ def _rows(found: _Found, offsets: dict[TopicPartition, int], ends: dict[TopicPar
     owners = found.group.owners
     for place in found.partitions:
         offset, end = offsets.get(TopicPartition(*place)), ends.get(TopicPartition(*place))
-        lag = None if offset is None or end is None else end - offset
-        numbers = [_NOTHING if each is None else str(each) for each in (offset, end, lag)]
-        rows.append((place[0], str(place[1]), *numbers, owners.get(place, _NOTHING)))
+        numbers = offset_cells(offset, end)
+        rows.append((place[0], str(place[1]), *numbers, owners.get(place, NOTHING)))
     read_by = set(owners.values())
     for member, subscription in found.group.members.items():
         if member not in read_by:
-            rows += [(*[_NOTHING] * (len(_TITLES) - 1), member)] * len(subscription.threads)
+            rows += [(*[NOTHING] * (len(_TITLES) - 1), member)] * len(subscription.threads)
     return rows
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [
-        max([_WIDTH, *(len(row[0]) for row in rows)]),
-        *(10, _WIDTH, _WIDTH, _WIDTH),
-        max([_WIDTH, *(len(row[-1]) for row in rows)]),
-    ]
+    widths = [widest(rows, 0), 10, WIDTH, WIDTH, WIDTH, widest(rows, -1)]
     print()
     for row in (_TITLES, *rows):
-        print("".join(f"{cell:<{width}} " for cell, width in zip(row, widths, strict=True)))
+        print(padded(row, widths) + " ")
 
 
 # deleting
@@ -180,7 +174,7 @@ def _delete(options: Options, connect: str) -> None:
 
 
 async def _deleted(store: Store, group_id: str, topic: str | None) -> str:
-    """What is said of the deletion."""
+    """Delete a group and return the message about it."""
     about = f"'{group_id}'" + (f" topic '{topic}'" if topic is not None else "")
     try:
         if not await groups.has_group(store, group_id) or not await groups.delete_group(store, group_id, topic):

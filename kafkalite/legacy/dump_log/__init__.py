@@ -1,1 +1,1 @@
-"""`kafka-dump-log`; `tool` is its start."""
+"""`kafka-dump-log`; `tool` has its main function."""

@@ -1,4 +1,4 @@
-"""`kafka-dump-log` of indexes, compared with the segment beside them."""
+"""Index files in `kafka-dump-log`, compared with the segment beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkalite.storage.inspection import BATCH, Depth, Row, examine
 
 
 def _entries(path: Path, *, sanity_only: bool) -> list[dict[str, Any]]:
-    """The entries of an index. ToolError when it is damaged and only that is asked."""
+    """Return the entries of an index. Raises ToolError when it is damaged and only its sanity is checked."""
     found = []
     for each in examine(path):
         if isinstance(each, Row):

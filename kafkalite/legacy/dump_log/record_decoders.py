@@ -1,4 +1,4 @@
-"""Keys and payloads of records as `kafka-dump-log` prints them: by class, and of the coordinators' topics. Pure."""
+"""Keys and payloads as `kafka-dump-log` prints them: by decoder class, and for the coordinators' topics. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _number(form: str, data: bytes) -> str:
 
 
 def by_class(key_class: str, value_class: str) -> Callable[[dict[str, Any]], tuple[str | None, str | None]]:
-    """The parser that decodes keys and values by the classes of these names. ToolError when there are none."""
+    """Return the parser that decodes keys and values with decoders of these class names. Raises ToolError for unknown classes."""
     of_value, of_key = _decoder(value_class), _decoder(key_class)
 
     def parse(record: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -49,7 +49,7 @@ def _decoder(name: str) -> Callable[[bytes], str]:
 
 
 def offsets(record: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Key and payload as JSON with their versions; "<DELETE>" for no payload. ToolError for a record without a key."""
+    """Return key and payload as JSON with their versions; "<DELETE>" for no payload. Raises ToolError for a record without a key."""
     from kafkalite.coordinators.group import group_record, offset_record
 
     key, value = record["key"], record["value"]
@@ -75,9 +75,9 @@ def offsets(record: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def transactions(record: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Key and payload of `__transaction_state` as text; "<DELETE>" for no payload. ToolError for a record that is none.
+    """Return key and payload of `__transaction_state` as text; "<DELETE>" for no payload. Raises ToolError for an invalid record.
 
-    Partitions are in order, where Kafka prints them in that of a hash table.
+    Partitions are sorted, where Kafka prints them in hash order.
     """
     from kafkalite.coordinators.transaction import transaction_record
 

@@ -1,4 +1,4 @@
-"""`kafka-dump-log`: what lies in the files of a log directory, offline."""
+"""`kafka-dump-log`: print the files of a log directory, offline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError, file_error
+from kafkalite.legacy.command_line.failures import ToolError, UsageError, file_error, uncaught
 from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
 from kafkalite.standard_streams import is_reader_gone
 
@@ -47,7 +47,7 @@ OPTIONS: Final = (
 _SEQUENCES: Final = 2**31
 
 Parser = Callable[[dict[str, Any]], tuple[str | None, str | None]]
-"""Key and payload of a record's fields, as they are printed."""
+"""Returns the printed key and payload of a record's fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         options = Options(TOOL, OPTIONS, arguments)
     except UsageError as problem:
-        raise TerseError(f'Exception in thread "main" {problem}') from None
+        raise uncaught(problem) from None
     options.print_help_or_version(HEADLINE)
     options.require(FILES)
     dump = _Dump(options)
@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
             dump.file(Path(name))
         except ToolError as problem:
             sys.stdout.flush()
-            raise TerseError(f'Exception in thread "main" {problem}') from None
+            raise uncaught(problem) from None
     dump.report()
     return 0
 
@@ -77,7 +77,7 @@ def _missing(path: Path) -> ToolError:
 
 
 class _Dump:
-    """One run: prints files, and keeps what is to be complained of at the end."""
+    """One run of the tool: prints files, and collects the problems that are reported at the end."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -187,7 +187,7 @@ class _Dump:
         return record_decoders.by_class(options.value(KEY_DECODER), options.value(VALUE_DECODER))
 
     def report(self) -> None:
-        """What is wrong, on stderr, as Kafka tells it at the end."""
+        """Print the problems on stderr, as Kafka does at the end."""
         sys.stdout.flush()
         for line in self._complaints:
             print(line, file=sys.stderr)
@@ -229,7 +229,7 @@ def _size(data: bytes | None) -> int:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    """The sound entries of a file; what is damaged is named on stderr."""
+    """Return the undamaged entries of a file, and name the damage on stderr."""
     from kafkalite.storage.inspection import Row, examine
 
     found = []

@@ -1,1 +1,1 @@
-"""What the tools print as Java prints it: values, exceptions, JSON."""
+"""Values, exceptions and JSON in the form in which Java prints them."""

@@ -1,4 +1,4 @@
-"""The Java exceptions of Kafka's error codes, and what each says when the broker said nothing: the words that the tools print."""
+"""The Java exceptions of Kafka's error codes, and their messages for errors without a message of the broker."""
 
 from __future__ import annotations
 
@@ -281,5 +281,5 @@ JAVA_ERRORS: Final[dict[int, tuple[str, str]]] = {
 
 
 def class_of(name: str) -> str:
-    """The full name of the exception for an error by its name in the protocol."""
+    """Return the full name of the Java exception for an error by its name in the protocol."""
     return f"{PACKAGE}.{JAVA_ERRORS[ErrorCode[name]][0]}"

@@ -1,4 +1,4 @@
-"""JSON files that the tools read: their fields with the types that Kafka demands of them, and its words when they are not so."""
+"""JSON files that the tools read: their fields with the types that Kafka demands, and its messages for other ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_text(path: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """The document, None when the text is no JSON."""
+    """Return the document, None when the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -34,7 +34,7 @@ def fields(value: Any) -> dict[str, Any]:
 
 
 def member(value: Any, name: str) -> Any:
-    """A field that must be there."""
+    """Return a required field."""
     found = fields(value)
     if name not in found:
         raise ToolError(f"No such field exists: `{name}`", _MAPPING_ERROR)

@@ -1,4 +1,4 @@
-"""Values as Java prints them."""
+"""Numbers as Java prints them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN_BELOW: Final = 1e7
 
 
 def double(value: float) -> str:
-    """`Double.toString`: plain between a thousandth and ten million, else with one digit before the point and an exponent."""
+    """Return a number as `Double.toString`: plain between 0.001 and ten million, else with one digit before the point and an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -25,7 +25,7 @@ def double(value: float) -> str:
 
 
 def single(value: float) -> str:
-    """`Float.toString`: the shortest digits that give the same 32 bits."""
+    """Return a number as `Float.toString`: the shortest digits that give the same 32 bits."""
     import struct
 
     for digits in range(1, 10):

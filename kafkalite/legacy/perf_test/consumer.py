@@ -1,4 +1,4 @@
-"""`kafka-consumer-perf-test`: read records as fast as they come, and tell how fast that was."""
+"""`kafka-consumer-perf-test`: read records as fast as possible, and print the throughput."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.cluster.client_settings import options_for, properties_of
 from kafkalite.legacy.command_line.entry import run_tool, runs_long
-from kafkalite.legacy.command_line.failures import ToolError, UsageError
+from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.command_line.option_parser import (
     Argument,
     Option,
@@ -81,12 +81,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> Options:
-    try:
-        options = Options(TOOL, OPTIONS, arguments)
-    except UsageError as problem:
-        Options(TOOL, OPTIONS, []).refuse(problem.message or "")
-        raise
-    if not options.asks_for_help and not options.has(BOOTSTRAP_SERVER) and not options.has(BROKER_LIST):
+    options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
+    if not options.asks_for_help and not options.has_any(BOOTSTRAP_SERVER, BROKER_LIST):
         options.refuse("Missing required option(s) [bootstrap-server]")
     if options.has(THREADS) or options.has(NUM_FETCH_THREADS):
         print("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
@@ -98,7 +94,7 @@ def _read(arguments: Sequence[str]) -> Options:
 def _settings(options: Options) -> dict[str, str]:
     settings = {
         **properties_of(options.value(CONSUMER_CONFIG)),
-        "bootstrap.servers": options.value(BOOTSTRAP_SERVER if options.has(BOOTSTRAP_SERVER) else BROKER_LIST),
+        "bootstrap.servers": options.value_of_either(BOOTSTRAP_SERVER, BROKER_LIST),
         "group.id": options.value(GROUP),
         "max.partition.fetch.bytes": str(options.value(FETCH_SIZE)),
         "auto.offset.reset": "latest" if options.has(FROM_LATEST) else "earliest",
@@ -152,7 +148,7 @@ async def _measure(options: Options, settings: dict[str, str], limit: int) -> No
 
 
 class _Progress:
-    """The lines of --show-detailed-stats."""
+    """Prints the lines of --show-detailed-stats."""
 
     def __init__(self, options: Options, joined: JoinTimer) -> None:
         self._detailed, self._format = options.has(SHOW_DETAILED_STATS), options.value(DATE_FORMAT)
@@ -197,7 +193,7 @@ _PATTERN_PARTS: Final = re.compile(r"'([^']*)'|(y+|M+|d+|H+|m+|s+|S+)|(.)", re.D
 
 
 def formatted(time_s: float, pattern: str) -> str:
-    """A local time by a pattern of `java.text.SimpleDateFormat`: years to milliseconds, and texts in quotes."""
+    """Return a local time by a pattern of `java.text.SimpleDateFormat`: years to milliseconds, and texts in quotes."""
     moment = datetime.fromtimestamp(time_s)
     values = {
         "y": moment.year,

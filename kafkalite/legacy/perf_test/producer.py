@@ -1,4 +1,4 @@
-"""`kafka-producer-perf-test`: send records as fast as they go, or at a rate, and tell how long the acknowledgements took."""
+"""`kafka-producer-perf-test`: send records as fast as possible or at a rate, and print throughput and latency."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.cluster.client_settings import options_for, properties_of
+from kafkalite.legacy.command_line.argument_parser import Argument, Misuse
 from kafkalite.legacy.command_line.entry import run_tool, runs_long
-from kafkalite.legacy.command_line.failures import TerseError, ToolError
+from kafkalite.legacy.command_line.failures import ToolError, uncaught
 from kafkalite.legacy.command_line.option_parser import java_integer
 
 if TYPE_CHECKING:
@@ -20,18 +21,17 @@ _PROGRAM: Final = "producer-performance"
 _REQUIRED: Final = ("--throughput", "--num-records", "--topic")
 _PAYLOADS: Final = ("--record-size", "--payload-file", "--payload-monotonic")
 _FLAGS: Final = ("--print-metrics", "--payload-monotonic")
-_TYPES: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
-    "--num-records": ("Long", java_integer(64)),
-    "--throughput": ("Double", float),
-    "--record-size": ("Integer", java_integer(32)),
-    "--transaction-duration-ms": ("Long", java_integer(64)),
+_ARGUMENTS: Final = {
+    each.name: each
+    for each in (
+        Argument("--num-records", "Long", java_integer(64)),
+        Argument("--throughput", "Double", float),
+        Argument("--record-size", "Integer", java_integer(32)),
+        Argument("--transaction-duration-ms", "Long", java_integer(64)),
+        *map(Argument, ("--topic", "--payload-file", "--payload-monotonic", "--payload-delimiter")),
+        *map(Argument, ("--producer-props", "--producer.config", "--print-metrics", "--transactional-id")),
+    )
 }
-_OPTIONS: Final = (
-    *_REQUIRED,
-    *_PAYLOADS,
-    *("--payload-delimiter", "--producer-props", "--producer.config", "--print-metrics"),
-    *("--transactional-id", "--transaction-duration-ms"),
-)
 _TRANSACTIONAL_ID: Final = "performance-producer-default-transactional-id"
 _WINDOW_MS: Final = 5000.0
 
@@ -48,7 +48,7 @@ def _run(arguments: Sequence[str]) -> int:
         return 1 if arguments else 0
     try:
         given = _read(arguments)
-    except _Misuse as problem:
+    except Misuse as problem:
         usage = option_table(TOOL).split("\n\n")[0]
         print(f"{usage}\n{_PROGRAM}: error: {problem}\n", file=sys.stderr)
         return 1
@@ -61,25 +61,21 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         check_servers(settings.get("bootstrap.servers", ""), "Failed to construct kafka producer")
     except ToolError as problem:
-        raise TerseError(f'Exception in thread "main" {problem}\nCaused by: {problem.cause}') from None
+        raise uncaught(problem, with_cause=True) from None
     import asyncio
 
     asyncio.run(_measure(given, settings, value_of))
     return 0
 
 
-class _Misuse(Exception):
-    """A command line that argparse4j, which this tool uses, would refuse; the message is its own."""
-
-
 def _read(arguments: Sequence[str]) -> dict[str, Any]:
-    """The options by name; `--producer-props` takes all words up to the next option."""
+    """Return the options by name. `--producer-props` takes all words up to the next option."""
     given: dict[str, Any] = {}
     left = list(arguments)
     while left:
         name, equals, value = left.pop(0).partition("=")
-        if name not in _OPTIONS:
-            raise _Misuse(f"unrecognized arguments: '{name}{equals}{value}'")
+        if name not in _ARGUMENTS:
+            raise Misuse(f"unrecognized arguments: '{name}{equals}{value}'")
         if name in _FLAGS:
             given[name] = True
         elif name == "--producer-props":
@@ -87,40 +83,28 @@ def _read(arguments: Sequence[str]) -> dict[str, Any]:
             while left and not left[0].startswith("-"):
                 words.append(left.pop(0))
             if not words:
-                raise _Misuse(f"argument {name}: expected 1 argument(s)")
+                raise Misuse(f"argument {name}: expected 1 argument(s)")
             given[name] = words
         else:
             if not equals and (not left or left[0].startswith("--")):
-                raise _Misuse(f"argument {name}: expected one argument")
-            given[name] = _converted(name, value if equals else left.pop(0))
+                raise Misuse(f"argument {name}: expected one argument")
+            given[name] = _ARGUMENTS[name].convert_text(value if equals else left.pop(0))
         payloads = [each for each in _PAYLOADS if each in given]
         if name in payloads and len(payloads) > 1:
             other = next(each for each in payloads if each != name)
-            raise _Misuse(f"argument {name}: not allowed with argument {other}")
+            raise Misuse(f"argument {name}: not allowed with argument {other}")
     _check_complete(given)
     return given
-
-
-def _converted(name: str, text: str) -> Any:
-    if name not in _TYPES:
-        return text
-    java_type, convert = _TYPES[name]
-    try:
-        return convert(text)
-    except ValueError:
-        raise _Misuse(
-            f"argument {name}: could not convert '{text}' to {java_type} (For input string: \"{text}\")"
-        ) from None
 
 
 def _check_complete(given: dict[str, Any]) -> None:
     for each in _REQUIRED:
         if each not in given:
-            raise _Misuse(f"argument {each} is required")
+            raise Misuse(f"argument {each} is required")
     if not any(each in given for each in _PAYLOADS):
-        raise _Misuse(f"one of the arguments {' '.join(_PAYLOADS)} is required")
+        raise Misuse(f"one of the arguments {' '.join(_PAYLOADS)} is required")
     if "--producer-props" not in given and "--producer.config" not in given:
-        raise _Misuse("Either --producer-props or --producer.config must be specified.")
+        raise Misuse("Either --producer-props or --producer.config must be specified.")
 
 
 def _payloads(given: dict[str, Any]) -> Callable[[int], bytes]:
@@ -134,10 +118,10 @@ def _payloads(given: dict[str, Any]) -> Callable[[int], bytes]:
     print(f"Reading payloads from: {path.absolute()}")
     try:
         if not path.stat().st_size:
-            raise _uncaught("File does not exist or empty file provided.")
+            raise uncaught(ToolError("File does not exist or empty file provided."))
         value_of = payloads_of_file(path, given.get("--payload-delimiter", "\\n"))
     except OSError:
-        raise _uncaught("File does not exist or empty file provided.") from None
+        raise uncaught(ToolError("File does not exist or empty file provided.")) from None
     count = len([each for each in path.read_bytes().split(_delimiter(given)) if each])
     print(f"Number of messages read: {count}")
     return value_of
@@ -152,14 +136,10 @@ def _settings(given: dict[str, Any]) -> dict[str, str]:
     for each in given.get("--producer-props", ()):
         pieces = each.rstrip("=").split("=")
         if len(pieces) != 2:
-            raise _uncaught(f"Invalid property: {each}")
+            raise uncaught(ToolError(f"Invalid property: {each}"))
         settings[pieces[0]] = pieces[1]
     settings.setdefault("client.id", "perf-producer-client")
     return settings
-
-
-def _uncaught(message: str) -> ToolError:
-    return TerseError(f'Exception in thread "main" java.lang.IllegalArgumentException: {message}')
 
 
 async def _measure(given: dict[str, Any], settings: dict[str, str], value_of: Callable[[int], bytes]) -> None:

@@ -1,1 +1,1 @@
-"""`kafka-reassign-partitions`; `tool` is its start."""
+"""`kafka-reassign-partitions`; `tool` has its main function."""

@@ -1,4 +1,4 @@
-"""What `kafka-reassign-partitions` does over brokers."""
+"""The actions of `kafka-reassign-partitions` over brokers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RETRY_S: Final = 0.1
 
 
 class Actions:
-    """One action of one command."""
+    """The actions of one command."""
 
     def __init__(self, session: AdminSession, options: Options) -> None:
         self._session, self._options = session, options
@@ -50,7 +50,7 @@ class Actions:
         )
 
     async def _replicas(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
-        """The replicas of all partitions of topics. BrokerFailure names a topic that is not there."""
+        """Return the replicas of all partitions of topics. Raises BrokerFailure, which names a topic that does not exist."""
         found: dict[TopicPartition, tuple[int, ...]] = {}
         for name in sorted(set(topics)):
             try:
@@ -118,7 +118,7 @@ class Actions:
         )
 
     async def _log_dir_states(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
-        """How far the moves between log directories are, a line for each replica."""
+        """Return a line for each replica about its move between log directories."""
         if not targets:
             return {}
         places = await self._log_dirs(targets)
@@ -130,7 +130,7 @@ class Actions:
     async def _log_dirs(
         self, targets: Iterable[TopicPartitionReplica]
     ) -> dict[TopicPartitionReplica, tuple[str | None, str | None]]:
-        """Where replicas are, and where they are being moved to."""
+        """Return the log directories of replicas, current and future."""
         from kafkalite.client.admin.log_dirs import TopicPartitionReplica
 
         brokers = sorted({each.broker for each in targets} & set(await self._live()))
@@ -261,7 +261,7 @@ class Actions:
             raise TerseError("Error reassigning partition(s):\n" + _reasons(problem, targets)) from None
 
     async def _move_log_dirs(self, targets: Mapping[TopicPartitionReplica, str]) -> None:
-        """Begin the moves; a replica that is only coming to its broker is tried again. ToolError."""
+        """Start the moves. A replica that its broker does not have yet is tried again. Raises ToolError."""
         pending = dict(targets)
         timeout_ms = self._options.value(tool.TIMEOUT)
         loop = asyncio.get_running_loop()
@@ -323,7 +323,7 @@ class Actions:
             ) from None
 
     async def _moving_back(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
-        """Where replicas that are on the move between directories came from."""
+        """Return the original directories of replicas that are being moved."""
         if not targets:
             return {}
         places = await self._log_dirs(targets)
@@ -371,7 +371,7 @@ def _log_dir_line(replica: TopicPartitionReplica, target: str, current: str | No
 def proposed(
     current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int], racks: Mapping[int, str]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Kafka's placement, from a random broker on. ToolError."""
+    """Return Kafka's placement, which starts at a random broker. Raises ToolError."""
     import random
 
     from zk.placement import PlacementError, assign

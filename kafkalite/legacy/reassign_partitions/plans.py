@@ -1,4 +1,4 @@
-"""The JSON that `kafka-reassign-partitions` reads and prints. Pure."""
+"""The JSON files that `kafka-reassign-partitions` reads and prints. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERSION: Final = 1
 
 @dataclass(slots=True)
 class Plan:
-    """What a reassignment file asks for, as it stands there: a partition may be named twice."""
+    """The content of a reassignment file, unchecked: it may name a partition twice."""
 
     partitions: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
     log_dirs: dict[TopicPartitionReplica, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Plan:
 
 
 def read_plan(document: str) -> Plan:
-    """The plan of a --reassignment-json-file. ToolError."""
+    """Return the plan of a --reassignment-json-file. Raises ToolError."""
     try:
         parsed = fields(json.loads(document))
     except (ValueError, RecursionError) as problem:
@@ -63,7 +63,7 @@ def _read_partition(entry: Any, plan: Plan) -> None:
 
 
 def check_executable(plan: Plan) -> None:
-    """ToolError for a plan that cannot be carried out: empty, or with something twice."""
+    """Raise ToolError for a plan that is empty or has duplicates."""
     if not plan.partitions:
         raise CommandFailed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.partitions):
@@ -81,7 +81,7 @@ def check_executable(plan: Plan) -> None:
 
 
 def read_topics(document: str) -> list[str]:
-    """The topics of a --topics-to-move-json-file. ToolError."""
+    """Return the topics of a --topics-to-move-json-file. Raises ToolError."""
     try:
         parsed = fields(json.loads(document))
     except (ValueError, RecursionError):
@@ -95,7 +95,7 @@ def read_topics(document: str) -> list[str]:
 
 
 def read_brokers(given: str) -> list[int]:
-    """The ids of a --broker-list. ToolError."""
+    """Return the ids of a --broker-list. Raises ToolError."""
     from kafkalite.legacy.command_line.failures import ToolError
 
     brokers = []
@@ -114,7 +114,7 @@ def _duplicates(items: Sequence[Any]) -> list[Any]:
 
 
 def shown(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """An assignment as the tool prints it, to be executed later."""
+    """Return an assignment as the JSON that the tool prints and can execute later."""
     partitions = [
         {
             "topic": each.topic,

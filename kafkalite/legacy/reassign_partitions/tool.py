@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
-from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
+from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError, uncaught
 from kafkalite.legacy.command_line.option_parser import Options
 from kafkalite.legacy.reassign_partitions.options import (
     ACTIONS,
@@ -36,7 +36,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         options = Options(TOOL, (*OPTIONS, ZOOKEEPER), arguments)
     except UsageError as problem:
-        raise TerseError(f'Exception in thread "main" {problem}') from None
+        raise uncaught(problem) from None
     check(options)
     try:
         if options.has(ZOOKEEPER):
@@ -49,7 +49,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(problem.message)
         return 1
     except ToolError as problem:
-        shown = problem.of_future() if isinstance(problem, BrokerFailure) else problem
+        shown = problem.of_future()
         print(f"Error: {shown.message}\n{shown}\n")
         return 1
     return 0

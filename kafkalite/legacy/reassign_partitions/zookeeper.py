@@ -1,4 +1,4 @@
-"""`kafka-reassign-partitions --zookeeper`, as 2.8 had it: the plan becomes a znode that the controller takes."""
+"""`kafka-reassign-partitions --zookeeper`, as in Kafka 2.8: the plan becomes a znode that the controller reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _THERE_IS_ANOTHER: Final = "There is an existing assignment running."
 
 
 def run(options: Options) -> None:
-    """ToolError, as the tool over brokers."""
+    """Run the command. Raises ToolError."""
     if options.has(tool.LIST) or options.has(tool.CANCEL):
         options.refuse(f'Option "[zookeeper]" can\'t be used with action "{_action(options)}"')
     print(_DEPRECATED)
@@ -47,7 +47,7 @@ async def _current(store: Store, topics: set[str]) -> dict[TopicPartition, tuple
 
 
 async def _moving(store: Store) -> set[TopicPartition]:
-    """What the controller has not taken yet, and what it moves."""
+    """Return the partitions whose reassignment is waiting for the controller or in progress."""
     moving = set[TopicPartition]()
     try:
         data, _ = await store.read(paths.REASSIGN_PARTITIONS)

@@ -1,1 +1,1 @@
-"""`kafka-topics`; `tool` is its start."""
+"""`kafka-topics`; `tool` has its main function."""

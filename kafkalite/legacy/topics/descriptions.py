@@ -1,10 +1,10 @@
-"""What `kafka-topics --describe` prints."""
+"""The output of `kafka-topics --describe`."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,6 @@ from kafkalite.types import NO_BROKER
 if TYPE_CHECKING:
     from kafkalite.client.admin.configs import ConfigEntry
     from kafkalite.client.admin.partitions import PartitionReassignment
-    from kafkalite.client.admin.topics import TopicDescription
     from kafkalite.client.cluster.view import PartitionView
     from kafkalite.legacy.cluster.admin_session import AdminSession
     from kafkalite.legacy.command_line.option_parser import Options
@@ -25,7 +24,7 @@ _NO_TOPIC_ID: Final = "A" * 22
 
 
 async def describe(options: Options, session: AdminSession) -> None:
-    """ToolError when the topic is not there and must be."""
+    """Print the descriptions. Raises ToolError when a required topic does not exist."""
     names = await _names(options, session)
     if not names:
         return
@@ -47,7 +46,9 @@ async def describe(options: Options, session: AdminSession) -> None:
         shown = [entries[name] for name in in_hash_map_order(list(entries))]
         overrides = [f"{each.name}={each.value}" for each in shown if not each.is_default]
         if reports.whole_topics and (overrides or not reports.only_overridden):
-            print(_headline(topic, overrides, moves.get(topic.partitions[0].partition)))
+            first = topic.partitions[0]
+            factor = replication_factor(first, moves.get(first.partition))
+            print(headline(topic.name, topic.topic_id, len(topic.partitions), factor, overrides))
         for partition in topic.partitions if not reports.only_overridden else ():
             move = moves.get(partition.partition)
             if reports.wants(partition, move, entries):
@@ -71,7 +72,7 @@ async def _names(options: Options, session: AdminSession) -> list[str]:
 
 
 def _topic_id(options: Options) -> str | None:
-    """The id that was given; None when none was, or the id of no topic."""
+    """Return the --topic-id, None when none or the reserved one was given."""
     given = options.value(tool.TOPIC_ID)
     if given is None:
         return None
@@ -101,7 +102,7 @@ async def _settings(session: AdminSession, names: Sequence[str]) -> dict[str, di
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Which topics and partitions a command shows."""
+    """Selects the topics and partitions that a command prints."""
 
     options: Options
     live: set[int]
@@ -131,39 +132,32 @@ class Reports:
 
 
 def replication_factor(partition: PartitionView, move: PartitionReassignment | None) -> int:
-    """Without the replicas that are to come; a move that has ended meanwhile does not count."""
+    """Return the number of replicas without those that are being added. A move that has ended meanwhile does not count."""
     if move is None or not {*move.adding_replicas, *move.removing_replicas} & set(partition.replicas):
         return len(partition.replicas)
     return len(move.replicas) - len(move.adding_replicas)
 
 
-def _headline(topic: TopicDescription, overrides: Sequence[str], move: PartitionReassignment | None) -> str:
-    parts = [f"Topic: {topic.name}"]
-    if topic.topic_id and topic.topic_id != _NO_TOPIC_ID:
-        parts.append(f"TopicId: {topic.topic_id}")
-    parts += [
-        f"PartitionCount: {len(topic.partitions)}",
-        f"ReplicationFactor: {replication_factor(topic.partitions[0], move)}",
-        f"Configs: {','.join(overrides)}",
-    ]
-    return "\t".join(parts)
+def headline(topic: str, topic_id: str | None, partitions: int, factor: int, overrides: Iterable[str]) -> str:
+    """Return the line of a topic; `overrides` are texts like "retention.ms=1"."""
+    identity = f"\tTopicId: {topic_id}" if topic_id and topic_id != _NO_TOPIC_ID else ""
+    return (
+        f"Topic: {topic}{identity}\tPartitionCount: {partitions}\tReplicationFactor: {factor}\t"
+        f"Configs: {','.join(overrides)}"
+    )
+
+
+def partition_head(topic: str, number: int, leader: int, replicas: Sequence[int], isr: Sequence[int]) -> str:
+    """Return the columns of a partition that all versions of the tool have."""
+    return (
+        f"\tTopic: {topic}\tPartition: {number}\tLeader: {'none' if leader == NO_BROKER else leader}\t"
+        f"Replicas: {','.join(map(str, replicas))}\tIsr: {','.join(map(str, isr))}"
+    )
 
 
 def partition_line(topic: str, partition: PartitionView, move: PartitionReassignment | None) -> str:
-    def listed(brokers: Sequence[int]) -> str:
-        return ",".join(map(str, brokers))
-
-    parts = [
-        "",
-        f"Topic: {topic}",
-        f"Partition: {partition.partition}",
-        f"Leader: {'none' if partition.leader == NO_BROKER else partition.leader}",
-        f"Replicas: {listed(partition.replicas)}",
-        f"Isr: {listed(partition.isr)}",
-    ]
+    line = partition_head(topic, partition.partition, partition.leader, partition.replicas, partition.isr)
     if move is not None:
-        parts += [
-            f"Adding Replicas: {listed(move.adding_replicas)}",
-            f"Removing Replicas: {listed(move.removing_replicas)}",
-        ]
-    return "\t".join([*parts, "Elr: N/A", "LastKnownElr: N/A"])
+        line += f"\tAdding Replicas: {','.join(map(str, move.adding_replicas))}"
+        line += f"\tRemoving Replicas: {','.join(map(str, move.removing_replicas))}"
+    return f"{line}\tElr: N/A\tLastKnownElr: N/A"

@@ -1,4 +1,4 @@
-"""Topics that a user names by a regular expression of Java's, with a comma for "or"."""
+"""Topic filters: regular expressions of Java, with a comma for "or"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkalite.types import INTERNAL_TOPICS
 
 
 class TopicFilter:
-    """Which topics an expression allows. ToolError for one that is none."""
+    """Matches topics by an expression. Raises ToolError for an invalid one."""
 
     def __init__(self, expression: str) -> None:
         self.expression = expression.strip().replace(",", "|").replace(" ", "").strip("\"'")

@@ -1,4 +1,4 @@
-"""The options of `kafka-topics`: which of them go together, and what they ask for."""
+"""The options of `kafka-topics`, which of them go together, and the values that they give."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPTIONS: Final = (
     *(WITH_OVERRIDES, IF_EXISTS, IF_NOT_EXISTS, EXCLUDE_INTERNAL, PARTITION_LIMIT),
 )
 OLD_OPTIONS: Final = (ZOOKEEPER, FORCE, DISABLE_RACK_AWARE)
-"""Options of 2.8 that 3.0 took away; they are understood and in no table."""
+"""Options of 2.8 that 3.0 removed. They still work, but no help names them."""
 ACTIONS: Final = (ALTER, CREATE, DESCRIBE, LIST, DELETE)
 REPORTS: Final = (UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, UNAVAILABLE)
 _MAX_REPLICATION_FACTOR: Final = 32767
@@ -101,7 +101,7 @@ def _check_combinations(options: Options) -> None:
 
 
 def replica_assignment(options: Options) -> dict[int, list[int]]:
-    """Replicas by partition, of "1:2,2:3"; empty when none were given. ToolError."""
+    """Return the replicas by partition of "1:2,2:3", none when not given. Raises ToolError."""
     given = options.value(REPLICA_ASSIGNMENT)
     assignment: dict[int, list[int]] = {}
     for partition, item in enumerate(given.split(",") if given else ()):
@@ -122,7 +122,7 @@ def replica_assignment(options: Options) -> dict[int, list[int]]:
 
 
 def topic_configs(options: Options) -> dict[str, str]:
-    """The settings that were given, judged before any broker is asked. ToolError."""
+    """Return the settings of --config, checked before any request. Raises ToolError."""
     pairs = [[part.strip() for part in each.rstrip("= ").split("=")] for each in options.values(CONFIG)]
     if any(len(pair) != 2 for pair in pairs):
         raise ToolError(
@@ -153,7 +153,7 @@ def warn_of_collisions(topic: str) -> None:
 
 
 def selected(options: Options, all_topics: Sequence[str]) -> list[str]:
-    """Those of `all_topics` that the command is about. ToolError when --topic names none and there must be one."""
+    """Return the topics that the command is about. Raises ToolError when --topic must match one and does not."""
     from kafkalite.legacy.topics.filter import TopicFilter
 
     exclude_internal = options.has(EXCLUDE_INTERNAL)

@@ -1,4 +1,4 @@
-"""`kafka-topics --zookeeper`, as 2.8 had it: topics read from and written to ZooKeeper, where the controller sees them."""
+"""`kafka-topics --zookeeper`, as in Kafka 2.8: topics in ZooKeeper, where the controller sees changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kafkalite.legacy.cluster.zookeeper_store import live_brokers, read_config, 
 from kafkalite.legacy.command_line.entry import log
 from kafkalite.legacy.command_line.failures import ToolError, operation_error
 from kafkalite.legacy.topics import options as tool
+from kafkalite.legacy.topics.descriptions import headline, partition_head
 from kafkalite.types import INTERNAL_TOPICS, NO_BROKER
 from zk import paths
 from zk.store import NodeExistsError, NoNodeError, Store
@@ -27,7 +28,7 @@ _MOVED_TO_CONFIGS: Final = (
 
 
 def run(options: Options) -> int:
-    """The exit status of the command."""
+    """Run the command and return its exit status."""
     if options.has(tool.CREATE) and not options.has(tool.REPLICA_ASSIGNMENT):
         options.require(tool.PARTITIONS, tool.REPLICATION_FACTOR)
     for each in (tool.UNDER_MIN_ISR, tool.AT_MIN_ISR):
@@ -51,7 +52,7 @@ async def _topics(options: Options, store: Store) -> list[str]:
 
 
 def _writes(store: Store) -> ZkAdminManager:
-    """The rules and writes of a controller, with a broker's default settings."""
+    """Return a controller's rules and writes, with a broker's default settings."""
     from kafkalite.config.broker import BrokerConfig, LiveConfig
     from kafkalite.controller.topics.zk_admin_manager import ZkAdminManager
 
@@ -152,21 +153,13 @@ async def _describe(options: Options, store: Store) -> None:
         marked = "\tMarkedForDeletion: true" if await store.exists(paths.delete_topic(topic)) else ""
         configs = await read_config(store, f"topics/{topic}")
         if not any(options.has(each) for each in tool.REPORTS) and (configs or not options.has(tool.WITH_OVERRIDES)):
-            print(_headline(topic, assignment, configs) + marked)
+            factor = len(next(iter(assignment.partitions.values()), ()))
+            overrides = [f"{key}={value}" for key, value in configs.items()]
+            print(headline(topic, assignment.topic_id, len(assignment.partitions), factor, overrides) + marked)
         for number, replicas in sorted(assignment.partitions.items()) if not options.has(tool.WITH_OVERRIDES) else ():
             leader, isr = await _leader_and_isr(store, topic, number)
             if _is_shown(options, replicas, leader, isr, live):
-                print(_partition_line(topic, number, replicas, leader, isr) + marked)
-
-
-def _headline(topic: str, assignment: TopicAssignment, configs: dict[str, str]) -> str:
-    identity = "" if assignment.topic_id is None else f"\tTopicId: {assignment.topic_id}"
-    factor = len(next(iter(assignment.partitions.values()), ()))
-    shown = ",".join(f"{key}={value}" for key, value in configs.items())
-    return (
-        f"Topic: {topic}{identity}\tPartitionCount: {len(assignment.partitions)}\t"
-        f"ReplicationFactor: {factor}\tConfigs: {shown}"
-    )
+                print(partition_head(topic, number, leader, replicas, isr) + marked)
 
 
 async def _leader_and_isr(store: Store, topic: str, number: int) -> tuple[int, tuple[int, ...]]:
@@ -183,13 +176,6 @@ def _is_shown(options: Options, replicas: Sequence[int], leader: int, isr: Seque
         return True
     return (options.has(tool.UNDER_REPLICATED) and len(isr) < len(replicas)) or (
         options.has(tool.UNAVAILABLE) and leader not in live
-    )
-
-
-def _partition_line(topic: str, number: int, replicas: Sequence[int], leader: int, isr: Sequence[int]) -> str:
-    return (
-        f"\tTopic: {topic}\tPartition: {number}\tLeader: {'none' if leader == NO_BROKER else leader}\t"
-        f"Replicas: {','.join(map(str, replicas))}\tIsr: {','.join(map(str, isr))}"
     )
 
 
