@@ -75,7 +75,7 @@ BUILDS: Final = (
     BrokenBuild(
         "a handler forgets the shape of its failure",
         "kafkalite/broker/handlers/list_offsets.py",
-        "        failure=_failed,\n",
+        "        failure=FailedItems(),\n",
         "        failure=None,\n",
     ),
     BrokenBuild(

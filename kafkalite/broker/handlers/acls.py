@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
@@ -213,22 +214,6 @@ def _require_known(parts: Iterable[int]) -> None:
         raise ProtocolViolation("an access rule with an unknown part")
 
 
-def _creation_failed(
-    request: messages.create_acls_request.CreateAclsRequest, code: ErrorCode, message: str | None
-) -> messages.create_acls_response.CreateAclsResponse:
-    m = messages.create_acls_response
-    result = m.AclCreationResult(error_code=code, error_message=message)
-    return m.CreateAclsResponse(results=[result] * len(request.creations))
-
-
-def _deletion_failed(
-    request: messages.delete_acls_request.DeleteAclsRequest, code: ErrorCode, message: str | None
-) -> messages.delete_acls_response.DeleteAclsResponse:
-    m = messages.delete_acls_response
-    result = m.DeleteAclsFilterResult(error_code=code, error_message=message)
-    return m.DeleteAclsResponse(filter_results=[result] * len(request.filters))
-
-
 APIS: Final = (
     served(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
     served(
@@ -237,7 +222,7 @@ APIS: Final = (
         3,
         create_acls,
         Permission(Operation.ALTER, ResourceType.CLUSTER),
-        failure=_creation_failed,
+        failure=FailedItems(),
     ),
     served(
         ApiKey.DELETE_ACLS,
@@ -245,6 +230,6 @@ APIS: Final = (
         3,
         delete_acls,
         Permission(Operation.ALTER, ResourceType.CLUSTER),
-        failure=_deletion_failed,
+        failure=FailedItems(),
     ),
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -177,50 +178,20 @@ def _check_topic(parts: Parts, topic: str, overrides: dict[str, str]) -> None:
         raise KafkaError(problem.code, f"Invalid config value for resource {resource}: {problem.message}") from problem
 
 
-def _failed(
-    request: messages.alter_configs_request.AlterConfigsRequest, code: ErrorCode, message: str | None
-) -> messages.alter_configs_response.AlterConfigsResponse:
-    m = messages.alter_configs_response
-    return m.AlterConfigsResponse(
-        responses=[
-            m.AlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
-            )
-            for r in request.resources
-        ]
-    )
-
-
-def _incremental_failed(
-    request: messages.incremental_alter_configs_request.IncrementalAlterConfigsRequest,
-    code: ErrorCode,
-    message: str | None,
-) -> messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse:
-    m = messages.incremental_alter_configs_response
-    return m.IncrementalAlterConfigsResponse(
-        responses=[
-            m.AlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
-            )
-            for r in request.resources
-        ]
-    )
-
-
 _PERMISSIONS: Final = (
     Permission(Operation.ALTER_CONFIGS, ResourceType.TOPIC),
     Permission(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
 )
 _GUARD: Final = EachConfig(Operation.ALTER_CONFIGS, "responses")
 APIS: Final = (
-    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=_failed, guard=_GUARD),
+    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=FailedItems(), guard=_GUARD),
     served(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         0,
         1,
         incremental_alter_configs,
         *_PERMISSIONS,
-        failure=_incremental_failed,
+        failure=FailedItems(),
         guard=_GUARD,
     ),
 )

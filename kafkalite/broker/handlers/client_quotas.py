@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.broker.settings.quota_znodes import all_quotas, entity_path
@@ -190,29 +191,6 @@ async def _require_address(ip: Name) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
 
 
-def _description_failed(
-    request: messages.describe_client_quotas_request.DescribeClientQuotasRequest, code: ErrorCode, message: str | None
-) -> messages.describe_client_quotas_response.DescribeClientQuotasResponse:
-    m = messages.describe_client_quotas_response
-    return m.DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
-
-
-def _alteration_failed(
-    request: messages.alter_client_quotas_request.AlterClientQuotasRequest, code: ErrorCode, message: str | None
-) -> messages.alter_client_quotas_response.AlterClientQuotasResponse:
-    m = messages.alter_client_quotas_response
-    return m.AlterClientQuotasResponse(
-        entries=[
-            m.EntryData(
-                error_code=code,
-                error_message=message,
-                entity=[m.EntityData(entity_type=e.entity_type, entity_name=e.entity_name) for e in entry.entity],
-            )
-            for entry in request.entries
-        ]
-    )
-
-
 APIS: Final = (
     served(
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
@@ -220,7 +198,6 @@ APIS: Final = (
         1,
         describe_client_quotas,
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
-        failure=_description_failed,
     ),
     served(
         ApiKey.ALTER_CLIENT_QUOTAS,
@@ -228,6 +205,6 @@ APIS: Final = (
         1,
         alter_client_quotas,
         Permission(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
-        failure=_alteration_failed,
+        failure=FailedItems(),
     ),
 )

@@ -9,6 +9,7 @@ import asyncio
 from typing import Final
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode
@@ -50,15 +51,6 @@ def _refused(
     return m.ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _description_failed(
-    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest, code: ErrorCode, message: str | None
-) -> messages.consumer_group_describe_response.ConsumerGroupDescribeResponse:
-    m = messages.consumer_group_describe_response
-    return m.ConsumerGroupDescribeResponse(
-        groups=[m.DescribedGroup(group_id=each, error_code=code, error_message=message) for each in request.group_ids]
-    )
-
-
 APIS: Final = (
     served(
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
@@ -73,6 +65,6 @@ APIS: Final = (
         0,
         consumer_group_describe,
         Permission(Operation.DESCRIBE, ResourceType.GROUP),
-        failure=_description_failed,
+        failure=FailedItems(),
     ),
 )

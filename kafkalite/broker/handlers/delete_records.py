@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -101,24 +102,6 @@ async def _follow(
     answer.low_watermark = partition.low_watermark
 
 
-def _failed(
-    request: messages.delete_records_request.DeleteRecordsRequest, code: ErrorCode, message: str | None
-) -> messages.delete_records_response.DeleteRecordsResponse:
-    m = messages.delete_records_response
-    return m.DeleteRecordsResponse(
-        topics=[
-            m.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    m.DeleteRecordsPartitionResult(partition_index=p.partition_index, low_watermark=-1, error_code=code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 _DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
 APIS: Final = (
     served(
@@ -127,7 +110,7 @@ APIS: Final = (
         2,
         delete_records,
         _DELETE,
-        failure=_failed,
+        failure=FailedItems(low_watermark=-1),
         guard=Each(_DELETE, "topics", "topics"),
     ),
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -196,20 +197,6 @@ def _config(
     return config
 
 
-def _failed(
-    request: messages.describe_configs_request.DescribeConfigsRequest, code: ErrorCode, message: str | None
-) -> messages.describe_configs_response.DescribeConfigsResponse:
-    m = messages.describe_configs_response
-    return m.DescribeConfigsResponse(
-        results=[
-            m.DescribeConfigsResult(
-                error_code=code, error_message=message, resource_type=r.resource_type, resource_name=r.resource_name
-            )
-            for r in request.resources
-        ]
-    )
-
-
 APIS: Final = (
     served(
         ApiKey.DESCRIBE_CONFIGS,
@@ -218,7 +205,7 @@ APIS: Final = (
         describe_configs,
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
-        failure=_failed,
+        failure=FailedItems(),
         guard=EachConfig(Operation.DESCRIBE_CONFIGS, "results", has_message=True),
     ),
 )

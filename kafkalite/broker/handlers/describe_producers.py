@@ -9,10 +9,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -77,24 +78,6 @@ def _described(
     return m.DescribeProducersResponse(topics=topics)
 
 
-def _failed(
-    request: messages.describe_producers_request.DescribeProducersRequest, code: ErrorCode, message: str | None
-) -> messages.describe_producers_response.DescribeProducersResponse:
-    m = messages.describe_producers_response
-    return m.DescribeProducersResponse(
-        topics=[
-            m.TopicResponse(
-                name=topic.name,
-                partitions=[
-                    m.PartitionResponse(partition_index=index, error_code=code, error_message=message)
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 _READ: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     served(
@@ -103,7 +86,7 @@ APIS: Final = (
         0,
         describe_producers,
         _READ,
-        failure=_failed,
+        failure=FailedItems(),
         guard=Each(_READ, "topics", "topics", message="Topic authorization failed."),
     ),
 )

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -230,29 +231,9 @@ def _message(problem: KafkaError | None) -> str | None:
     return None if problem is None else str(problem)
 
 
-def _election_failed(
-    request: messages.elect_leaders_request.ElectLeadersRequest, code: ErrorCode, message: str | None
-) -> messages.elect_leaders_response.ElectLeadersResponse:
-    """Version 0 has no error of the whole request."""
-    m = messages.elect_leaders_response
-    return m.ElectLeadersResponse(
-        error_code=code,
-        replica_election_results=[
-            m.ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    m.PartitionResult(partition_id=index, error_code=code, error_message=message)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or []
-        ],
-    )
-
-
 _ALTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
 APIS: Final = (
-    served(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=_election_failed),
+    served(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=FailedItems()),
     served(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, _ALTER),
     served(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,

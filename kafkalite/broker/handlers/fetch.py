@@ -30,10 +30,11 @@ from kafkalite.broker.fetch.fetch_sessions import (
 )
 from kafkalite.broker.fetch.paced_fetch import ManyPartitions, is_much, pieces, session_of_many
 from kafkalite.broker.fetch.partition_reader import BATCHES_FROM, FetchParams
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import find_replica_id
 from kafkalite.broker.requests.served_api import served
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
@@ -184,25 +185,4 @@ async def _fetch_much(
     return reply
 
 
-def _failed(
-    request: messages.fetch_request.FetchRequest, code: ErrorCode, message: str | None
-) -> messages.fetch_response.FetchResponse:
-    """Before version 7 there is no error of the whole request."""
-    m = messages.fetch_response
-    return m.FetchResponse(
-        error_code=code,
-        responses=[
-            m.FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    m.PartitionData(partition_index=p.partition, error_code=code, high_watermark=-1)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )
-
-
-APIS: Final = (served(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=_failed),)
+APIS: Final = (served(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=FailedItems(high_watermark=-1)),)

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.requests.guards import Each, Failure, Judged
+from kafkalite.broker.requests.failures import FailedItems, Failure
+from kafkalite.broker.requests.guards import Each, Judged
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -90,18 +91,6 @@ def _is_led(cache: MetadataCache, topic: str) -> bool:
     return known is not None and cache.has_leaders(topic, known.partitions)
 
 
-def _failed(
-    request: messages.find_coordinator_request.FindCoordinatorRequest, code: ErrorCode, message: str | None
-) -> messages.find_coordinator_response.FindCoordinatorResponse:
-    m = messages.find_coordinator_response
-    return m.FindCoordinatorResponse(
-        coordinators=[
-            m.Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
-            for key in request.coordinator_keys
-        ]
-    )
-
-
 _GROUPS: Final = Each(Permission(Operation.DESCRIBE, ResourceType.GROUP), "coordinator_keys", "coordinators", name=None)
 _IDS: Final = Each(
     Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), "coordinator_keys", "coordinators", name=None
@@ -128,7 +117,7 @@ APIS: Final = (
         find_coordinator,
         _GROUPS.permission,
         _IDS.permission,
-        failure=_failed,
+        failure=FailedItems(node_id=-1, port=-1),
         guard=_guard,
     ),
 )

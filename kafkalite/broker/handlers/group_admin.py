@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -148,22 +149,6 @@ def _deletions(parts: Parts, group_ids: Iterable[str]) -> Work[dict[str, ErrorCo
     return outcomes
 
 
-def _description_failed(
-    request: messages.describe_groups_request.DescribeGroupsRequest, code: ErrorCode, message: str | None
-) -> messages.describe_groups_response.DescribeGroupsResponse:
-    m = messages.describe_groups_response
-    return m.DescribeGroupsResponse(groups=[m.DescribedGroup(group_id=g, error_code=code) for g in request.groups])
-
-
-def _deletion_failed(
-    request: messages.delete_groups_request.DeleteGroupsRequest, code: ErrorCode, message: str | None
-) -> messages.delete_groups_response.DeleteGroupsResponse:
-    m = messages.delete_groups_response
-    return m.DeleteGroupsResponse(
-        results=[m.DeletableGroupResult(group_id=g, error_code=code) for g in request.groups_names]
-    )
-
-
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 _DELETE: Final = Permission(Operation.DELETE, ResourceType.GROUP)
@@ -174,7 +159,7 @@ APIS: Final = (
         5,
         describe_groups,
         _DESCRIBE,
-        failure=_description_failed,
+        failure=FailedItems(),
         guard=Each(_DESCRIBE, "groups", "groups", name=None),
     ),
     served(
@@ -192,7 +177,7 @@ APIS: Final = (
         2,
         delete_groups,
         _DELETE,
-        failure=_deletion_failed,
+        failure=FailedItems(),
         guard=Each(_DELETE, "groups_names", "results", name=None),
     ),
 )

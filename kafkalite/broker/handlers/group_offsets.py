@@ -30,6 +30,7 @@ from kafkalite.broker.handlers.offset_guards import (
     guard_deletion,
     guard_fetch,
 )
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -385,51 +386,6 @@ def _checked_deletion(
     return m.OffsetDeleteResponse(topics=topics), undecided, partitions
 
 
-def _commit_failed(
-    request: messages.offset_commit_request.OffsetCommitRequest, code: ErrorCode, message: str | None
-) -> messages.offset_commit_response.OffsetCommitResponse:
-    m = messages.offset_commit_response
-    return m.OffsetCommitResponse(
-        topics=[
-            m.OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    m.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _fetch_failed(
-    request: messages.offset_fetch_request.OffsetFetchRequest, code: ErrorCode, message: str | None
-) -> messages.offset_fetch_response.OffsetFetchResponse:
-    m = messages.offset_fetch_response
-    return m.OffsetFetchResponse(
-        groups=[
-            m.OffsetFetchResponseGroup(
-                group_id=group.group_id,
-                error_code=code,
-                topics=[
-                    m.OffsetFetchResponseTopics(
-                        name=topic.name,
-                        partitions=[
-                            m.OffsetFetchResponsePartitions(
-                                partition_index=index, committed_offset=-1, metadata="", error_code=code
-                            )
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in group.topics or []
-                ],
-            )
-            for group in request.groups
-        ]
-    )
-
-
 APIS: Final = (
     served(
         ApiKey.OFFSET_COMMIT,
@@ -438,7 +394,7 @@ APIS: Final = (
         offset_commit,
         READ_GROUP,
         READ_TOPIC,
-        failure=_commit_failed,
+        failure=FailedItems(),
         guard=Steps((Whole(READ_GROUP, "group_id"), EACH_TOPIC_READ)),
     ),
     served(
@@ -448,7 +404,7 @@ APIS: Final = (
         offset_fetch,
         DESCRIBE_GROUP,
         DESCRIBE_TOPIC,
-        failure=_fetch_failed,
+        failure=FailedItems(committed_offset=-1, metadata=""),
         guard=guard_fetch,
     ),
     served(

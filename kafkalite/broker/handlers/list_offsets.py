@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -149,24 +150,6 @@ def _epoch_at(partition: Partition, offset: int) -> int:
     return epoch if epoch is not None else -1
 
 
-def _failed(
-    request: messages.list_offsets_request.ListOffsetsRequest, code: ErrorCode, message: str | None
-) -> messages.list_offsets_response.ListOffsetsResponse:
-    m = messages.list_offsets_response
-    return m.ListOffsetsResponse(
-        topics=[
-            m.ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    m.ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 APIS: Final = (
     served(
@@ -175,7 +158,7 @@ APIS: Final = (
         9,
         list_offsets,
         _DESCRIBE,
-        failure=_failed,
+        failure=FailedItems(),
         guard=Each(_DESCRIBE, "topics", "topics"),
     ),
 )

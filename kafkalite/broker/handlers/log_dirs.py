@@ -154,13 +154,6 @@ def _move_failed(
     )
 
 
-def _description_failed(
-    request: messages.describe_log_dirs_request.DescribeLogDirsRequest, code: ErrorCode, message: str | None
-) -> messages.describe_log_dirs_response.DescribeLogDirsResponse:
-    """No directory, by which clients of versions before 3, which have no error of the whole request, know a refusal."""
-    return messages.describe_log_dirs_response.DescribeLogDirsResponse(error_code=code)
-
-
 APIS: Final = (
     served(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
@@ -176,6 +169,5 @@ APIS: Final = (
         4,
         describe_log_dirs,
         Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
-        failure=_description_failed,
     ),
 )

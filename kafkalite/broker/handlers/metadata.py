@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import TopicMetadata
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.control_requests import PartitionMetadata
@@ -234,17 +235,6 @@ def _reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> 
     return [each for each in brokers if cache.endpoint(each, listener) is not None]
 
 
-def _request_failed(
-    request: messages.metadata_request.MetadataRequest, code: ErrorCode, message: str | None
-) -> messages.metadata_response.MetadataResponse:
-    m = messages.metadata_response
-    return m.MetadataResponse(
-        topics=[
-            m.MetadataResponseTopic(name=t.name, topic_id=t.topic_id, error_code=code) for t in request.topics or []
-        ]
-    )
-
-
 APIS: Final = (
     served(
         ApiKey.METADATA,
@@ -255,6 +245,6 @@ APIS: Final = (
         _CREATE_ANY,
         _CREATE,
         _DESCRIBE_CLUSTER,
-        failure=_request_failed,
+        failure=FailedItems(),
     ),
 )

@@ -9,10 +9,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
-from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -63,21 +64,6 @@ def _found(
     return m.OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _failed(
-    request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest, code: ErrorCode, message: str | None
-) -> messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse:
-    m = messages.offset_for_leader_epoch_response
-    return m.OffsetForLeaderEpochResponse(
-        topics=[
-            m.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[m.EpochEndOffset(partition=p.partition, error_code=code) for p in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
@@ -88,7 +74,7 @@ APIS: Final = (
         offset_for_leader_epoch,
         _DESCRIBE,
         _CLUSTER_ACTION,
-        failure=_failed,
+        failure=FailedItems(),
         guard=Each(_DESCRIBE, "topics", "topics", "topic", unless=_CLUSTER_ACTION),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.requests.guards import Each, Failure, Judged, narrowed
+from kafkalite.broker.requests.failures import Failure
+from kafkalite.broker.requests.guards import Each, Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work

@@ -21,7 +21,8 @@ from kafkalite.broker.fetch.leader_endpoints import name_leaders
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.produce.plain_produce import WRITE, PlainTurn
-from kafkalite.broker.requests.guards import Failure, Judged, narrowed
+from kafkalite.broker.requests.failures import FailedItems, Failure
+from kafkalite.broker.requests.guards import Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import copy_shared_records
 from kafkalite.broker.requests.served_api import served
@@ -309,7 +310,7 @@ def _answered(
     throttle_ms = _throttle(parts, context, now_ms)
     if request.acks == 0:
         if course.failures:
-            raise course.failures[-1]  # `_failed` closes the connection
+            raise course.failures[-1]  # `_fail_request` closes the connection
         return None
     reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not course.waits:
@@ -399,25 +400,15 @@ def _refuse(
     answer.log_start_offset = find_refusal_log_start(parts.replicas.partitions.get(topic_partition), problem.code)
 
 
-def _failed(
-    request: messages.produce_request.ProduceRequest, code: ErrorCode, message: str | None
-) -> messages.produce_response.ProduceResponse:
+def _fail_request(request: messages.produce_request.ProduceRequest, code: ErrorCode, message: str | None) -> Reply:
     """ProtocolViolation with acks=0: there is no answer, so closing the connection is the only way to tell the producer."""
     if request.acks == 0:
         raise ProtocolViolation(f"a produce request with acks=0 failed: {code.name}")
-    m = messages.produce_response
-    return m.ProduceResponse(
-        responses=[
-            m.TopicProduceResponse(
-                name=topic.name,
-                partition_responses=[
-                    m.PartitionProduceResponse(index=p.index, error_code=code, base_offset=-1, error_message=message)
-                    for p in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    reply: Reply = _fail_records(request, code, message)
+    return reply
+
+
+_fail_records: Final = FailedItems(base_offset=-1)
 
 
 # Authorisation
@@ -446,12 +437,12 @@ def _guard(
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not refused:
         return Judged(request)
-    told = _failed(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    told = _fail_request(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
     def complete(reply: messages.produce_response.ProduceResponse | None) -> Work[Reply]:
         yield
         if request.acks == 0:
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # `_failed` closes the connection
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # `_fail_request` closes the connection
         if reply is None:
             return told
         reply.responses += told.responses
@@ -473,7 +464,7 @@ APIS: Final = (
         produce,
         WRITE,
         _WRITE_ID,
-        failure=_failed,
+        failure=_fail_request,
         guard=_guard,
         turn=PlainTurn,
     ),

@@ -11,7 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.requests.guards import Failure, Judged
+from kafkalite.broker.requests.failures import FailedItems, Failure
+from kafkalite.broker.requests.guards import Judged
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.transaction.requests import (
@@ -101,14 +102,6 @@ async def _init(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
         wanted = wanted._replace(fresh_producer_id=await parts.producer_ids.next())
 
 
-def _failed(
-    request: messages.init_producer_id_request.InitProducerIdRequest, code: ErrorCode, message: str | None
-) -> messages.init_producer_id_response.InitProducerIdResponse:
-    return messages.init_producer_id_response.InitProducerIdResponse(
-        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
-    )
-
-
 async def allocate_producer_ids(
     parts: Parts, request: messages.allocate_producer_ids_request.AllocateProducerIdsRequest, context: RequestContext
 ) -> messages.allocate_producer_ids_response.AllocateProducerIdsResponse:
@@ -149,7 +142,7 @@ APIS: Final = (
         _IDEMPOTENT_WRITE,
         _WRITE_TOPIC,
         _WRITE_ID,
-        failure=_failed,
+        failure=FailedItems(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH),
         guard=_guard,
     ),
     served(

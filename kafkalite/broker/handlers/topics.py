@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.requests.guards import Each, Failure, Judged, narrowed
+from kafkalite.broker.requests.failures import FailedItems, Failure
+from kafkalite.broker.requests.guards import Each, Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.requests import (
@@ -339,37 +340,6 @@ def _gone(
     return gone
 
 
-def _creation_failed(
-    request: messages.create_topics_request.CreateTopicsRequest, code: ErrorCode, message: str | None
-) -> messages.create_topics_response.CreateTopicsResponse:
-    return messages.create_topics_response.CreateTopicsResponse(
-        topics=[_not_created(topic.name, code, message) for topic in request.topics]
-    )
-
-
-def _deletion_failed(
-    request: messages.delete_topics_request.DeleteTopicsRequest, code: ErrorCode, message: str | None
-) -> messages.delete_topics_response.DeleteTopicsResponse:
-    m = messages.delete_topics_response
-    return m.DeleteTopicsResponse(
-        responses=[
-            m.DeletableTopicResult(name=t.name, topic_id=t.topic_id, error_code=code, error_message=message)
-            for t in request.topics
-        ]
-    )
-
-
-def _enlargement_failed(
-    request: messages.create_partitions_request.CreatePartitionsRequest, code: ErrorCode, message: str | None
-) -> messages.create_partitions_response.CreatePartitionsResponse:
-    m = messages.create_partitions_response
-    return m.CreatePartitionsResponse(
-        results=[
-            m.CreatePartitionsTopicResult(name=t.name, error_code=code, error_message=message) for t in request.topics
-        ]
-    )
-
-
 # Authorisation
 
 
@@ -453,7 +423,7 @@ APIS: Final = (
         create_topics,
         _CREATE_ANY,
         _EACH_CREATED.permission,
-        failure=_creation_failed,
+        failure=FailedItems(configs=[]),
         guard=_guard_creation,
     ),
     served(
@@ -463,7 +433,7 @@ APIS: Final = (
         delete_topics,
         _DELETE,
         _DESCRIBE,
-        failure=_deletion_failed,
+        failure=FailedItems(),
         guard=_guard_deletion,
     ),
     served(
@@ -472,7 +442,7 @@ APIS: Final = (
         3,
         create_partitions,
         _ALTER,
-        failure=_enlargement_failed,
+        failure=FailedItems(),
         guard=Each(_ALTER, "topics", "results", message="The topic authorization is failed."),
     ),
 )

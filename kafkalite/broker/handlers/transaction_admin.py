@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -122,17 +123,6 @@ def _listed(
     )
 
 
-def _description_failed(
-    request: messages.describe_transactions_request.DescribeTransactionsRequest, code: ErrorCode, message: str | None
-) -> messages.describe_transactions_response.DescribeTransactionsResponse:
-    m = messages.describe_transactions_response
-    return m.DescribeTransactionsResponse(
-        transaction_states=[
-            m.TransactionState(transactional_id=each, error_code=code) for each in request.transactional_ids
-        ]
-    )
-
-
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 APIS: Final = (
     served(
@@ -142,7 +132,7 @@ APIS: Final = (
         describe_transactions,
         _DESCRIBE,
         _DESCRIBE_TOPIC,
-        failure=_description_failed,
+        failure=FailedItems(),
         guard=Each(_DESCRIBE, "transactional_ids", "transaction_states", name=None),
     ),
     served(

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.requests.guards import Failure, Judged, Steps, Whole
+from kafkalite.broker.requests.failures import FailedItems, Failure
+from kafkalite.broker.requests.guards import Judged, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.transaction.requests import AddPartitions, EndTransaction
@@ -209,26 +210,6 @@ def _require_id(transactional_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
 
 
-def _adding_failed(
-    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest, code: ErrorCode, message: str | None
-) -> messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse:
-    """Version 4 has an error of the request; before it is that of each partition."""
-    m = messages.add_partitions_to_txn_response
-    return m.AddPartitionsToTxnResponse(
-        error_code=code,
-        results_by_topic_v3_and_below=[
-            m.AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    m.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.v3_and_below_topics
-        ],
-    )
-
-
 def _guard_adding(
     parts: Parts,
     request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
@@ -279,7 +260,7 @@ APIS: Final = (
         _WRITE,
         _WRITE_TOPIC,
         _CLUSTER_ACTION,
-        failure=_adding_failed,
+        failure=FailedItems("results_by_topic_v3_and_below"),
         guard=_guard_adding,
     ),
     served(

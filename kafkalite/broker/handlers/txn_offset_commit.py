@@ -17,6 +17,7 @@ from kafkalite.broker.coordination.transaction_verification import Producer, wit
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -151,24 +152,6 @@ def _checked(parts: Parts, request: messages.txn_offset_commit_request.TxnOffset
     return m.TxnOffsetCommitResponse(topics=topics), undecided, offsets
 
 
-def _failed(
-    request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, code: ErrorCode, message: str | None
-) -> messages.txn_offset_commit_response.TxnOffsetCommitResponse:
-    m = messages.txn_offset_commit_response
-    return m.TxnOffsetCommitResponse(
-        topics=[
-            m.TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    m.TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 _READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
 _READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
@@ -181,7 +164,7 @@ APIS: Final = (
         _WRITE_ID,
         _READ_GROUP,
         _READ_TOPIC,
-        failure=_failed,
+        failure=FailedItems(),
         guard=Steps(
             (
                 Whole(_WRITE_ID, "transactional_id"),

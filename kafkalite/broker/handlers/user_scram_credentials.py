@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.broker.settings.quota_znodes import entity_of, entity_path
@@ -147,22 +148,6 @@ def _path(user: str) -> str:
     return entity_path(QuotaEntity(user))
 
 
-def _description_failed(
-    request: messages.describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
-    code: ErrorCode,
-    message: str | None,
-) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
-    m = messages.describe_user_scram_credentials_response
-    return m.DescribeUserScramCredentialsResponse(
-        error_code=code,
-        error_message=message,
-        results=[
-            m.DescribeUserScramCredentialsResult(user=each.name, error_code=code, error_message=message)
-            for each in request.users or []
-        ],
-    )
-
-
 def _alteration_failed(
     request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
     code: ErrorCode,
@@ -184,7 +169,7 @@ APIS: Final = (
         0,
         describe_user_scram_credentials,
         Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
-        failure=_description_failed,
+        failure=FailedItems(),
     ),
     served(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,

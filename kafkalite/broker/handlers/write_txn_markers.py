@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.coordination.transaction_markers import TransactionMarker
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import AnyOf
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -87,30 +88,6 @@ def _told(
     return m.WriteTxnMarkersResponse(markers=results)
 
 
-def _failed(
-    request: messages.write_txn_markers_request.WriteTxnMarkersRequest, code: ErrorCode, message: str | None
-) -> messages.write_txn_markers_response.WriteTxnMarkersResponse:
-    m = messages.write_txn_markers_response
-    return m.WriteTxnMarkersResponse(
-        markers=[
-            m.WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    m.WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            m.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
-
-
 _PERMISSIONS: Final = (
     Permission(Operation.ALTER, ResourceType.CLUSTER),
     Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
@@ -122,7 +99,7 @@ APIS: Final = (
         1,
         write_txn_markers,
         *_PERMISSIONS,
-        failure=_failed,
+        failure=FailedItems(),
         guard=AnyOf(_PERMISSIONS),
     ),
 )

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafkalite.broker.identity.authorizer import CLUSTER_NAME, Operation, Permission, ResourceType
+from kafkalite.broker.requests.failures import Failure
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.messages import Message
 
 MessageT = TypeVar("MessageT", bound="Message")
-
-Failure: TypeAlias = "Callable[[Any, ErrorCode, str | None], Message]"
-"""The shape of an API's failure."""
 
 
 class Judged(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
 from kafkalite.broker.identity.authorizer import Authorizer, Permission, ResourceType
+from kafkalite.broker.requests.failures import Failure, fail_whole_request
 from kafkalite.broker.requests.guards import Guard, Handle, guarded
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode, ensure
@@ -38,7 +39,7 @@ class ServedApi(Generic[PartsT_contra]):
     first_version: int
     last_version: int
     handle: Callable[[PartsT_contra, Any, RequestContext], Reply | Awaitable[Reply]]
-    failure: Callable[[Any, ErrorCode, str | None], Message]
+    failure: Failure
     permissions: tuple[Permission, ...]
     guard: Guard | None = None
     """What authorises the names in a request."""
@@ -60,15 +61,6 @@ class ServedApi(Generic[PartsT_contra]):
         return self.handle if self.guard is None else guarded(self.guard, self.handle, self.failure)
 
 
-def whole_request_failed(request: Message, code: ErrorCode, message: str | None) -> Message:
-    """The failure of an API whose response has its one error at the top, with or without a message."""
-    reply: Any = getattr(messages, f"{request.API.name}_response").ROOT()
-    reply.error_code = code
-    if hasattr(reply, "error_message"):
-        reply.error_message = message
-    return reply  # type: ignore[no-any-return]
-
-
 def served(
     key: ApiKey,
     first_version: int,
@@ -77,7 +69,7 @@ def served(
         [PartsT_contra, RequestT, RequestContext], ResponseT | Awaitable[ResponseT] | Awaitable[ResponseT | None] | None
     ],
     *permissions: Permission,
-    failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = whole_request_failed,
+    failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = fail_whole_request,
     guard: Guard | None = None,
     turn: Callable[[PartsT_contra, Histogram, Authorizer], PlainTurn] | None = None,
 ) -> ServedApi[PartsT_contra]:
