@@ -13,6 +13,7 @@ import sys
 from typing import Any, Final
 
 from kafkalite.broker.connections.connection import ServerConnection
+from kafkalite.broker.connections.flow_control import FlowControl
 from kafkalite.broker.connections.response_writer import ResponseWriter
 from kafkalite.broker.produce.plain_produce import FRAME_BYTES
 from kafkalite.broker.requests import dispatch
@@ -36,10 +37,10 @@ def _grow(self: FrameReader, so_far: memoryview) -> None:
 
 def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
     self.last_used_s = self._loop.time()
-    turn = self._turn
-    if turn is not None:
+    sender, order = self._sender, self._order
+    if sender is not None:
         alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
-        if alone is not None and self._give_to_turn(alone, turn):
+        if alone is not None and sender.pass_request(alone, self.last_used_s):
             return
     frames = self._frames.received(nbytes)
     if frames is FILLING:
@@ -48,25 +49,26 @@ def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
     for frame, owned in frames:
         if self.closed:
             return
-        turn = self._turn
-        if turn is not None:
+        sender = self._sender
+        if sender is not None:
             is_short = len(frames) > 1 and len(frame) <= FRAME_BYTES
-            if is_short and self._give_to_turn(len(frame).to_bytes(4, "big") + frame, turn):
+            if is_short and sender.pass_request(len(frame).to_bytes(4, "big") + frame, self.last_used_s):
                 continue
-            if self.plain_waits:
-                turn.end()
-        self._take(frame, owned)
+            if order.unserved:
+                sender.fast_path.end()
+        if (slot := order.receive(frame, owned)) is not None:
+            self.serve(frame, slot)
     self._writer.uncork()
-    self._limit_reading()
+    self._flow.update()
 
 
-def _limit_reading(self: ServerConnection) -> None:
+def _update(self: FlowControl) -> None:
     readable = self._readable
-    if self._transport is None or readable is None or self.closed or self._transport.is_closing():
+    if readable is None or self._transport is None or self._transport.is_closing():
         return
-    wanted = self._writer.is_writable and self._muted is None
-    if wanted != self._reading:
-        self._reading = wanted
+    wanted = not self._order.stops
+    if wanted != self._is_reading:
+        self._is_reading = wanted
         (readable.resume_reading if wanted else readable.pause_reading)()
 
 
@@ -98,7 +100,7 @@ def unbound() -> None:
         (Source, "compile", _without_checks(Source.compile)),
         (FrameReader, "_grow", _grow),
         (ServerConnection, "buffer_updated", _buffer_updated),
-        (ServerConnection, "_limit_reading", _limit_reading),
+        (FlowControl, "update", _update),
         (ResponseWriter, "write_now", _write_now),
     ):
         setattr(kind, name, replacement)

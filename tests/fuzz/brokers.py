@@ -33,12 +33,12 @@ class _Connection:
     listener = "PLAINTEXT"
     principal = ANONYMOUS
     unread = SimpleNamespace(response_bytes_max=1 << 31)
-    wants_shape = False
+    wants_template = False
 
     def mute(self, duration_s: float) -> None:
         pass
 
-    def begin_alone(self) -> None:
+    def stop_pipelining(self) -> None:
         pass
 
 

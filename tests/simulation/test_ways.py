@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from typing import Any, Final
 from unittest.mock import patch
 
-from kafkalite.broker.connections.connection import ServerConnection
+from kafkalite.broker.connections.fast_path_sender import FastPathSender
+from kafkalite.broker.connections.request_order import RequestOrder
 from kafkalite.broker.connections.response_writer import PortionedAnswer, ResponseWriter
 from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
 from kafkalite.broker.produce.commit_waits import CommitWaits
@@ -27,7 +28,25 @@ ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
     PlainTurn: ("take", "hold", "learn", "end", "_append", "_wait", "_committed", "_end_pause", "_resume_held"),
     AppendPace: ("delay_ms", "appended"),
     CommitWaits: ("add", "_done"),
-    ServerConnection: ("_give_to_turn", "answered", "answer_later", "send_done", "take_as_any", "hold_reading"),
+    FastPathSender: (
+        "pass_request",
+        "send_response",
+        "reserve_response",
+        "send_completed",
+        "return_request",
+        "hold_reading",
+    ),
+    RequestOrder: (
+        "receive",
+        "begin_held",
+        "complete",
+        "release",
+        "reserve",
+        "return_request",
+        "stop",
+        "lift",
+        "abandon",
+    ),
 }
 """By class, the functions without which it does not do its work."""
 

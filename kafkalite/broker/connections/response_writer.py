@@ -91,19 +91,22 @@ class ResponseWriter:
         """Keep what is written until `uncork`."""
         self.is_corked = True
 
-    def cork_for_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep what is written until the loop's next turn."""
+    def cork_for_turn(self) -> None:
+        """Keep what is written until the event loop's next turn."""
         if not self.is_corked:
             self.is_corked = True
-            loop.call_soon(self.uncork)
+            asyncio.get_running_loop().call_soon(self.uncork)
 
     def uncork(self) -> None:
         self.is_corked = False
         if self._corked:
             self._flush()
 
-    def write(self, buffers: list[Buffer], size: int) -> None:
-        """Write `size` bytes in all, now or together with what is corked."""
+    def write(self, buffers: list[Buffer]) -> None:
+        """Write now, or together with what is corked."""
+        size = 0
+        for each in buffers:  # cheaper than sum() for so few
+            size += len(each)
         if not self.is_corked:
             self.write_now(buffers, size)
             return

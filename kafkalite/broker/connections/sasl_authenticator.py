@@ -116,7 +116,7 @@ class SaslAuthenticator:
 
     def handle(self, frame: memoryview, connection: ServerConnection) -> Answer | asyncio.Future[Answer]:
         """See `RequestHandler`."""
-        connection.begin_alone()
+        connection.stop_pipelining()
         self._step = asyncio.get_running_loop().create_task(self._answered(bytes(frame), connection))
         return self._step
 

@@ -121,7 +121,7 @@ def _produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
 ) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
-        context.connection.begin_alone()
+        context.connection.stop_pipelining()
         copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_much(parts, request, context, course))
     now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
@@ -133,7 +133,7 @@ def _produce(
             answers.append(_append(parts, partition, each, request.acks, context, course, now_ms, wall_ms))
         responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
     if course.dear:
-        context.connection.begin_alone()
+        context.connection.stop_pipelining()
         copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_dear(parts, request, context, responses, course))
     return _answered(parts, request, context, responses, course, now_ms)
@@ -163,12 +163,12 @@ def _produce_transactional(
     """As `produce`, once it is known which partitions may begin a transaction."""
     course.transaction = _Verified({}, {})
     if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
-        context.connection.begin_alone()
+        context.connection.stop_pipelining()
         copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_verify_much(parts, request, context, course, course.transaction))
     answer = _asked(parts, request, in_one_go(_unverified(parts, request, course.transaction)))
     if isinstance(answer, asyncio.Future):
-        context.connection.begin_alone()
+        context.connection.stop_pipelining()
         copy_shared_records(request, context.request_bytes)
         return asyncio.ensure_future(_produce_verified(parts, request, context, course, course.transaction, answer))
     _refuse_unverified(course.transaction, answer, context)

@@ -83,39 +83,41 @@ class ResponseSlot(Protocol):
     frame: list[Buffer] | None
 
 
-class Sender(Protocol):
-    """The connection that such requests come by."""
+class TemplateOwner(Protocol):
+    """A connection whose requests may repeat each other."""
 
-    plain_waits: bool
+    @property
+    def wants_template(self) -> bool:
+        """True if there is room for one more template of its requests."""
+
+    def add_template(self, template: PlainShape, fast_path: PlainTurn) -> None:
+        """Pass requests that the template recognises to the fast path from now on."""
+
+
+class Sender(Protocol):
+    """The connection that requests on the fast path come by."""
 
     @property
     def peer_host(self) -> str: ...
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """Whose it is now: re-authentication never changes it."""
+        """Who sends the requests: re-authentication never changes it."""
 
-    @property
-    def wants_shape(self) -> bool:
-        """Is it worth the time to say what its requests look like?"""
+    def send_response(self, response: bytes) -> None:
+        """Send the response to the oldest request on the fast path."""
 
-    def repeats(self, shape: PlainShape, turn: PlainTurn) -> None:
-        """Requests of this shape too are to be given to the turn."""
+    def reserve_response(self) -> ResponseSlot:
+        """Return the place of the response to the oldest request on the fast path. Once it is `done`, `send_completed` is to be called."""
 
-    def answered(self, answer: bytes) -> None:
-        """To the oldest request that is not answered yet."""
-
-    def answer_later(self) -> ResponseSlot:
-        """The place of the answer to the oldest request that has none; once it is `done`, `send_done` is to be called."""
-
-    def send_done(self) -> None:
-        """Send what may be sent of the answers that are there."""
+    def send_completed(self) -> None:
+        """Send the responses in reserved places that are there."""
 
     def hold_reading(self, is_held: bool) -> None:
-        """Read nothing until this is called again."""
+        """Read nothing until this is called with False."""
 
-    def take_as_any(self, request: bytes) -> None:
-        """Serve this one as any other, behind those before it."""
+    def return_request(self, request: bytes) -> None:
+        """Serve the oldest request on the fast path as any other."""
 
 
 class Parts(Protocol):
@@ -453,7 +455,6 @@ class PlainTurn:
                 self._schedule(self._scheduled)
             elif self._paced is None:
                 self._paced = asyncio.get_running_loop().call_later(delay_ms / 1000, self._end_pause)
-        sender.plain_waits = True
         taken.append((sender, shape, frame, begin))
         if len(taken) >= _TURN_MAX:
             self.end()
@@ -481,15 +482,15 @@ class PlainTurn:
 
     def learn(
         self,
-        sender: Sender,
+        sender: TemplateOwner,
         frame: memoryview,
         version: int,
         body_position: int,
         request: messages.produce_request.ProduceRequest,
     ) -> None:
         """A request is served as any other: the next ones like it are to come here, if they may be plain."""
-        if sender.wants_shape and (shape := shape_of(frame, version, body_position, request)) is not None:
-            sender.repeats(shape, self)
+        if sender.wants_template and (shape := shape_of(frame, version, body_position, request)) is not None:
+            sender.add_template(shape, self)
 
     def _scheduled(self) -> None:
         self._is_scheduled = False
@@ -514,14 +515,14 @@ class PlainTurn:
         answered = 0
         for (sender, shape, frame, _), answer in zip(taken, answers, strict=True):
             if answer is None:
-                sender.take_as_any(frame)
+                sender.return_request(frame)
             elif isinstance(answer, bytes):
                 answered += 1
-                sender.answered(answer)
+                sender.send_response(answer)
             else:
                 batches, offset = answer
                 waits = waiting.setdefault(shape.timeout_ms, {}).setdefault(batches, [])
-                waits.append(_Waiting(sender.answer_later(), sender, shape, frame[:_HEAD_BYTES], offset))
+                waits.append(_Waiting(sender.reserve_response(), sender, shape, frame[:_HEAD_BYTES], offset))
         if answered:
             self._latency.observe(duration_s, answered)
         for timeout_ms, by_partition in waiting.items():
@@ -550,7 +551,7 @@ class PlainTurn:
             slot.done, slot.frame = True, [answer]
             senders[sender] = None
         for sender in senders:
-            sender.send_done()
+            sender.send_completed()
 
     def _sorted(self, taken: list[_Taken], wall_ms: int) -> list[_Batches]:
         """What is plain by partition. Behind what is not, nothing of the same connection is."""
@@ -559,7 +560,6 @@ class PlainTurn:
         quota, generation = self._parts.quotas.produced, self._authorizer.generation
         has_quotas = quota.is_set
         for number, (sender, shape, frame, begin) in enumerate(taken):
-            sender.plain_waits = False
             if self.is_off or (others and sender in others):
                 continue
             if (shape.allowed_in != generation and not self._may_write(sender, shape, generation)) or (

@@ -167,7 +167,7 @@ class Dispatcher(Generic[PartsT_contra]):
         if is_weighed and (api_key != _PRODUCE or turns.left <= 0 or turns.are_waiting):
             its_turn = self._its_turn(api_key, size, connection)
             if its_turn is not None:
-                connection.begin_alone()
+                connection.stop_pipelining()
                 if size <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
                     frame = owned_copy(frame)
                 return self._later(self._in_turn(its_turn, frame, connection))
@@ -185,7 +185,7 @@ class Dispatcher(Generic[PartsT_contra]):
                     portions = codec.request_portions(api_key, version, frame, header.body_position)
                     request = _at_once(portions)
                     if request is None:
-                        connection.begin_alone()
+                        connection.stop_pipelining()
                         if len(frame) <= RECEIVE_BYTES:
                             frame = owned_copy(frame)
                         return self._later(self._in_portions(frame, header, connection, began_s))

@@ -220,7 +220,7 @@ def guarded(guard: Guard, handle: Handle, failure: Failure) -> Handle:
     def guarded_handle(parts: Any, request: Any, context: RequestContext) -> Any:
         judged = context.portions.run(guard(parts, request, context, failure))
         if isinstance(judged, asyncio.Future):
-            context.connection.begin_alone()
+            context.connection.stop_pipelining()
             return asyncio.ensure_future(_later(judged, handle, parts, context))
         return _carried_out(judged, handle, parts, context)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission, authorized_operations
-from kafkalite.broker.produce.plain_produce import Sender
+from kafkalite.broker.produce.plain_produce import TemplateOwner
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Portions
 from kafkalite.security.acl import ResourceType, pascal_case
@@ -23,8 +23,14 @@ class ResponseBound(Protocol):
     response_bytes_max: int
 
 
-class ClientConnection(Sender, Protocol):
+class ClientConnection(TemplateOwner, Protocol):
     """The connection that a request came by."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def principal(self) -> KafkaPrincipal: ...
 
     @property
     def listener(self) -> str:
@@ -36,7 +42,7 @@ class ClientConnection(Sender, Protocol):
     @property
     def unread(self) -> ResponseBound: ...
 
-    def begin_alone(self) -> None:
+    def stop_pipelining(self) -> None:
         """Begin nothing behind the request that is being begun until it is answered."""
 
     def mute(self, duration_s: float) -> None:

@@ -132,7 +132,7 @@ class RequestFaults:
                 return NotImplemented
             if rule.action == "fail":
                 raise KafkaError(rule.error, "a fault on purpose")
-            context.connection.begin_alone()
+            context.connection.stop_pipelining()
             if key is ApiKey.PRODUCE:
                 copy_shared_records(request, context.request_bytes)
             return asyncio.get_running_loop().create_task(later(rule, parts, request, context))

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.simulation.bugs.patching import Bug, Edit
 
-_CONNECTION: Final = "kafkalite.broker.connections.connection"
+_ORDER: Final = "kafkalite.broker.connections.request_order"
 _READS: Final = "kafkalite.broker.connections.stranger_reads"
 _WRITER: Final = "kafkalite.broker.connections.response_writer"
 _LOGIN: Final = "kafkalite.broker.connections.sasl_authenticator"
@@ -165,10 +165,10 @@ TOGETHER: Final = (
         "of requests that wait for replicas the one that is committed first is answered first",
         (
             Edit(
-                _CONNECTION,
-                "        while slots and slots[0].done:\n            answer = slots.popleft().frame\n",
+                _ORDER,
+                "        while slots and slots[0].done:\n            response = slots.popleft().frame\n",
                 "        while (slot := next((each for each in slots if each.done), None)) is not None:\n"
-                "            slots.remove(slot)\n            answer = slot.frame\n",
+                "            slots.remove(slot)\n            response = slot.frame\n",
             ),
         ),
     ),

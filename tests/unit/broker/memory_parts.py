@@ -52,14 +52,14 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
-        self.principal, self.wants_shape = ANONYMOUS, False
+        self.principal, self.wants_template = ANONYMOUS, False
         self.muted_s: list[float] = []
         self.alone = 0
         """Requests behind which none may begin before they end."""
 
         self.unread = SimpleNamespace(response_bytes_max=1 << 31)
 
-    def begin_alone(self) -> None:
+    def stop_pipelining(self) -> None:
         self.alone += 1
 
     def mute(self, duration_s: float) -> None:

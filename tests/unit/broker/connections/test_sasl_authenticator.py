@@ -59,9 +59,9 @@ class Client:
         self.listener = FakeListener(max_session_ms)
         self.dispatcher: Any = SaslAuthenticator(self.listener, FakeDispatcher())
         self.principal, self.peer_host, self.closed = ANONYMOUS, "host", False
-        self.wants_shape = False
+        self.wants_template = False
 
-    def begin_alone(self) -> None: ...
+    def stop_pipelining(self) -> None: ...
 
     def authenticated(self, principal: KafkaPrincipal, handler: Any, lifetime_ms: int | None) -> None:
         self.principal, self.dispatcher, self.lifetime_ms = principal, handler, lifetime_ms

@@ -94,7 +94,8 @@ class Peer:
 
     def serve_alone(self) -> None:
         """No request is recognised from now on."""
-        self.connection._shapes = PlainShapes(ShapeRoom(0), most=0)
+        self.connection.add_template = lambda template, fast_path: None  # type: ignore[method-assign]
+        self.connection._sender = None
 
     def send(self, *frames: bytes) -> None:
         data = b"".join(frames)

@@ -29,9 +29,9 @@ class FakeConnection:
     """Where requests come from."""
 
     listener, peer_host, principal = "PLAINTEXT", "host", ANONYMOUS
-    wants_shape = False
+    wants_template = False
 
-    def begin_alone(self) -> None: ...
+    def stop_pipelining(self) -> None: ...
 
     def mute(self, duration_s: float) -> None: ...
 

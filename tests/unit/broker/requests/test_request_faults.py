@@ -164,7 +164,7 @@ def test_records_of_a_produce_that_waits_are_its_own_and_nothing_overtakes_it() 
     class Connection(type(CONNECTION)):  # type: ignore[misc]
         alone = 0
 
-        def begin_alone(self) -> None:
+        def stop_pipelining(self) -> None:
             self.alone += 1
 
     async def scenario() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.connections.connection import WAITING_OVERHEAD_BYTES, ServerConnection
+from kafkalite.broker.connections.connection import ServerConnection
+from kafkalite.broker.connections.request_order import HELD_OVERHEAD_BYTES
 from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.replication.partition import Partition
@@ -52,7 +53,7 @@ def connection() -> Any:
         listener="PLAINTEXT",
         closed=False,
         unread=SimpleNamespace(response_bytes_max=1 << 31),
-        begin_alone=lambda: None,
+        stop_pipelining=lambda: None,
         mute=lambda s: None,
     )
 
@@ -186,7 +187,7 @@ def test_produces_behind_too_many_that_wait_count_until_they_begin() -> None:
         waiting = connection.statistics()["waiting"]
         assert sent == connection.in_progress + waiting
         assert waiting > 1
-        assert memory.used_bytes == waiting * (len(data) - 4 + WAITING_OVERHEAD_BYTES)
+        assert memory.used_bytes == waiting * (len(data) - 4 + HELD_OVERHEAD_BYTES)
         await senders.replicate()
         assert transport.reading
         assert memory.used_bytes == 0
