@@ -128,9 +128,9 @@ BUILDS: Final = (
     ),
     BrokenBuild(
         "a request starts before those that wait on its connection",
-        "kafkalite/broker/connections/connection.py",
-        "if self._waiting or not self._may_start(frame):",
-        "if not self._may_start(frame):",
+        "kafkalite/broker/connections/request_order.py",
+        "if not self.held and not self.unserved and (slot",
+        "if not self.unserved and (slot",
     ),
     BrokenBuild(
         "the fast path appends a batch again that its producer repeats",
