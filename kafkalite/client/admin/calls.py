@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import AdminError, ClientError, error_of
-from kafkalite.client.group.coordinator_link import CoordinatorKind
+from kafkalite.client.group.coordinator_link import CoordinatorKind, find_coordinator
 from kafkalite.errors import ErrorCode
-from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -82,18 +81,7 @@ class AdminCalls:
         return result
 
     async def _find_coordinator(self, key: str, kind: CoordinatorKind) -> int:
-        m = messages.find_coordinator_request
-        request = m.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
-        answers, what = (
-            (await self._cluster.request_any(request)).coordinators,
-            f"finding the coordinator of {kind.noun} {key}",
-        )
-        if not answers:
-            raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, "the answer names none")
-        found = answers[0]
-        if found.error_code:
-            raise error_of(found.error_code, what, found.error_message)
-        return int(found.node_id)
+        return int((await find_coordinator(self._cluster, key, kind)).node_id)
 
     async def _brokers(self) -> list[int]:
         """The brokers that live now."""

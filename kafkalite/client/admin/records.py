@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.admin.calls import AdminCalls, ensure_answered
-from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
+from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.protocol import messages

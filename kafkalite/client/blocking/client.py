@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.client.errors import ClientClosedError
 
 
 class AsyncClient(Protocol):
-    """What the clients that have a blocking twin share."""
+    """An asyncio client that has a blocking twin."""
 
     def connect(self, timeout: float = ...) -> Coroutine[Any, Any, None]:
-        """Reach the cluster."""
+        """Connect to the cluster within `timeout` seconds."""
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """Let go of it."""
+        """Close all connections."""
 
 
 Core = TypeVar("Core", bound=AsyncClient)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def blocking(
+    method: Callable[Concatenate[Any, Parameters], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[BlockingClient[Any], Parameters], Result]:
+    """Return the blocking form of a twin's coroutine method: same signature, docstring, result and errors."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def call(client: BlockingClient[Any], /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        thread = client._running()
+        coroutine: Coroutine[Any, Any, Result] = getattr(client._core, name)(*arguments, **named)
+        return thread.call(coroutine)
+
+    return call
 
 
 class BlockingClient(Generic[Core]):
-    """What blocking clients share: the asyncio client `_core` on the loop thread, connect, close, context manager.
+    """A client whose asyncio twin, `_core`, runs on the process's loop thread until `close`.
 
-    A subclass names its asyncio `twin`; its methods have the twin's signatures (a test compares them), and the twin's docstrings
-    unless they have their own. A program may subclass these clients without naming one.
+    A subclass names the class of its `twin`; its methods have the twin's signatures (a test compares them), and the twin's docstrings
+    unless they have their own. A program's own subclass need not name one.
     """
 
     def __init_subclass__(cls, twin: type[Core] | None = None, **others: Any) -> None:
@@ -47,10 +65,10 @@ class BlockingClient(Generic[Core]):
         return self._thread
 
     def connect(self, timeout: float = 10.0) -> None:
-        """Reach the cluster within `timeout` seconds. NoBrokersAvailableError names, per bootstrap server, what went wrong."""
+        """Connect to the cluster within `timeout` seconds. NoBrokersAvailableError names the problem of each bootstrap server."""
         self._running().call(self._core.connect(timeout))
 
-    def _end(self, closing: Coroutine[Any, Any, None]) -> None:
+    def _close_with(self, closing: Coroutine[Any, Any, None]) -> None:
         thread, self._thread = self._thread, None
         if thread is None:
             closing.close()
@@ -61,8 +79,8 @@ class BlockingClient(Generic[Core]):
             thread.release()
 
     def close(self) -> None:
-        """Let go of all connections. Closing twice does nothing."""
-        self._end(self._core.close())
+        """Close all connections. Closing twice does nothing."""
+        self._close_with(self._core.close())
 
     def __enter__(self) -> Self:
         try:

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.large_batches import LargeBatches
-from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST, list_offsets
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of

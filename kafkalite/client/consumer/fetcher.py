@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
+from kafkalite.client.cluster.offset_lookup import EARLIEST, list_offsets
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code, is_stale_metadata
 from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetch_session import ConsumerFetchSession, FetchPosition
-from kafkalite.client.consumer.offset_lookup import EARLIEST, list_offsets
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch
 from kafkalite.client.errors import (

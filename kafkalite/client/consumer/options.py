@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalite.client.consumer.offset_lookup import EARLIEST, LATEST
+from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST
 from kafkalite.client.group.assignors import Assignor, assignors_named
 from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
 from kafkalite.client.serializers import DeserializerChoice, check_choice

@@ -9,14 +9,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kafkalite.client.blocking.client import BlockingClient
+from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
-from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata
 from kafkalite.types import TopicPartition
 
 Result = TypeVar("Result")
@@ -94,11 +94,8 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         chosen = self._consumed() if offsets is None else offsets
         self._now(lambda: self._core.commit_async(chosen, callback))
 
-    def committed(self, partition: TopicPartition) -> int | None:
-        return self._running().call(self._core.committed(partition))
-
-    def committed_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._running().call(self._core.committed_offsets(partitions))
+    committed = blocking(Consumer.committed)
+    committed_offsets = blocking(Consumer.committed_offsets)
 
     def group_metadata(self) -> GroupMetadata:
         return self._core.group_metadata()
@@ -110,7 +107,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         """As `Consumer.close`; records that `for` has not given are not committed."""
         if self._thread is not None and self._iterated:
             self._unread(())
-        self._end(self._core.close(timeout, commit=commit))
+        self._close_with(self._core.close(timeout, commit=commit))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -163,16 +160,9 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         unread = first_offset(self._iterated, partition)
         return self._running().call(self._core.position(partition, timeout)) if unread is None else unread
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._running().call(self._core.beginning_offsets(partitions))
-
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._running().call(self._core.end_offsets(partitions))
-
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        return self._running().call(self._core.offsets_for_times(timestamps))
+    beginning_offsets = blocking(Consumer.beginning_offsets)
+    end_offsets = blocking(Consumer.end_offsets)
+    offsets_for_times = blocking(Consumer.offsets_for_times)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         return self._core.highwater(partition)
@@ -180,23 +170,14 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         return self._core.last_stable_offset(partition)
 
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        return self._running().call(self._core.partitions_for_topic(topic))
-
-    def topics(self) -> set[str]:
-        return self._running().call(self._core.topics())
-
-    def getmany(
-        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        thread = self._running()
-        return thread.call(self._core.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
+    partitions_for_topic = blocking(Consumer.partitions_for_topic)
+    topics = blocking(Consumer.topics)
+    getmany = blocking(Consumer.getmany)
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
         return self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
-    def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        return self._running().call(self._core.getone(*partitions))
+    getone = blocking(Consumer.getone)
 
     def read_range(
         self,

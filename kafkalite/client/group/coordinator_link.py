@@ -41,6 +41,24 @@ class Lane(Enum):
     TRANSACTIONS = "transactions"
 
 
+async def find_coordinator(
+    cluster: ClusterClient, key: str, kind: CoordinatorKind
+) -> messages.find_coordinator_response.Coordinator:
+    """Return the coordinator of `key` as one broker names it (FindCoordinator): node id, host, port.
+
+    ClientError COORDINATOR_NOT_AVAILABLE for an empty response; the response's own error otherwise.
+    """
+    request = messages.find_coordinator_request.FindCoordinatorRequest(key_type=kind.value, coordinator_keys=[key])
+    coordinators = (await cluster.request_any(request)).coordinators
+    context = f"finding the coordinator of {kind.noun} {key}"
+    if not coordinators:
+        raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")
+    found = coordinators[0]
+    if found.error_code:
+        raise error_of(found.error_code, context, found.error_message)
+    return found
+
+
 class CoordinatorLink:
     """See the module. `forget()` after an answer that says that the coordinator is another broker."""
 
@@ -116,16 +134,8 @@ class CoordinatorLink:
         return self._address
 
     async def _find(self) -> tuple[str, int]:
-        m = messages.find_coordinator_request
         try:
-            request = m.FindCoordinatorRequest(key_type=self._kind.value, coordinator_keys=[self.group_id])
-            context = f"finding {self._of}"
-            answers = (await self._cluster.request_any(request)).coordinators
-            if not answers:
-                raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")
-            found = answers[0]
-            if found.error_code:
-                raise error_of(found.error_code, context, found.error_message)
+            found = await find_coordinator(self._cluster, self.group_id, self._kind)
             self._address = found.host, found.port
             return self._address
         finally:

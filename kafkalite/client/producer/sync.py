@@ -13,17 +13,14 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from kafkalite.client.blocking.client import BlockingClient
+from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
-from kafkalite.client.group.committable import Committable
-from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
-from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client.producer.transaction_state import PreparedTransaction
@@ -226,19 +223,12 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
 
     # transactions
 
-    def init_transactions(self, timeout: float | None = None) -> None:
-        self._running().call(self._core.init_transactions(timeout))
+    init_transactions = blocking(Producer.init_transactions)
 
     def begin_transaction(self) -> None:
         self._running().call(self._after_all_sent(self._core.begin_transaction))
 
-    def send_offsets_to_transaction(
-        self,
-        offsets: Mapping[TopicPartition, Committable],
-        group: GroupMetadata | str,
-        timeout: float | None = None,
-    ) -> None:
-        self._running().call(self._core.send_offsets_to_transaction(offsets, group, timeout))
+    send_offsets_to_transaction = blocking(Producer.send_offsets_to_transaction)
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         self._running().call(self._after_all_sent(lambda: self._core.commit_transaction(timeout)))
@@ -267,7 +257,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver what was sent, for up to `timeout` seconds, then let go of all connections."""
-        self._end(self._close(timeout))
+        self._close_with(self._close(timeout))
 
     async def _close(self, timeout: float | None) -> None:
         if timeout != 0:
@@ -278,8 +268,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
             await self._core._abort_quietly(timeout)
         await self._core.close(0)
 
-    def partitions_for(self, topic: str) -> set[int]:
-        return self._running().call(self._core.partitions_for(topic))
+    partitions_for = blocking(Producer.partitions_for)
 
     def statistics(self) -> dict[str, int]:
         """As `Producer.statistics`, and the bytes between this thread and the loop."""
