@@ -40,6 +40,7 @@ from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.storage.directories.cleaner import LogCleaner, RunPass, in_executor
+from kafkalite.storage.directories.identity import check_identity, claim_directories, read_identity
 from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.storage.disk import Disk
 from kafkalite.types import BrokerId, topic_id_to_text
@@ -170,12 +171,12 @@ class Broker:
         self.cluster_id = await again(lambda: read_or_create_cluster_id(self.store, new_id))
         early.logs.acquire()
         self.broker_id = await again(self._resolve_broker_id)
-        early.logs.check_identity(self.broker_id, self.cluster_id)
+        check_identity(early.logs.online_directories, self.broker_id, self.cluster_id)
         await again(lambda: early.dynamic_configs.load_broker(self.broker_id))
         stages.end("cluster and broker id")
         self.state = BrokerState.RECOVERY
         await early.logs.open(await again(early.dynamic_configs.all_topics))
-        early.logs.claim(self.broker_id, self.cluster_id)
+        claim_directories(early.logs.online_directories, self.broker_id, self.cluster_id)
         stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
@@ -230,7 +231,7 @@ class Broker:
     async def _resolve_broker_id(self) -> BrokerId:
         if self.config.broker_id >= 0:
             return self.config.broker_id
-        stored = self._early.logs.read_identity().broker_id
+        stored = read_identity(self._early.logs.online_directories).broker_id
         if stored is not None:
             return stored
         return await generate_broker_id(self.store, self.config.reserved_broker_max_id)

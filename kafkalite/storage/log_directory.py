@@ -42,7 +42,7 @@ class FoundDirectories(NamedTuple):
 
     live: dict[TopicPartition, str]
     future: dict[TopicPartition, str]
-    doomed: list[str]
+    to_delete: list[str]
 
 
 class LogDirectory:
@@ -89,7 +89,7 @@ class LogDirectory:
     def read_meta_properties(self) -> MetaProperties | None:
         return read_meta_properties(self.disk, self.file(FILE_NAME))
 
-    def take_clean_marker(self) -> bool:
+    def consume_clean_marker(self) -> bool:
         """Was the directory left in good order? The marker is consumed by this."""
         marker = self.file(CLEAN_SHUTDOWN)
         if not self.disk.exists(marker):
@@ -98,7 +98,7 @@ class LogDirectory:
         self.disk.sync(self.path)
         return True
 
-    def leave_clean_marker(self) -> None:
+    def write_clean_marker(self) -> None:
         """All logs are flushed and closed."""
         self.disk.replace(self.file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
 
@@ -106,20 +106,20 @@ class LogDirectory:
         """The directories of logs. Raises WrongDirectory, OSError."""
         live: dict[TopicPartition, str] = {}
         future: dict[TopicPartition, str] = {}
-        doomed = []
+        to_delete = []
         for entry in self.disk.list(self.path):
             path = self.file(entry.name)
             if not entry.is_directory or entry.name in NOT_LOGS or entry.name.endswith(STRAY_DIRECTORY):
                 continue
             if entry.name.endswith(DELETE_DIRECTORY):
-                doomed.append(path)
+                to_delete.append(path)
             else:
                 is_future = entry.name.endswith(FUTURE_DIRECTORY)
                 topic_partition = partition_of(entry.name.rpartition(".")[0] if is_future else entry.name)
                 if topic_partition is None:
                     raise WrongDirectory(f"{path} is no partition's directory; move it away from the logs")
                 (future if is_future else live)[topic_partition] = path
-        return FoundDirectories(live, future, doomed)
+        return FoundDirectories(live, future, to_delete)
 
     # Checkpoints
 

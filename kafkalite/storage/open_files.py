@@ -62,9 +62,9 @@ class LaterReader(Protocol):
 
     path: str
 
-    def keep(self, file: KeptFile) -> None: ...
+    def keep_file(self, file: KeptFile) -> None: ...
 
-    def truncated(self, size: int) -> None: ...
+    def note_truncation(self, size: int) -> None: ...
 
 
 class OpenFiles:
@@ -122,10 +122,10 @@ class OpenFiles:
                 kept = KeptFile(file or self.disk.open(path))
             except OSError:
                 for reader in readers:
-                    reader.truncated(0)
+                    reader.note_truncation(0)
             else:
                 for reader in readers:
-                    reader.keep(kept)
+                    reader.keep_file(kept)
         elif file is not None:
             file.close()
 
@@ -136,7 +136,7 @@ class OpenFiles:
     def truncate(self, path: str, size: int) -> None:
         """End the file at `path` behind `size` bytes that are in use. Raises OSError."""
         for reader in self._readers_of(path):
-            reader.truncated(size)
+            reader.note_truncation(size)
         self.get(path).truncate(size)
 
     def _readers_of(self, path: str) -> list[LaterReader]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions, Work
 from kafkalite.protocol.record_batches.records import MAGIC, build_marker
-from kafkalite.storage.log.old_form import stored_magic
+from kafkalite.storage.log.message_format import stored_magic
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.record_batches.down_conversion import NOTHING_KEPT, ConvertedBatches, conversion
 from kafkalite.protocol.record_batches.records import MAGIC, header_at, iter_batches
-from kafkalite.storage.log.old_form import stored_magic
+from kafkalite.storage.log.message_format import stored_magic
 from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:

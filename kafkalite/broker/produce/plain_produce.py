@@ -33,7 +33,7 @@ from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.record_batches.plain_batch import RecordLayout, layout_of, plain_header
 from kafkalite.protocol.record_batches.records import MAGIC, SEQUENCE_LIMIT, BatchHeader, header_at
 from kafkalite.protocol.schemas.reader_source import read_uvarint
-from kafkalite.storage.log.old_form import stored_magic
+from kafkalite.storage.log.message_format import stored_magic
 from kafkalite.storage.producers.verification import NO_TRANSACTION
 from kafkalite.types import INTERNAL_TOPICS, Buffer, TopicPartition
 

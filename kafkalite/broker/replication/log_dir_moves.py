@@ -122,7 +122,7 @@ class LogDirMoves:
                 await asyncio.get_running_loop().run_in_executor(None, work.run)
             except OSError as problem:
                 raise future.log_directory.failure(problem) from problem
-            future.flushed(work)
+            future.mark_flushed(work)
         return (
             self._logs.future.logs.get(log.topic_partition) is future
             and self._logs.get(log.topic_partition) is log

@@ -45,7 +45,7 @@ class CurrentLogs(Protocol):
 
     def put(self, log: PartitionLog) -> None: ...
 
-    def give_up(self, log: PartitionLog) -> None: ...
+    def delete_directory(self, log: PartitionLog) -> None: ...
 
     def checkpoint_recovery_points(self, directories: Iterable[LogDirectory] | None = None) -> None: ...
 
@@ -88,10 +88,10 @@ class FutureLogs:
             raise directory.failure(problem) from problem
         if current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset)
-        self.take(future)
+        self.add(future)
         return future
 
-    def take(self, future: PartitionLog) -> None:
+    def add(self, future: PartitionLog) -> None:
         """A copy that was made, or found at the start."""
         self.logs[future.topic_partition] = future
         current = self._store.get(future.topic_partition)
@@ -105,7 +105,7 @@ class FutureLogs:
         if current is not None:
             current.future = None
         if future is not None and future.log_directory.offline_reason is None:
-            self._store.give_up(future)
+            self._store.delete_directory(future)
 
     def forget(self, directory: LogDirectory) -> None:
         """The directory failed: its copies are gone, the current logs go on."""
@@ -123,8 +123,8 @@ class FutureLogs:
             future.delete_records(current.log_start_offset)
         future.close()
         current.log_directory.require_online()
-        store.give_up(current)
-        log = self._opened_in_place(future, current.log_start_offset)
+        store.delete_directory(current)
+        log = self._rename_and_open(future, current.log_start_offset)
         log.inherit(current)
         del self.logs[topic_partition]
         store.put(log)
@@ -141,9 +141,9 @@ class FutureLogs:
                 logger.warning("%s: finishing its move to %s", topic_partition, future.log_directory.path)
                 future.close()
                 del self.logs[topic_partition]
-                self._store.put(self._opened_in_place(future, future.log_start_offset))
+                self._store.put(self._rename_and_open(future, future.log_start_offset))
 
-    def _opened_in_place(self, future: PartitionLog, log_start_offset: int) -> PartitionLog:
+    def _rename_and_open(self, future: PartitionLog, log_start_offset: int) -> PartitionLog:
         """The log of a copy, which was closed, under the name of a current one. Raises KafkaError KAFKA_STORAGE_ERROR."""
         store, directory = self._store, future.log_directory
         path = directory.file(str(future.topic_partition))

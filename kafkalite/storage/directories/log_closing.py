@@ -46,9 +46,9 @@ class DirectoryClosing:
         await asyncio.gather(*(loop.run_in_executor(None, self._sync) for _ in range(threads)))
         for log, work, problem in self._synced:
             if problem is None:
-                log.flushed(work)
+                log.mark_flushed(work)
             else:
-                self._failed(log, self.directory.failure(problem))
+                self._note_failure(log, self.directory.failure(problem))
         for log in self._logs:
             log.local.close_files()
 
@@ -58,7 +58,7 @@ class DirectoryClosing:
             try:
                 work = log.prepare_close()
             except KafkaError as problem:
-                self._failed(log, problem)
+                self._note_failure(log, problem)
                 work = None
             if work is None:
                 self._left_early += 1
@@ -79,6 +79,6 @@ class DirectoryClosing:
             else:
                 self._synced.append((log, work, None))
 
-    def _failed(self, log: PartitionLog, problem: KafkaError) -> None:
+    def _note_failure(self, log: PartitionLog, problem: KafkaError) -> None:
         logger.warning("%s was not closed in good order: %s", log.topic_partition, problem)
         self.in_good_order = False

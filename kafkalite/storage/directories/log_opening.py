@@ -29,7 +29,7 @@ _MB: Final = 1_000_000
 
 
 class DirectoryOpening:
-    """The logs of one directory on their way. `high_watermarks`, `doomed` and `is_clean` are known once `run` is over."""
+    """The logs of one directory on their way. `high_watermarks`, `to_delete` and `is_clean` are known once `run` is over."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class DirectoryOpening:
     ) -> None:
         self.directory = directory
         self.high_watermarks: dict[TopicPartition, int] = {}
-        self.doomed: list[str] = []
+        self.to_delete: list[str] = []
         self.is_clean = False
         """Was the directory left in good order?"""
         self.total = 0
@@ -65,7 +65,7 @@ class DirectoryOpening:
     async def run(self, threads: int) -> list[PartitionLog]:
         """All logs, opened in the executor. Raises OSError, WrongDirectory."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._look)
+        await loop.run_in_executor(None, self._scan)
         self._progress = [LoadProgress() for _ in range(min(threads, max(1, self.total)))]
         loads = [loop.run_in_executor(None, self._open_next, progress) for progress in self._progress]
         opened = await asyncio.gather(*loads, return_exceptions=True)
@@ -74,12 +74,12 @@ class DirectoryOpening:
                 raise result
         return [log for logs in opened if not isinstance(logs, BaseException) for log in logs]
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         """What is there, and what the checkpoints say of it."""
         directory = self.directory
-        clean = self.is_clean = directory.take_clean_marker()
+        clean = self.is_clean = directory.consume_clean_marker()
         found = directory.scan()
-        live, self.doomed = found.live, found.doomed
+        live, self.to_delete = found.live, found.to_delete
         recovery_points = directory.read_offsets(checkpoints.RECOVERY_POINT)
         log_starts = directory.read_offsets(checkpoints.LOG_START)
         first_dirty = directory.read_offsets(checkpoints.CLEANER)

@@ -29,7 +29,7 @@ from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import create_log
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import DELETE_DIRECTORY, FUTURE_DIRECTORY, suffixed_directory
-from kafkalite.storage.meta_properties import FILE_NAME, MetaProperties, WrongDirectory, write_meta_properties
+from kafkalite.storage.meta_properties import WrongDirectory
 from kafkalite.storage.open_files import FEWEST
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
@@ -78,7 +78,7 @@ class LogStore:
         self.directories = [LogDirectory(disk, path, max(FEWEST, files_max // len(paths))) for path in paths]
         self.on_directory_failure: Callable[[LogDirectory], None] = lambda directory: None
         for directory in self.directories:
-            directory.on_failure = self._directory_failed
+            directory.on_failure = self._handle_directory_failure
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.lost_nothing = False
@@ -90,7 +90,7 @@ class LogStore:
         """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()
         self._high_watermarks: dict[TopicPartition, int] = {}
-        self._doomed: list[tuple[int, LogDirectory, str]] = []
+        self._to_delete: list[tuple[int, LogDirectory, str]] = []
         self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
         """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
@@ -124,7 +124,7 @@ class LogStore:
     # Opening
 
     def acquire(self) -> None:
-        """Make and lock the directories, so that `read_identity` and `claim` can be asked before any log is opened.
+        """Make and lock the directories, so that their `identity` can be read and claimed before any log is opened.
 
         Raises WrongDirectory when another process has one of them, KafkaError KAFKA_STORAGE_ERROR when none works.
         """
@@ -172,19 +172,19 @@ class LogStore:
                 raise result
             else:
                 self._high_watermarks.update(opening.high_watermarks)
-                self._doomed += [(now_ms, opening.directory, path) for path in opening.doomed]
-                self._take_over(result)
+                self._to_delete += [(now_ms, opening.directory, path) for path in opening.to_delete]
+                self._add_opened(result)
         self.lost_nothing = not self.offline_directories and all(opening.is_clean for opening in openings)
         self._require_a_directory()
         for future in list(self.future.logs.values()):
-            self.future.take(future)  # the current log may have been opened later
+            self.future.add(future)  # the current log may have been opened later
         self.future.finish_interrupted()
         await self.purge_deleted(now_ms)
 
-    def _take_over(self, logs: Iterable[PartitionLog]) -> None:
+    def _add_opened(self, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
             if log.directory.endswith(FUTURE_DIRECTORY):
-                self.future.take(log)
+                self.future.add(log)
                 continue
             other = self._logs.get(log.topic_partition)
             if other is not None:
@@ -197,55 +197,6 @@ class LogStore:
     def _release(self) -> None:
         for directory in self.directories:
             directory.close()
-
-    # Identity
-
-    def read_identity(self) -> MetaProperties:
-        """Broker id and cluster id that the directories agree on, None for what none of them says.
-
-        Raises WrongDirectory when they disagree or one cannot be understood.
-        """
-        broker_id: int | None = None
-        cluster_id: str | None = None
-        for directory in self.online_directories:
-            try:
-                found = directory.read_meta_properties()
-            except OSError as problem:
-                directory.take_offline(problem)
-                continue
-            if found is None:
-                continue
-            if None not in (broker_id, found.broker_id) and broker_id != found.broker_id:
-                raise WrongDirectory(f"log.dirs belong to brokers {broker_id} and {found.broker_id}")
-            if None not in (cluster_id, found.cluster_id) and cluster_id != found.cluster_id:
-                raise WrongDirectory(f"log.dirs belong to clusters {cluster_id} and {found.cluster_id}")
-            broker_id = found.broker_id if broker_id is None else broker_id
-            cluster_id = cluster_id or found.cluster_id
-        return MetaProperties(broker_id, cluster_id)
-
-    def check_identity(self, broker_id: int, cluster_id: str) -> None:
-        """WrongDirectory when the directories belong to another broker or cluster; may be called before `open`."""
-        found = self.read_identity()
-        if found.broker_id not in (None, broker_id):
-            raise WrongDirectory(
-                f"the configured broker.id {broker_id} is not {found.broker_id}, to which log.dirs belong; "
-                "correct broker.id or use other directories"
-            )
-        if found.cluster_id not in (None, cluster_id):
-            raise WrongDirectory(
-                f"ZooKeeper has cluster {cluster_id}, but log.dirs belong to cluster {found.cluster_id}; "
-                "correct zookeeper.connect or use other directories"
-            )
-
-    def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Mark every directory as this broker's of this cluster. WrongDirectory when they belong to another one."""
-        self.check_identity(broker_id, cluster_id)
-        for directory in self.online_directories:
-            try:
-                if directory.read_meta_properties() != (broker_id, cluster_id):
-                    write_meta_properties(self._disk, directory.file(FILE_NAME), broker_id, cluster_id)
-            except OSError as problem:
-                directory.take_offline(problem)
 
     # Creating and deleting
 
@@ -318,7 +269,7 @@ class LogStore:
         if log is None:
             return
         self.future.remove(topic_partition)
-        self.give_up(log)
+        self.delete_directory(log)
         del self._logs[topic_partition]
         self._high_watermarks.pop(topic_partition, None)
         self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
@@ -335,7 +286,7 @@ class LogStore:
             for name in (checkpoints.LOG_START, checkpoints.HIGH_WATERMARK, checkpoints.CLEANER):
                 directory.change_offsets(name, dict.fromkeys(gone))
 
-    def give_up(self, log: PartitionLog) -> None:
+    def delete_directory(self, log: PartitionLog) -> None:
         """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
         directory = log.log_directory
         directory.require_online()
@@ -345,7 +296,7 @@ class LogStore:
             self._disk.rename(log.directory, directory.file(name))
         except OSError as problem:
             raise directory.failure(problem) from problem
-        self._doomed.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
+        self._to_delete.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
 
     def put(self, log: PartitionLog) -> None:
         """`log` is its partition's current one from now on."""
@@ -363,8 +314,8 @@ class LogStore:
 
         The directories in the executor, one after the other: there may be thousands, of some files each.
         """
-        due = [each for each in self._doomed if each[0] <= now_ms]
-        self._doomed = [each for each in self._doomed if each[0] > now_ms]
+        due = [each for each in self._to_delete if each[0] <= now_ms]
+        self._to_delete = [each for each in self._to_delete if each[0] > now_ms]
         for _, directory, path in due:
             if directory.offline_reason is None:
                 try:
@@ -404,7 +355,7 @@ class LogStore:
                 work = log.flush_work()
                 if work is not None:
                     await loop.run_in_executor(None, work.run)
-                    log.flushed(work)
+                    log.mark_flushed(work)
             except OSError as problem:
                 log.log_directory.failure(problem)
 
@@ -483,7 +434,7 @@ class LogStore:
         for closing in self._closings:
             if may_mark and closing.in_good_order and closing.directory.offline_reason is None:
                 try:
-                    closing.directory.leave_clean_marker()
+                    closing.directory.write_clean_marker()
                 except OSError as problem:
                     closing.directory.failure(problem)
         self._release()
@@ -495,7 +446,7 @@ class LogStore:
             return len(self._logs) + len(self.future.logs)
         return sum(closing.left for closing in self._closings)
 
-    def _directory_failed(self, directory: LogDirectory) -> None:
+    def _handle_directory_failure(self, directory: LogDirectory) -> None:
         gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]
         for topic_partition in gone:
             del self._logs[topic_partition]

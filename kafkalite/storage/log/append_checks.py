@@ -20,8 +20,8 @@ from kafkalite.protocol.record_batches.records import (
     read_marker,
     set_max_timestamp_in_place,
 )
-from kafkalite.storage.log import old_form
-from kafkalite.storage.log.stored_form import in_stored_form
+from kafkalite.storage.log import message_format
+from kafkalite.storage.log.stored_batches import to_stored_batch
 from kafkalite.storage.producers.producer_state import ProducedRange, ProducerState
 from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 from kafkalite.types import Buffer
@@ -92,7 +92,7 @@ def clients_batch(
         if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
             records = _rewritten(records, at_once)
         produced = validate_produced(records, config, now_ms, request_version, check, at_once)
-        if at_once and config.message_format_acts and old_form.is_much(produced.header, config):
+        if at_once and config.message_format_acts and message_format.is_expensive(produced.header, config):
             raise TooMuchAtOnce
         records = _without_rest(records, produced)
     if produced.header.producer_id >= 0:
@@ -100,7 +100,7 @@ def clients_batch(
         if known is not None:
             return ClientsBatch(records, known)
     if not isinstance(check, CheckedBatch):
-        records = in_stored_form(records, produced, config, log_append_time_ms)
+        records = to_stored_batch(records, produced, config, log_append_time_ms)
     return ClientsBatch(records, None)
 
 
@@ -117,10 +117,10 @@ def check_in_thread(
         records = _rewritten(records, at_once=False)
     produced = validate_produced(records, config, now_ms, request_version, budget)
     log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
-    stored = in_stored_form(_without_rest(records, produced), produced, config, log_append_time_ms)
-    magic = old_form.stored_magic(config)
+    stored = to_stored_batch(_without_rest(records, produced), produced, config, log_append_time_ms)
+    magic = message_format.stored_magic(config)
     return CheckedBatch(
-        stored, produced, None if magic == MAGIC else old_form.in_older_form(stored, magic, 0, plain=not magic)
+        stored, produced, None if magic == MAGIC else message_format.convert_batch(stored, magic, 0, plain=not magic)
     )
 
 

@@ -47,7 +47,7 @@ class EpochFile:
         if entries == self._on_disk:
             self.is_behind = False
             return
-        self._flush_state.note(self._path)
+        self._flush_state.note_file(self._path)
         self._on_disk = None
         try:
             checkpoints.write_epochs(self._disk, self._path, entries, durable=False)

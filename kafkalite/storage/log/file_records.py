@@ -62,11 +62,11 @@ class FileRecords:
 
     # What becomes of the file: see `OpenFiles`
 
-    def keep(self, file: KeptFile) -> None:
+    def keep_file(self, file: KeptFile) -> None:
         """The file is at no path any more."""
         if self._kept is None:
             self._kept = file
 
-    def truncated(self, size: int) -> None:
+    def note_truncation(self, size: int) -> None:
         """The file ends behind `size` bytes from now on."""
         self._is_cut |= self._kept is None and self._position + self._size > size

@@ -48,12 +48,12 @@ class FlushState:
         self._notes = self._truncations = 0
         self._unflushed_since_ms: int | None = None
 
-    def note(self, path: str) -> None:
+    def note_file(self, path: str) -> None:
         """The file was written: the next flush brings it to the medium too."""
         self._notes += 1
         self._unsynced[path] = self._notes
 
-    def truncated(self, end: int) -> None:
+    def note_truncation(self, end: int) -> None:
         """The log ends at `end` now; what is appended there next is not what work under way has seen."""
         self._truncations += 1
         self.recovery_point = min(self.recovery_point, end)
@@ -66,13 +66,13 @@ class FlushState:
         """Was there never a record, as far as this process knows? Its files say nothing that the next controller does not say again."""
         return not log_end_offset and not self._truncations
 
-    def work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
+    def make_work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
         """What makes a log safe up to its end: the segments from the recovery point on, unless that is the end, and what was noted."""
         unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
         paths = (*(path for each in unflushed for path in each.paths()), *self._unsynced, self._directory)
         return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
 
-    def done(self, work: FlushWork) -> None:
+    def mark_done(self, work: FlushWork) -> None:
         """`work` ran without an error."""
         self._unflushed_since_ms = None
         self._unsynced = {path: note for path, note in self._unsynced.items() if note > work.last_note}

@@ -25,7 +25,7 @@ from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.protocol.record_batches.plain_batch import put_plain
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_batches, read_marker
 from kafkalite.storage.cleaning.cleaning import CleanedSegment
-from kafkalite.storage.log import append_checks, old_form
+from kafkalite.storage.log import append_checks, message_format
 from kafkalite.storage.log.aborted_transactions import list_aborted
 from kafkalite.storage.log.append_checks import AppendOrigin, AppendResult, ClientCheck
 from kafkalite.storage.log.epoch_file import EpochFile
@@ -36,7 +36,7 @@ from kafkalite.storage.log.log_read import LogRead, read_from
 from kafkalite.storage.log.partition_metadata import write_topic_id
 from kafkalite.storage.log.retention import count_deletable
 from kafkalite.storage.log.rolling import takes
-from kafkalite.storage.log.stored_form import put_in_place
+from kafkalite.storage.log.stored_batches import assign_offsets
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import PARTITION_METADATA
 from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
@@ -165,13 +165,13 @@ class PartitionLog:
         else:
             positions = append_checks.own_batches(records, self.producers, log_append_time, guard)
         append_checks.check_size(records, config)
-        if config.message_format_acts and (magic := old_form.stored_magic(config)) != MAGIC:
+        if config.message_format_acts and (magic := message_format.stored_magic(config)) != MAGIC:
             ready = check.older if isinstance(check, append_checks.CheckedBatch) else None
-            messages = old_form.placed(records, positions, magic, self.log_end_offset, ready)
+            messages = message_format.convert_batches(records, positions, magic, self.log_end_offset, ready)
             first_offset = self.log_end_offset
             self._append(messages, list(iter_batches(messages)), now_ms)
             return AppendResult(first_offset, self.log_end_offset - 1, log_append_time, self.log_start_offset)
-        placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)
+        placed = assign_offsets(records, positions, self.log_end_offset, leader_epoch)
         self._append(records, placed, now_ms)
         return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
 
@@ -240,7 +240,7 @@ class PartitionLog:
     def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
         self.segments.active.seal()
-        self._snapshots.take(self.producers)
+        self._snapshots.take_snapshot(self.producers)
         return self.local.roll(base_offset, self.config, now_ms)
 
     # Reading
@@ -320,7 +320,7 @@ class PartitionLog:
     def _save_topic_id(self) -> None:
         path = os.path.join(self.directory, PARTITION_METADATA)
         write_topic_id(self.log_directory.disk, path, self.topic_id)
-        self._flush_state.note(path)
+        self._flush_state.note_file(path)
         self._topic_id_is_behind = False
 
     @uses_disk
@@ -428,7 +428,7 @@ class PartitionLog:
 
     def _end_at(self, end: int) -> None:
         self.log_end_offset = end
-        self._flush_state.truncated(end)
+        self._flush_state.note_truncation(end)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
@@ -443,19 +443,19 @@ class PartitionLog:
     # Durability
 
     def flush_work(self) -> FlushWork | None:
-        """What must be synced so that everything appended so far is safe; None when it is. Tell `flushed` once it ran."""
+        """What must be synced so that everything appended so far is safe; None when it is. Tell `mark_flushed` once it ran."""
         self._complete_files()
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
-        return self._flush_state.work(self.segments, self.log_end_offset)
+        return self._flush_state.make_work(self.segments, self.log_end_offset)
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Were records left unflushed for longer than flush.ms?"""
         return self._flush_state.is_due(self.log_end_offset, now_ms, self.config.flush_ms)
 
-    def flushed(self, work: FlushWork) -> None:
+    def mark_flushed(self, work: FlushWork) -> None:
         """`work` ran without an error."""
-        self._flush_state.done(work)
+        self._flush_state.mark_done(work)
         ensure_order(self)
 
     @uses_disk
@@ -463,15 +463,15 @@ class PartitionLog:
         """Bring everything appended so far to the medium, in this thread."""
         if (work := self.flush_work()) is not None:
             work.run()
-            self.flushed(work)
+            self.mark_flushed(work)
 
     @uses_disk
     def prepare_close(self) -> FlushWork | None:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
         self.segments.active.seal()
-        self._snapshots.take(self.producers)
+        self._snapshots.take_snapshot(self.producers)
         if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
-            self._flush_state.note(self._snapshots.latest_path)
+            self._flush_state.note_file(self._snapshots.latest_path)
         return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @uses_disk

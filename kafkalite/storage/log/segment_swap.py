@@ -28,7 +28,7 @@ def swap_in(
     kinds = [kind for kind in SEGMENT_SUFFIXES if kind != TRANSACTION_INDEX or cleaned.sizes.transaction_index]
     for kind in sorted(kinds, key=lambda each: each == LOG):
         files.disk.rename(base + kind + CLEANED, base + kind + SWAP)
-    doomed = [path for segment in reversed(old) for path in segment.mark_deleted()]
+    to_delete = [path for segment in reversed(old) for path in segment.mark_deleted()]
     reach("cleaner.half_swapped")
     for kind in sorted(kinds, key=lambda each: each != LOG):
         files.disk.rename(base + kind + SWAP, base + kind)
@@ -40,4 +40,4 @@ def swap_in(
         created_ms=now_ms,
         modified_ms=cleaned.modified_ms,
     )
-    return segment, doomed
+    return segment, to_delete

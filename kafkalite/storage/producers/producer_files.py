@@ -32,7 +32,7 @@ class ProducerSnapshots:
         """Offset of the last snapshot, -1 without any."""
         return self.offsets[-1] if self.offsets else -1
 
-    def take(self, state: ProducerState) -> None:
+    def take_snapshot(self, state: ProducerState) -> None:
         """Write a snapshot at the state's end unless there is one; the next flush makes it durable. Raises OSError.
 
         None at offset 0, before which there can be no producers; nor does Kafka write one.

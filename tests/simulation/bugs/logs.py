@@ -148,8 +148,8 @@ LOGS: Final = (
         (
             Edit(
                 _LOG,
-                "placed = put_in_place(records, positions, self.log_end_offset, leader_epoch)",
-                "placed = put_in_place(records, positions, max(self.log_end_offset - 1, 0), leader_epoch)",
+                "placed = assign_offsets(records, positions, self.log_end_offset, leader_epoch)",
+                "placed = assign_offsets(records, positions, max(self.log_end_offset - 1, 0), leader_epoch)",
             ),
             Edit(_LOG, "headers, first_offset, leader_epoch)", "headers, max(first_offset - 1, 0), leader_epoch)"),
         ),

@@ -9,13 +9,12 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Live
-from kafkalite.config.topic import INT_MAX, TopicConfig
+from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.cleaning.cleaning import CleanedSegment, PassInterrupted
 from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.cleaning.throttle import Throttle
@@ -26,7 +25,8 @@ from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.storage.cleaner_settings import Settings, part_of
 from tests.unit.storage.cleaning.test_cleaning import config_of, contents, put, seal
-from tests.unit.storage.logs import DAY_MS, NOW_MS, append, batch
+from tests.unit.storage.logs import NOW_MS, append, batch
+from tests.unit.storage.stores import StorageSettings
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -43,13 +43,7 @@ class Clock:
 
 
 async def store_at(path):
-    config = SimpleNamespace(
-        log_dirs=[str(path)],
-        topic_defaults=config_of(),
-        producer_id_expiration_ms=DAY_MS,
-        num_recovery_threads_per_data_dir=1,
-        log_deletion_max_segments_per_run=INT_MAX,
-    )
+    config = StorageSettings([str(path)], config_of())
     store = LogStore(Live(config), OsDisk(), Clock(), Random(3))
     await store.open()
     return store

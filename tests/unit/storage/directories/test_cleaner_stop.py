@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,17 +17,30 @@ TURNS = 40
 """More turns of the loop than there are between the end of a child and the pause of its worker."""
 
 
+class Stdin:
+    """The pipe to a child, which takes everything, and whose end ends the child."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._child.end()
+
+
 class Child:
     """A process as asyncio gives it, which the test ends: by a signal, or after the last message of a pass."""
 
     def __init__(self) -> None:
-        self.stdin, self.stdout = SimpleNamespace(write=lambda data: None, drain=self.drain, close=self.end), None
-        self.source = self.stdout = asyncio.StreamReader()  # type: ignore[assignment]
+        self.stdin = Stdin(self)
+        self.source = self.stdout = asyncio.StreamReader()
         self.ended = asyncio.Event()
         self.returncode = -15
-
-    async def drain(self) -> None:
-        """The pipe takes everything."""
 
     async def wait(self) -> int:
         await self.ended.wait()

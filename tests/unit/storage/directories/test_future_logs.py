@@ -8,8 +8,8 @@ import pytest
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage.disk import OsDisk
-from tests.unit.storage.directories.test_log_store import A0, B0, TOPIC_ID, close, die, opened, store_at
 from tests.unit.storage.logs import FailingDisk, all_bytes, append, batch, produced
+from tests.unit.storage.stores import A0, B0, TOPIC_ID, close, die, opened, store_at
 
 
 def copy(store, topic_partition=A0):

@@ -1,65 +1,18 @@
-"""All logs of a broker: opening, placing, deleting, checkpoints, identity, directories that fail."""
+"""All logs of a broker: opening, placing, deleting, checkpoints, directories that fail."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import threading
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
 
 import pytest
 
-from kafkalite.config.live import Live
 from kafkalite.config.topic import INT_MAX, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.storage.directories.log_store import LogStore
-from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.meta_properties import WrongDirectory
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 from tests.unit.storage.logs import DAY_MS, NOW_MS, FailingDisk, append, batch, produced
-
-TOPIC_ID = bytes(range(16))
-A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
-
-
-class FixedClock:
-    now = NOW_MS
-
-    def now_ms(self):
-        return self.now
-
-    def monotonic_ms(self):
-        return float(self.now)
-
-
-def store_at(*paths, disk=None, defaults=None, threads=1):
-    config = SimpleNamespace(
-        log_dirs=[str(path) for path in paths],
-        topic_defaults=defaults or TopicConfig(),
-        producer_id_expiration_ms=DAY_MS,
-        num_recovery_threads_per_data_dir=threads,
-        log_deletion_max_segments_per_run=INT_MAX,
-    )
-    return LogStore(Live(config), disk or OsDisk(), FixedClock(), Random(3))
-
-
-def opened(*paths, **options):
-    store = store_at(*paths, **options)
-    asyncio.run(store.open())
-    return store
-
-
-def close(store):
-    asyncio.run(store.close())
-
-
-def die(store):
-    """As kill -9 does: locks go, nothing is written."""
-    for directory in store.directories:
-        directory.close()
+from tests.unit.storage.stores import A0, A1, B0, TOPIC_ID, close, die, opened, store_at
 
 
 def test_logs_are_there_again_after_a_stop(tmp_path):
@@ -213,21 +166,6 @@ def test_a_directory_has_one_owner(tmp_path):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60).returncode == 0
 
 
-def test_identity(tmp_path):
-    store = opened(tmp_path / "x", tmp_path / "y")
-    assert store.read_identity() == (None, None)
-    store.claim(5, "cluster")
-    assert "broker.id=5\ncluster.id=cluster\nversion=0\n" in (tmp_path / "y" / "meta.properties").read_text()
-    store.claim(5, "cluster")
-    for broker_id, cluster_id, hint in ((6, "cluster", "broker.id"), (5, "other", "zookeeper.connect")):
-        with pytest.raises(WrongDirectory, match=hint):
-            store.claim(broker_id, cluster_id)
-    close(store)
-    (tmp_path / "y" / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=cluster\n")
-    with pytest.raises(WrongDirectory, match="5 and 9"):
-        store_at(tmp_path / "x", tmp_path / "y").read_identity()
-
-
 def test_a_directory_that_fails_takes_only_its_own_logs_along(tmp_path):
     store = opened(tmp_path / "x", tmp_path / "y")
     failed = []
@@ -255,17 +193,6 @@ def test_without_any_directory_that_works_there_is_no_start(tmp_path):
     assert [each.path for each in store.online_directories] == [str(tmp_path / "good")]
 
 
-def test_a_full_disk_at_the_end_leaves_no_marker_of_a_clean_stop(tmp_path):
-    disk = FailingDisk()
-    store = opened(tmp_path, disk=disk)
-    append(store.create(A0, TOPIC_ID), batch(3))
-    disk.room = 0
-    close(store)
-    assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    disk.room = None
-    assert opened(tmp_path).get(A0).log_end_offset == 3
-
-
 def test_logs_that_a_full_disk_does_not_let_open_are_not_made_again(tmp_path):
     """The directory stayed in service without them; an empty log led in the place of one that had committed records."""
     disk = FailingDisk()
@@ -278,68 +205,6 @@ def test_logs_that_a_full_disk_does_not_let_open_are_not_made_again(tmp_path):
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     disk.room = None
     assert opened(tmp_path, disk=disk).get(A0).log_end_offset == 3
-
-
-def test_one_log_that_cannot_be_closed_keeps_the_marker_away(tmp_path):
-    disk = FailingDisk()
-    store = opened(tmp_path, disk=disk)
-    append(store.create(A0, TOPIC_ID), batch(3))
-    store.create(A1, TOPIC_ID)
-    disk.room = 5  # for the checkpoints of the directory, not for the snapshot and index of a-0
-    disk.check = lambda path, size, check=disk.check: check(path, size if "a-0" in path else 0)
-    close(store)
-    assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert (tmp_path / "replication-offset-checkpoint").exists()
-
-
-class SyncingDisk(OsDisk):
-    """Notes the files that are synced; with `met` a sync ends when another one has begun meanwhile."""
-
-    def __init__(self):
-        super().__init__()
-        self.synced, self.under_way, self.met = [], 0, None
-
-    def sync(self, path):
-        self.synced.append(path)
-        if self.met is not None:
-            self.under_way += 1
-            if self.under_way > 1:
-                self.met.set()
-            assert self.met.wait(30)
-
-
-def test_logs_are_synced_together_at_a_stop_and_only_what_is_not_on_the_medium(tmp_path):
-    disk = SyncingDisk()
-    store = opened(tmp_path, disk=disk)
-    for index in range(4):
-        append(store.create(TopicPartition("a", index), TOPIC_ID), batch(1))
-    close(store)
-    store = opened(tmp_path, disk=disk)
-    for log in store.all_logs():
-        log.assign_epoch(3)
-    append(store.get(A0), batch(2), epoch=3)
-    disk.synced.clear()
-    disk.met = threading.Event()
-    close(store)
-    assert store.left_to_close == 0
-    synced = [sorted(os.path.basename(path) for path in disk.synced if f"a-{index}" in path) for index in range(4)]
-    assert synced[1:] == [[f"a-{index}", "leader-epoch-checkpoint"] for index in (1, 2, 3)]
-    assert {"00000000000000000000.log", "00000000000000000003.snapshot", "leader-epoch-checkpoint"} < set(synced[0])
-
-
-def test_a_thousand_empty_logs_were_synced_at_a_stop(tmp_path):
-    """Three files each, of which a controller tells everything again."""
-    disk = SyncingDisk()
-    store = opened(tmp_path, disk=disk)
-    for each in (A0, A1):
-        store.create(each, TOPIC_ID).assign_epoch(3)
-    while store.make_files():
-        pass
-    close(store)
-    assert not [path for path in disk.synced if "a-" in path]
-    assert not list(tmp_path.glob("a-*/*.snapshot")), "nor does Apache Kafka write one at offset 0"
-    store = opened(tmp_path, disk=disk)
-    assert store.lost_nothing and store.get(A0).topic_id == TOPIC_ID
 
 
 FIRST_FILES = ["00000000000000000000.log"]
@@ -396,51 +261,6 @@ def test_a_broker_that_stopped_before_it_made_all_files_makes_them_then(tmp_path
     close(store)
     found = opened(tmp_path).get(A0)
     assert (found.log_end_offset, found.latest_epoch) == (2 * records + 1, 4)
-
-
-def test_a_log_that_was_cut_to_nothing_is_synced(tmp_path):
-    disk = SyncingDisk()
-    store = opened(tmp_path, disk=disk)
-    append(store.create(A0, TOPIC_ID), batch(3))
-    store.get(A0).truncate_to(0)
-    close(store)
-    assert [path for path in disk.synced if path.endswith("a-0")]
-
-
-def test_who_was_not_left_in_good_order_may_have_lost_something(tmp_path):
-    store = opened(tmp_path)
-    assert not store.lost_nothing, "it may be another disk than yesterday's"
-    append(store.create(A0, TOPIC_ID), batch(3))
-    for directory in store.directories:
-        directory.close()
-    assert not opened(tmp_path).lost_nothing
-
-
-def test_a_log_that_cannot_be_synced_keeps_the_marker_away(tmp_path):
-    class Broken(OsDisk):
-        def sync(self, path):
-            if path.endswith("a-1"):
-                raise OSError(errno.EIO, "broken", path)
-
-    store = opened(tmp_path, disk=Broken())
-    for each in (A0, A1, B0):
-        append(store.create(each, TOPIC_ID), batch(3))
-    close(store)
-    assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert store.left_to_close == 0
-
-
-def test_identity_is_known_before_any_log_is_opened(tmp_path):
-    store = opened(tmp_path)
-    store.claim(5, "cluster")
-    close(store)
-    store = store_at(tmp_path)
-    store.acquire()
-    with pytest.raises(WrongDirectory):
-        store.claim(6, "cluster")
-    assert (tmp_path / ".kafka_cleanshutdown").exists()
-    asyncio.run(store.open())
-    close(store)
 
 
 def test_upkeep(tmp_path):

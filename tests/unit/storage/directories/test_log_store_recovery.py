@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.disk import OsDisk
 from kafkalite.types import TopicPartition
-from tests.unit.storage.directories.test_log_store import A0, TOPIC_ID, close, die, opened, store_at
 from tests.unit.storage.logs import NOW_MS, append, batch
+from tests.unit.storage.stores import A0, TOPIC_ID, close, die, opened, store_at
 
 
 def test_many_logs_are_recovered_by_several_threads_with_a_word_about_it(tmp_path, caplog, monkeypatch):
@@ -32,18 +31,20 @@ def test_many_logs_are_recovered_by_several_threads_with_a_word_about_it(tmp_pat
 def test_only_what_lies_behind_the_recovery_point_is_read_after_a_crash(tmp_path):
     reads = []
 
+    class WatchedFile:
+        def __init__(self, file, path):
+            self.file, self.path = file, path
+            self.write_at, self.truncate, self.size, self.close = file.write_at, file.truncate, file.size, file.close
+
+        def read_at(self, position, size):
+            reads.append((self.path, size))
+            return self.file.read_at(position, size)
+
     class WatchedDisk(OsDisk):
         def open(self, path, *, create=False):
             file = super().open(path, create=create)
             if path.endswith(".log"):
-                read_at = file.read_at
-                return SimpleNamespace(
-                    read_at=lambda position, size: reads.append((path, size)) or read_at(position, size),
-                    write_at=file.write_at,
-                    truncate=file.truncate,
-                    size=file.size,
-                    close=file.close,
-                )
+                return WatchedFile(file, path)
             return file
 
     store = opened(tmp_path, disk=WatchedDisk(), defaults=TopicConfig(segment_bytes=1 << 14))

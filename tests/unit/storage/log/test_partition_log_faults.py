@@ -136,7 +136,7 @@ def test_the_recovery_point(tmp_path):
     work = log.flush_work()
     append(log)
     work.run()
-    log.flushed(work)
+    log.mark_flushed(work)
     assert log.recovery_point == 6
     log.flush()
     assert log.recovery_point == 7 and log.flush_work() is None
@@ -153,7 +153,7 @@ def test_a_flush_vouched_for_records_that_took_the_place_of_truncated_ones(tmp_p
     for _ in range(9):
         append(log)
     work.run()
-    log.flushed(work)
+    log.mark_flushed(work)
     assert log.recovery_point == 0
     log.flush()
     assert log.recovery_point == 9
@@ -165,7 +165,7 @@ def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
     log.assign_epoch(3)
     work = log.flush_work()
     log.assign_epoch(4)
-    log.flushed(work)
+    log.mark_flushed(work)
     (again,) = [path for path in log.flush_work().paths if path.endswith("leader-epoch-checkpoint")]
     log.flush()
     assert again and log.flush_work() is None
@@ -266,7 +266,7 @@ def test_a_recovery_point_is_never_ahead_of_what_is_on_the_medium(tmp_path):
     work = log.flush_work()
     append(log, produced(7, 10))
     work.run()
-    log.flushed(work)
+    log.mark_flushed(work)
     assert log.recovery_point == 10
     disk.lose(tmp_path / "topic-0")
     log = reopened(log, clean=False)

@@ -12,7 +12,7 @@ from kafkalite.protocol.record_batches.produce_validation import DecompressionBu
 from kafkalite.protocol.record_batches.record_walk import TooMuchAtOnce
 from kafkalite.protocol.record_batches.records import NewRecord, build_batch, has_valid_crc, iter_batches
 from kafkalite.storage.log.append_checks import AppendOrigin, check_in_thread
-from kafkalite.storage.log.old_form import AT_ONCE_RECORDS, stored_magic
+from kafkalite.storage.log.message_format import AT_ONCE_RECORDS, stored_magic
 from tests.unit.storage.log.test_old_formats import decoded
 from tests.unit.storage.logs import NOW_MS, all_bytes, append, headers_of, new_log, produced, reopened
 

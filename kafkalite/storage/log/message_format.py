@@ -48,13 +48,13 @@ def stored_magic(config: TopicConfig) -> int:
     return 0 if release < 10 else 1 if release < 11 else MAGIC
 
 
-def is_much(header: BatchHeader, config: TopicConfig) -> bool:
+def is_expensive(header: BatchHeader, config: TopicConfig) -> bool:
     """Would it hold the event loop to make an older form of this batch?"""
     is_large = header.records_count > AT_ONCE_RECORDS or header.size > AT_ONCE_BYTES
     return is_large and stored_magic(config) != MAGIC
 
 
-def check_fits(header: BatchHeader, magic: int) -> None:
+def check_convertible(header: BatchHeader, magic: int) -> None:
     """KafkaError UNSUPPORTED_FOR_MESSAGE_FORMAT for what messages of that magic cannot tell, UNSUPPORTED_COMPRESSION_TYPE for zstd."""
     if header.is_transactional or header.has_producer_id:
         kind = "Transactional" if header.is_transactional else "Idempotent"
@@ -65,10 +65,13 @@ def check_fits(header: BatchHeader, magic: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd cannot be used with magic version {magic}")
 
 
-def in_older_form(batch: Buffer, magic: int, first_offset: int, *, plain: bool = False) -> bytes:
-    """The records of a batch as messages from `first_offset` on; `plain`: not in a wrapper. KafkaError as `check_fits`, INVALID_RECORD."""
+def convert_batch(batch: Buffer, magic: int, first_offset: int, *, plain: bool = False) -> bytes:
+    """Return the records of a batch as messages from `first_offset` on, with `plain` not in a wrapper.
+
+    Raises KafkaError as `check_convertible`, and INVALID_RECORD.
+    """
     header = BatchHeader.read(batch)
-    check_fits(header, magic)
+    check_convertible(header, magic)
     attributes = header.attributes & (CODEC_MASK | (LOG_APPEND_TIME if magic else 0))
     if plain:
         attributes &= ~CODEC_MASK
@@ -100,7 +103,7 @@ def _records(batch: Buffer, header: BatchHeader, first_offset: int) -> list[Reco
     return records
 
 
-def placed(
+def convert_batches(
     batches: Buffer, positions: Sequence[int], magic: int, first_offset: int, ready: bytes | None
 ) -> bytes | bytearray:
     """The batches at `positions` as messages from `first_offset` on; `ready` is what another thread made of them. KafkaError."""
@@ -110,7 +113,7 @@ def placed(
         return moved
     view, made = memoryview(batches), []
     for position, end in zip(positions, [*positions[1:], len(batches)], strict=True):
-        made.append(in_older_form(view[position:end], magic, first_offset))
+        made.append(convert_batch(view[position:end], magic, first_offset))
         first_offset = BatchHeader.read(view, position)._replace(base_offset=first_offset).next_offset
     return b"".join(made)
 

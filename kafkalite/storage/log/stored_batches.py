@@ -15,7 +15,7 @@ from kafkalite.protocol.record_batches.records import (
 )
 
 
-def in_stored_form(
+def to_stored_batch(
     records: bytearray | memoryview, produced: ProducedBatch, config: TopicConfig, log_append_time_ms: int
 ) -> bytearray | memoryview:
     """The batch with the codec of compression.type and the right largest timestamp, changed in place where possible.
@@ -35,7 +35,7 @@ def in_stored_form(
     return records
 
 
-def put_in_place(
+def assign_offsets(
     records: bytearray | memoryview, positions: Sequence[int], first_offset: int, leader_epoch: int
 ) -> list[BatchHeader]:
     """Give the batches at `positions` consecutive offsets from `first_offset` on; returns their headers as they are then."""
