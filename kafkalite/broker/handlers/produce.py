@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.broker.coordination.transaction_verification import Producer, Refusals, produce_refusal
 from kafkalite.broker.fetch.leader_endpoints import name_leaders
@@ -55,32 +55,28 @@ _LEAST_PARTITION_BYTES: Final = 6
 """Of a topic without name and partitions, which is less than a partition in any version."""
 
 
-_Dear: TypeAlias = tuple[
-    TopicPartition,
-    "messages.produce_request.PartitionProduceData",
-    "messages.produce_response.PartitionProduceResponse",
-]
-"""Records that take long to check, and their place in the answer."""
+class _Expensive(NamedTuple):
+    """Records that take long to check, and the part of the reply that says how they fared."""
+
+    topic_partition: TopicPartition
+    asked: messages.produce_request.PartitionProduceData
+    answer: messages.produce_response.PartitionProduceResponse
 
 
-class _Verified(NamedTuple):
-    """Of a request with a transactional id: what each partition's append needs to begin a transaction, and which may not."""
+class _Progress(DecompressionBudget):
+    """What was appended of one request so far, and the bytes that the rest may still become."""
 
-    guards: dict[TopicPartition, VerificationGuard]
-    refusals: dict[TopicPartition, KafkaError]
-
-
-class _Course(DecompressionBudget):
-    """What appending the records of one request came to so far, and what they may still become."""
-
-    __slots__ = ("dear", "failures", "transaction", "waits")
+    __slots__ = ("expensive", "failures", "guards", "refusals", "waits")
 
     def __init__(self, request_bytes: int, place: tuple[bytearray, int] | None) -> None:
         super().__init__(request_bytes, place)
         self.waits: list[AwaitedRecords] = []
         self.failures: list[KafkaError] = []
-        self.dear: list[_Dear] = []
-        self.transaction: _Verified | None = None
+        self.expensive: list[_Expensive] = []
+        self.guards: dict[TopicPartition, VerificationGuard] | None = None
+        """By partition what an append needs to begin a transaction; None until it is known, and without a transactional id."""
+        self.refusals: dict[TopicPartition, KafkaError] = {}
+        """Partitions that may not begin one."""
 
 
 class Parts(Protocol):
@@ -108,35 +104,30 @@ class Parts(Protocol):
 def produce(
     parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
 ) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
-    """The reply, a future of it while replication is awaited, or None with acks=0."""
+    """Return the reply, a future of it while something is awaited, or None with acks=0."""
     if request.acks not in (-1, 0, 1):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
-    course = _Course(context.request_bytes, context.records_place)
-    if request.transactional_id is not None:
-        return _produce_transactional(parts, request, context, course)
-    return _produce(parts, request, context, course)
-
-
-def _produce(
-    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
-) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
-    if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
-        context.connection.stop_pipelining()
-        copy_shared_records(request, context.request_bytes)
-        return asyncio.ensure_future(_produce_much(parts, request, context, course))
-    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
-    responses = []
-    for topic in request.topic_data:
-        name, answers = topic.name, []
-        for each in topic.partition_data:
-            partition = TopicPartition(name, each.index)
-            answers.append(_append(parts, partition, each, request.acks, context, course, now_ms, wall_ms))
-        responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
-    if course.dear:
-        context.connection.stop_pipelining()
-        copy_shared_records(request, context.request_bytes)
-        return asyncio.ensure_future(_produce_dear(parts, request, context, responses, course))
-    return _answered(parts, request, context, responses, course, now_ms)
+    progress = _Progress(context.request_bytes, context.records_place)
+    verification: asyncio.Future[Refusals] | None = None
+    responses: list[messages.produce_response.TopicProduceResponse] | None = None
+    if context.request_bytes <= _AT_ONCE * _LEAST_PARTITION_BYTES or not _is_much(request):
+        if request.transactional_id is not None:
+            unverified = in_one_go(_find_unverified(parts, request, progress))
+            verification = _verify(parts, context, progress, unverified)
+        if verification is None:
+            now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
+            responses = []
+            for topic in request.topic_data:
+                name, answers = topic.name, []
+                for each in topic.partition_data:
+                    partition = TopicPartition(name, each.index)
+                    answers.append(_append(parts, partition, each, request.acks, context, progress, now_ms, wall_ms))
+                responses.append(messages.produce_response.TopicProduceResponse(name=name, partition_responses=answers))
+            if not progress.expensive:
+                return _respond(parts, request, context, responses, progress)
+    context.connection.stop_pipelining()
+    copy_shared_records(request, context.request_bytes)
+    return asyncio.ensure_future(_produce_paced(parts, request, context, progress, verification, responses))
 
 
 def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
@@ -146,65 +137,39 @@ def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
     return len(topics) > _AT_ONCE or sum([len(topic.partition_data) for topic in topics]) > _AT_ONCE
 
 
-async def _produce_much(
-    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
+async def _produce_paced(
+    parts: Parts,
+    request: messages.produce_request.ProduceRequest,
+    context: RequestContext,
+    progress: _Progress,
+    verification: asyncio.Future[Refusals] | None,
+    responses: list[messages.produce_response.TopicProduceResponse] | None,
 ) -> Reply | None:
-    """As `produce`; requests behind this one wait, so that records stay in the order in which they were sent."""
-    responses = await context.portions.finish(_appended(parts, request, context, course))
-    return await _produce_dear(parts, request, context, responses, course)
+    """Do what `produce` has left. Requests behind this one wait, so that records stay in the order in which they were sent."""
+    if responses is None:
+        if request.transactional_id is not None and progress.guards is None:
+            unverified = await context.portions.finish(_find_unverified(parts, request, progress))
+            verification = _verify(parts, context, progress, unverified)
+        if verification is not None:
+            _refuse_unverified(progress, await verification, context)
+        responses = await context.portions.finish(_append_in_portions(parts, request, context, progress))
+    for each in progress.expensive:
+        await _append_expensive(parts, each, request.acks, context, progress)
+    reply = _respond(parts, request, context, responses, progress)
+    return await reply if isinstance(reply, asyncio.Future) else reply
 
 
 # Transactions (KIP-890)
 
 
-def _produce_transactional(
-    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext, course: _Course
-) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
-    """As `produce`, once it is known which partitions may begin a transaction."""
-    course.transaction = _Verified({}, {})
-    if context.request_bytes > _AT_ONCE * _LEAST_PARTITION_BYTES and _is_much(request):
-        context.connection.stop_pipelining()
-        copy_shared_records(request, context.request_bytes)
-        return asyncio.ensure_future(_verify_much(parts, request, context, course, course.transaction))
-    answer = _asked(parts, request, in_one_go(_unverified(parts, request, course.transaction)))
-    if isinstance(answer, asyncio.Future):
-        context.connection.stop_pipelining()
-        copy_shared_records(request, context.request_bytes)
-        return asyncio.ensure_future(_produce_verified(parts, request, context, course, course.transaction, answer))
-    _refuse_unverified(course.transaction, answer, context)
-    return _produce(parts, request, context, course)
-
-
-async def _verify_much(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    course: _Course,
-    transaction: _Verified,
-) -> Reply | None:
-    unverified = await context.portions.finish(_unverified(parts, request, transaction))
-    answer = _asked(parts, request, unverified)
-    _refuse_unverified(transaction, await answer if isinstance(answer, asyncio.Future) else answer, context)
-    return await _produce_much(parts, request, context, course)
-
-
-async def _produce_verified(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    course: _Course,
-    transaction: _Verified,
-    answer: asyncio.Future[Refusals],
-) -> Reply | None:
-    _refuse_unverified(transaction, await answer, context)
-    answered = _produce(parts, request, context, course)
-    return await answered if isinstance(answered, asyncio.Future) else answered
-
-
-def _unverified(
-    parts: Parts, request: messages.produce_request.ProduceRequest, transaction: _Verified
+def _find_unverified(
+    parts: Parts, request: messages.produce_request.ProduceRequest, progress: _Progress
 ) -> Work[dict[TopicPartition, Producer]]:
-    """The partitions in which a transaction would begin, and whose; the guards go into `transaction`. What is wrong, the append tells."""
+    """Return the partitions in which a transaction would begin, with its producer, and note their guards in `progress`.
+
+    Whatever else is wrong with a partition is found by its append.
+    """
+    guards = progress.guards = {}
     unverified: dict[TopicPartition, Producer] = {}
     is_enabled, wall_ms = parts.transaction_verifier.is_enabled, parts.clock.now_ms()
     producers: set[tuple[int, int]] = set()
@@ -224,9 +189,9 @@ def _unverified(
             if partition is None or not partition.is_leader:
                 continue
             if not is_enabled:
-                transaction.guards[topic_partition] = UNGUARDED
+                guards[topic_partition] = UNGUARDED
                 continue
-            guard = transaction.guards[topic_partition] = partition.log.producers.begin_verification(
+            guard = guards[topic_partition] = partition.log.producers.begin_verification(
                 header.producer_id, header.producer_epoch, header.base_sequence, wall_ms
             )
             if guard is not NOT_VERIFIED:
@@ -236,100 +201,97 @@ def _unverified(
     return unverified
 
 
-def _asked(
-    parts: Parts, request: messages.produce_request.ProduceRequest, unverified: dict[TopicPartition, Producer]
-) -> Refusals | asyncio.Future[Refusals]:
+def _verify(
+    parts: Parts, context: RequestContext, progress: _Progress, unverified: dict[TopicPartition, Producer]
+) -> asyncio.Future[Refusals] | None:
+    """Return what the coordinator's answer has to be awaited by, None where it is known which partitions may begin a transaction."""
     if not unverified:
-        return {}
-    return parts.transaction_verifier.verify(next(iter(unverified.values())), unverified)
+        return None
+    refusals = parts.transaction_verifier.verify(next(iter(unverified.values())), unverified)
+    if isinstance(refusals, asyncio.Future):
+        return refusals
+    _refuse_unverified(progress, refusals, context)
+    return None
 
 
-def _refuse_unverified(transaction: _Verified, refusals: Refusals, context: RequestContext) -> None:
+def _refuse_unverified(progress: _Progress, refusals: Refusals, context: RequestContext) -> None:
     knows_abortable = context.api_version >= _KNOWS_ABORTABLE_FROM
     for topic_partition, code in refusals.items():
-        transaction.refusals[topic_partition] = produce_refusal(code, knows_abortable)
+        progress.refusals[topic_partition] = produce_refusal(code, knows_abortable)
 
 
-async def _produce_dear(
+def _append_in_portions(
     parts: Parts,
     request: messages.produce_request.ProduceRequest,
     context: RequestContext,
-    responses: list[messages.produce_response.TopicProduceResponse],
-    course: _Course,
-) -> Reply | None:
-    """The rest of `produce`, with the batches that take long to check."""
-    for topic_partition, asked, answer in course.dear:
-        now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
-        try:
-            check = partial(
-                check_in_thread,
-                memoryview(asked.records or bytearray()),
-                parts.replicas.require(topic_partition).log.config,
-                now_ms=wall_ms,
-                request_version=context.api_version,
-                budget=course,
-            )
-            checked = await context.portions.in_thread(check)
-        except KafkaError as problem:
-            _refuse(parts, topic_partition, answer, course, problem)
-        else:
-            _append(parts, topic_partition, asked, request.acks, context, course, now_ms, wall_ms, answer, checked)
-    answered = _answered(parts, request, context, responses, course, parts.clock.monotonic_ms())
-    return await answered if isinstance(answered, asyncio.Future) else answered
-
-
-def _appended(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    course: _Course,
+    progress: _Progress,
 ) -> Work[list[messages.produce_response.TopicProduceResponse]]:
-    """The answers of all topics, appended to partition by partition."""
-    m = messages.produce_response
-    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
+    """Append partition by partition and return the responses of all topics."""
+    now_ms, wall_ms, acks = parts.clock.monotonic_ms(), parts.clock.now_ms(), request.acks
     responses = []
     for topic in request.topic_data:
         yield
-        name, answers = topic.name, []
+        answers = []
         for each in topic.partition_data:
             yield
-            partition = TopicPartition(name, each.index)
-            answers.append(_append(parts, partition, each, request.acks, context, course, now_ms, wall_ms))
-        responses.append(m.TopicProduceResponse(name=name, partition_responses=answers))
+            partition = TopicPartition(topic.name, each.index)
+            answers.append(_append(parts, partition, each, acks, context, progress, now_ms, wall_ms))
+        responses.append(messages.produce_response.TopicProduceResponse(name=topic.name, partition_responses=answers))
     return responses
 
 
-def _answered(
+async def _append_expensive(
+    parts: Parts, expensive: _Expensive, acks: int, context: RequestContext, progress: _Progress
+) -> None:
+    """Append records that were checked in another thread."""
+    topic_partition, asked, answer = expensive
+    now_ms, wall_ms = parts.clock.monotonic_ms(), parts.clock.now_ms()
+    try:
+        check = partial(
+            check_in_thread,
+            memoryview(asked.records or bytearray()),
+            parts.replicas.require(topic_partition).log.config,
+            now_ms=wall_ms,
+            request_version=context.api_version,
+            budget=progress,
+        )
+        checked = await context.portions.in_thread(check)
+    except KafkaError as problem:
+        _refuse(parts, topic_partition, answer, progress, problem)
+    else:
+        _append(parts, topic_partition, asked, acks, context, progress, now_ms, wall_ms, answer, checked)
+
+
+def _respond(
     parts: Parts,
     request: messages.produce_request.ProduceRequest,
     context: RequestContext,
     responses: list[messages.produce_response.TopicProduceResponse],
-    course: _Course,
-    now_ms: float,
+    progress: _Progress,
 ) -> Reply | asyncio.Future[Reply] | None:
-    throttle_ms = _throttle(parts, context, now_ms)
+    throttle_ms = _throttle(parts, context)
     if request.acks == 0:
-        if course.failures:
-            raise course.failures[-1]  # `_fail_request` closes the connection
+        if progress.failures:
+            raise progress.failures[-1]  # `_fail_request` closes the connection
         return None
     reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
-    if not course.waits:
-        if course.failures:
+    if not progress.waits:
+        if progress.failures:
             name_leaders(parts.replicas, context, reply)
         return reply
     for topic in request.topic_data:
         for each in topic.partition_data:
             each.records = None  # they are in the logs; dispatch keeps the rest for as long as replication takes
     complete = partial(name_leaders, parts.replicas, context)
-    return DelayedProduce(reply, course.waits, request.timeout_ms, complete).future
+    return DelayedProduce(reply, progress.waits, request.timeout_ms, complete).future
 
 
-def _throttle(parts: Parts, context: RequestContext, now_ms: float) -> int:
-    """Count the request for the client's quota; the ms for which the connection is silenced."""
+def _throttle(parts: Parts, context: RequestContext) -> int:
+    """Count the request for the client's quota and mute its connection; return for how many ms."""
     quota = parts.quotas.produced
     if not quota.is_set:
         return 0
-    throttle_ms = quota.charge(context.user, context.client_id or "", context.request_bytes, now_ms)
+    throttle_ms = quota.charge(context.user, context.client_id or "", context.request_bytes, parts.clock.monotonic_ms())
     if throttle_ms:
         context.connection.mute(throttle_ms / 1000)
     return throttle_ms
@@ -341,36 +303,36 @@ def _append(
     asked: messages.produce_request.PartitionProduceData,
     acks: int,
     context: RequestContext,
-    course: _Course,
+    progress: _Progress,
     now_ms: float,
     wall_ms: int,
     answer: messages.produce_response.PartitionProduceResponse | None = None,
     checked: CheckedBatch | None = None,
 ) -> messages.produce_response.PartitionProduceResponse:
-    """The partition's answer. What is to be replicated first, failed, or takes long to check, goes into `course` too."""
+    """Return the partition's response. What awaits replication, failed, or is expensive to check is noted in `progress`."""
     if answer is None:
         answer = messages.produce_response.PartitionProduceResponse(index=topic_partition.partition)
     try:
         if topic_partition.topic in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic_partition.topic} is written by brokers only")
-        guard, transaction = NO_TRANSACTION, course.transaction
-        if transaction is not None:
-            if topic_partition in transaction.refusals:
-                _refuse(parts, topic_partition, answer, course, transaction.refusals[topic_partition])
-                answer.log_start_offset = -1  # nobody has looked at the log
+        guard, guards = NO_TRANSACTION, progress.guards
+        if guards is not None:
+            if topic_partition in progress.refusals:
+                _refuse(parts, topic_partition, answer, progress, progress.refusals[topic_partition])
+                answer.log_start_offset = -1  # the log was not read
                 return answer
-            guard = transaction.guards.get(topic_partition, NOT_VERIFIED)
+            guard = guards.get(topic_partition, NOT_VERIFIED)
         partition = parts.replicas.require(topic_partition)
         partition.require_leader()
         records = asked.records or bytearray()
         result = partition.append(
-            memoryview(records), acks, now_ms, wall_ms, context.api_version, checked or course, guard
+            memoryview(records), acks, now_ms, wall_ms, context.api_version, checked or progress, guard
         )
     except TooMuchAtOnce:
-        course.dear.append((topic_partition, asked, answer))
+        progress.expensive.append(_Expensive(topic_partition, asked, answer))
         return answer
     except KafkaError as problem:
-        _refuse(parts, topic_partition, answer, course, problem)
+        _refuse(parts, topic_partition, answer, progress, problem)
         return answer
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
@@ -379,7 +341,7 @@ def _append(
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
-            course.waits.append(AwaitedRecords(partition, required, answer))
+            progress.waits.append(AwaitedRecords(partition, required, answer))
     return answer
 
 
@@ -387,10 +349,10 @@ def _refuse(
     parts: Parts,
     topic_partition: TopicPartition,
     answer: messages.produce_response.PartitionProduceResponse,
-    course: _Course,
+    progress: _Progress,
     problem: KafkaError,
 ) -> None:
-    course.failures.append(problem.as_outcome())
+    progress.failures.append(problem.as_outcome())
     answer.error_code, answer.error_message = problem.code, problem.message
     answer.base_offset = -1
     answer.record_errors = [
@@ -437,15 +399,15 @@ def _guard(
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not refused:
         return Judged(request)
-    told = _fail_request(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    refusal = _fail_request(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
     def complete(reply: messages.produce_response.ProduceResponse | None) -> Work[Reply]:
         yield
         if request.acks == 0:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # `_fail_request` closes the connection
         if reply is None:
-            return told
-        reply.responses += told.responses
+            return refusal
+        reply.responses += refusal.responses
         return reply
 
     return Judged(narrowed(request, topic_data=allowed) if allowed else None, complete)
