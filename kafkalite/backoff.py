@@ -1,4 +1,4 @@
-"""How long to wait before something that failed is tried again: exponential backoff with jitter (KIP-144, KIP-580). Pure."""
+"""Delays before retries: exponential backoff with jitter (KIP-144, KIP-580). Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Backoff:
     jitter: float = 0.0
 
     def delay_ms(self, failures: int, chance: float = 0.5) -> float:
-        """The wait after `failures` failures in a row (from 1; 0 for none); `chance` is uniform in [0, 1), the middle by default."""
+        """Return the wait after `failures` consecutive failures (0 for none); `chance` is uniform in [0, 1), the middle by default."""
         if failures <= 0:
             return 0.0
         exponential = self.first_ms * 2.0 ** min(failures - 1, _DOUBLINGS)

@@ -1,7 +1,7 @@
-"""Large buffers that are used again: memory that was used before need not be mapped and cleared by the system once more.
+"""Large buffers that are reused: memory that was used before need not be mapped and cleared by the system again.
 
-For what is read from files and sent, that was two thirds of the time. A buffer comes back by itself: a bytearray that somebody has a
-view of refuses to change its size, so one that does not refuse is free.
+For what is read from files and sent, that was two thirds of the time. Buffers return by themselves: a bytearray refuses to change its
+size while a view of it exists, so one that does not refuse is free.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 from kafkalite.types import ROOM_BYTES, RoomyBytes
 
 _KEPT_MAX: Final = 64
-"""So many are looked through for a free one at most."""
+"""Limit of the buffers that are searched for a free one."""
 
 
 class BufferPool:
-    """Keeps buffers of `most_bytes` together; the oldest are forgotten first. Used by one thread."""
+    """Keeps buffers of `most_bytes` together; the oldest are dropped first. Used by one thread."""
 
     __slots__ = ("_kept", "_most_bytes", "_was_used")
 
@@ -26,13 +26,13 @@ class BufferPool:
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the buffers that are kept, lent or not."""
+        """Return the memory of the kept buffers, lent or not."""
         return sum(len(each) - ROOM_BYTES for each in self._kept)
 
     def borrow(self, size: int, most: int) -> memoryview:
-        """A buffer of at least `size` bytes, and more only as far as memory is there already, up to `most`.
+        """Return a buffer of at least `size` bytes, and of more, up to `most`, only as far as memory is there already.
 
-        Its contents are anything, as is the room behind it (see `RoomyBytes`).
+        Its contents are undefined, as is the room behind it (`RoomyBytes`).
         """
         self._was_used = True
         if size == most:

@@ -1,7 +1,7 @@
-"""Archives of a build that depend on nothing but the files in them: the same source gives the same bytes, wherever and whenever.
+"""Reproducible archives: the same source gives the same bytes, wherever and whenever it is built.
 
-setuptools writes the moment of the build, the owner's name and the umask into a source archive, and modes into a wheel. Here an archive
-that it has made is written again: entries sorted, all of one time, without owners, with one of two modes.
+setuptools writes the time of the build, the owner's name and the umask into a source archive, and modes into a wheel. Here an archive
+that it has made is rewritten: entries sorted, all of one time, without owners, with one of two modes.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Final
 
 EPOCH: Final = "SOURCE_DATE_EPOCH"
-"""The variable that names the time of all entries, in seconds (https://reproducible-builds.org/specs/source-date-epoch/)."""
+"""Variable with the time of all entries, in seconds (https://reproducible-builds.org/specs/source-date-epoch/)."""
 EARLIEST_S: Final = 315_532_800
-"""1980, before which no entry of a zip file can be; what counts where the variable is not set."""
+"""1980, the earliest time of a zip file's entry; the default where the variable is not set."""
 
 _FILE_MODE: Final = 0o644
 _PROGRAM_MODE: Final = 0o755
 
 
 def moment_s(environment: Mapping[str, str] = os.environ) -> int:
-    """The time of all entries, in seconds since 1970."""
+    """Return the time of all entries, in seconds since 1970."""
     return max(int(environment.get(EPOCH) or EARLIEST_S), EARLIEST_S)
 
 

@@ -1,4 +1,4 @@
-"""Waiting, on the event loop, until a condition holds on state that others change."""
+"""Waiting, on the event loop, for a condition on state that others change."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 
 class ChangeSignal:
-    """Whoever owns the state calls `changed`; as `asyncio.Condition`, without its lock, so that plain functions can call it."""
+    """The owner of the state calls `changed`. Like `asyncio.Condition`, but without its lock, so that plain functions can call it."""
 
     def __init__(self) -> None:
         self._waiters: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def changed(self) -> None:
-        """Wake those whose condition holds now."""
+        """Wake the waiters whose condition holds now."""
         for future, condition in tuple(self._waiters.items()):
             if not future.done() and condition():
                 future.set_result(None)

@@ -1,4 +1,4 @@
-"""Time as a port: whoever decides something gets the time as an argument or asks a `Clock` that it was given."""
+"""Time as a port: code that decides by time gets the time as an argument, or a `Clock`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Clock(Protocol):
     """Wall time for what is stored or shown, monotonic time for what is measured."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 UTC; may jump."""
+        """Return milliseconds since 1970 UTC; may jump."""
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since an arbitrary moment; never goes back."""
+        """Return milliseconds since an arbitrary moment; never goes back."""
 
 
 class SystemClock:

@@ -154,7 +154,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """May the same request succeed later, without a change by the caller?"""
+        """True if the same request may succeed later without a change by the caller."""
         return self in _RETRIABLE
 
 
@@ -197,7 +197,7 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A request, or one item of it, cannot be served; `code` says why in Kafka's words."""
+    """Raised when a request, or one item of it, cannot be served; `code` is Kafka's error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)
@@ -205,7 +205,7 @@ class KafkaError(Exception):
         self.message = message
 
     def as_outcome(self) -> Self:
-        """Itself, to be kept. Its traceback goes, whose frames would hold the request until the garbage collector finds the circle."""
+        """Return itself without its traceback, whose frames would keep the request alive until the garbage collector finds the cycle."""
         return self.with_traceback(None)
 
     def __repr__(self) -> str:
@@ -213,15 +213,15 @@ class KafkaError(Exception):
 
 
 class AuthenticationError(ConnectionError):
-    """A broker does not take the credentials, or did not prove who it is; to try again is of no use before something changes."""
+    """Raised when a broker rejects the credentials, or does not prove its identity; retries are useless before something changes."""
 
 
 class ProtocolViolation(Exception):
-    """Bytes that cannot be a request or a response; the connection they came from is closed."""
+    """Raised for bytes that are no request or response; their connection is closed."""
 
 
 class BoundExceeded(ProtocolViolation):
-    """Bytes that would cost more than they may; `bound` names the bound that they break (`protocol.bounds`)."""
+    """Raised for bytes that would exceed a bound; `bound` names the bound (`protocol.bounds`)."""
 
     def __init__(self, bound: str, message: str) -> None:
         super().__init__(message)
@@ -229,7 +229,7 @@ class BoundExceeded(ProtocolViolation):
 
 
 class InvariantBroken(Exception):
-    """A condition that must always hold does not; the process stops."""
+    """Raised when an invariant does not hold; the process stops."""
 
 
 def ensure(condition: object, message: str) -> None:

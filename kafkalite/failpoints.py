@@ -32,10 +32,10 @@ FAILPOINTS: Final[Mapping[str, str]] = {
     "log.truncating": "before a replica's log is cut",
     "loop.turn": "now, on the event loop: reached when it is armed while the broker runs",
 }
-"""What each point is. The same table is in deploy/docs/pages/decisions/simulation.md."""
+"""The failpoints with their descriptions. The same table is in deploy/docs/pages/decisions/simulation.md."""
 
 KILLED_STATUS: Final = 137
-"""Exit status of a broker that a point ended: a shell's for SIGKILL."""
+"""Exit status of a broker that a failpoint ended: a shell's for SIGKILL."""
 
 Action: TypeAlias = Callable[[], None]
 
@@ -44,7 +44,7 @@ _ACTION: Final = re.compile(r"(exit|fail|stall\((\d+(?:\.\d+)?)\))(?:@(\d+))?")
 
 
 def reach(name: str) -> None:
-    """The point `name` is here. May end the process, raise OSError or block, when it is armed."""
+    """Act on the failpoint `name` when it is armed: end the process, raise OSError or block."""
     if _armed and (action := _armed.get(name)) is not None:
         action()
 
@@ -64,7 +64,7 @@ def arm(name: str, action: Action | str) -> None:
 
 
 def disarm(name: str | None = None) -> None:
-    """This point, or all."""
+    """Disarm this failpoint, or all."""
     if name is None:
         _armed.clear()
     else:
@@ -72,7 +72,7 @@ def disarm(name: str | None = None) -> None:
 
 
 def arm_all(text: str) -> None:
-    """Arm what `KAFKALITE_FAILPOINTS` says: `name=action`, with semicolons between. Raises ValueError."""
+    """Arm the failpoints of `KAFKALITE_FAILPOINTS`: `name=action`, separated by semicolons. Raises ValueError."""
     for each in filter(None, (part.strip() for part in text.split(";"))):
         name, _, action = each.partition("=")
         arm(name.strip(), action.strip())

@@ -1,4 +1,4 @@
-"""Durations counted into buckets, as Prometheus wants them: one list, so that counting costs a fraction of a microsecond."""
+"""Durations counted in buckets, as Prometheus wants them: one list, so that counting costs a fraction of a microsecond."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOUNDS_S: Final = (
 
 
 class Histogram:
-    """How many durations fell into each bucket, and their sum in seconds."""
+    """The number of durations in each bucket, and their sum in seconds."""
 
     __slots__ = ("counts", "sum_s")
 
@@ -45,7 +45,7 @@ class Histogram:
         return sum(self.counts)
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """(upper bound in seconds, durations up to it), ending with infinity."""
+        """Return (upper bound in seconds, durations up to it) of each bucket, ending with infinity."""
         total = 0
         for bound, count in zip((*BOUNDS_S, float("inf")), self.counts, strict=True):
             total += count
@@ -53,7 +53,7 @@ class Histogram:
 
 
 def quantile_s(counts: Sequence[int], share: float) -> float | None:
-    """The duration that `share` of those counted do not exceed, as if they were spread evenly over their bucket (as Prometheus's
+    """Return the duration that `share` of those counted do not exceed, as if they were spread evenly over their bucket (as Prometheus's
     `histogram_quantile`); the last bound for those beyond it, None when nothing was counted.
     """
     total = sum(counts)

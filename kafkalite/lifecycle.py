@@ -1,4 +1,4 @@
-"""Background work with an owner, and the one place where whatever is unexpected ends.
+"""Background tasks with an owner, and the one place where unexpected errors end.
 
 That place is the exception handler of the event loop, `UnexpectedErrors.handle`: asyncio calls it for callbacks and protocols that
 raise and for tasks whose failure nobody took, `report` for everything that is caught on the way. Its rule: a broken invariant stops
@@ -25,12 +25,12 @@ logger = logging.getLogger("kafkalite.lifecycle")
 _T = TypeVar("_T")
 
 RETRIES: Final = Backoff(100, 10_000)
-"""What failed in the background is tried again after 0.1 s, then after twice as long each time, at most 10 s."""
+"""Delays before failed background work is retried: 0.1 s, then twice as long each time, at most 10 s."""
 _CANCEL_AGAIN_S: Final = 5.0
 
 
 class UnexpectedErrors:
-    """See the module. `stop(reason)` is called when the broker cannot go on."""
+    """Handles and counts unexpected errors. `stop(reason)` is called when the broker cannot go on."""
 
     def __init__(self, stop: Callable[[str], None]) -> None:
         self._stop = stop
@@ -38,7 +38,7 @@ class UnexpectedErrors:
         """Errors that were no broken invariants."""
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """For `loop.set_exception_handler`."""
+        """Handle an error; the function for `loop.set_exception_handler`."""
         problem, message = context.get("exception"), context["message"]
         if isinstance(problem, InvariantBroken):
             self._stop(f"invariant broken: {problem} ({message})")
@@ -52,12 +52,12 @@ class UnexpectedErrors:
 
 
 def report(message: str, problem: BaseException) -> None:
-    """Hand an error that nobody expected to the loop's exception handler; `message` says what failed."""
+    """Pass an unexpected error to the loop's exception handler; `message` says what failed."""
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": problem})
 
 
 def start_task(coroutine: Coroutine[Any, Any, _T], name: str) -> asyncio.Task[_T]:
-    """A task whose failure is reported as soon as it ends, also while somebody keeps the task."""
+    """Start a task whose failure is reported as soon as it ends, also while somebody holds the task."""
     task = asyncio.get_running_loop().create_task(coroutine, name=name)
     task.add_done_callback(_report_failure)
     return task
@@ -71,8 +71,8 @@ def _report_failure(task: asyncio.Task[Any]) -> None:
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel these tasks, in this order, and wait until all of them have ended.
 
-    One that goes on, because what it awaits has swallowed the cancellation, is named and cancelled again every 5 s: whoever waits for it
-    would wait for ever.
+    One that goes on, because what it awaits has swallowed the cancellation, is named and cancelled again every 5 s: the caller would wait
+    for ever.
     """
     tasks = list(tasks)
     left = tasks

@@ -1,4 +1,4 @@
-"""Where a group's offsets are moved to: the arithmetic of `kafkalite group reset-offsets` and `kafka-consumer-groups --reset-offsets`.
+"""Resets of a group's offsets: the arithmetic of `kafkalite group reset-offsets` and `kafka-consumer-groups --reset-offsets`.
 
 Pure: the offsets that a partition has, and what the cluster answered for a time, come in as arguments. Named tuples, because frozen
 dataclasses cost a millisecond each at the start of a command; kinds of targets are distinguished by class, never by equality.
@@ -19,13 +19,13 @@ class Named(NamedTuple):
 
 
 class FromTime(NamedTuple):
-    """The first record at or after a time (ms since 1970 UTC); the end where no record is that young."""
+    """The first record at or after a time (ms since 1970 UTC); the end of the log without such a record."""
 
     timestamp_ms: int
 
 
 class Shift(NamedTuple):
-    """So many records further from where the group is; back if negative."""
+    """So many records forward from the committed offset; back if negative."""
 
     by: int
 
@@ -46,20 +46,20 @@ Target = Named | FromTime | Shift | ToOffset | Listed
 
 
 class Bounds(NamedTuple):
-    """The offsets that a partition has: of its first record, and of the one that comes next."""
+    """The offsets of a partition's first record, and of the next one."""
 
     earliest: int
     latest: int
 
     def nearest(self, offset: int) -> int:
-        """`offset` where it is within the bounds, else the bound beyond which it is."""
+        """Return `offset` where it is within the bounds, else the nearest bound."""
         return min(max(offset, self.earliest), self.latest)
 
 
 def wanted_offset(target: Target, partition: TopicPartition, current: int | None) -> int | None:
-    """The offset that `target` names, before the bounds have their say; None where it is for the cluster to say.
+    """Return the offset that `target` names, not limited to the bounds; None for targets that only the cluster knows.
 
-    `current` is what the group has committed, None for nothing. ValueError when the target is a shift from nowhere.
+    `current` is the committed offset, None for nothing. Raises ValueError for a shift without a committed offset.
     """
     match target:
         case Shift(by=by):
@@ -77,9 +77,9 @@ def wanted_offset(target: Target, partition: TopicPartition, current: int | None
 def new_offset(
     target: Target, partition: TopicPartition, current: int | None, bounds: Bounds, at_time: int | None
 ) -> int:
-    """The offset that a partition is moved to, within `bounds`; `at_time` is what the cluster answered for a FromTime.
+    """Return the new offset of a partition, within `bounds`; `at_time` is the cluster's answer for a FromTime.
 
-    ValueError when the target is a shift from nowhere.
+    Raises ValueError for a shift without a committed offset.
     """
     wanted = wanted_offset(target, partition, current)
     if wanted is not None:

@@ -1,13 +1,13 @@
-"""Work that grows with what a request names, or with the cluster, cut into portions between which the event loop serves others.
+"""Work that grows with a request or with the cluster, cut into portions between which the event loop serves others.
 
-Work is a generator that yields after each unit: a partition, a topic, a group, some microseconds of computing. It is counted and not timed,
-so that simulated runs repeat exactly. What other requests change between two portions it has to bear: it walks over a copy of
-what may change, and looks again at what must still hold when it ends.
+Work is a generator that yields after each unit: a partition, a topic, a group, some microseconds of computing. Units are counted and not
+timed, so that simulated runs repeat exactly. State may change between two portions: work iterates over a copy, and checks again at its
+end what must still hold.
 
-There is one portion in each turn of the loop, however many requests are under way, and the work that began first is finished first: so
-the loop is held for one portion only, and of a hundred large answers one is in memory half made, not a hundred. What a work does before it
-has to wait is bounded for each turn, too: when several had to wait in this one, those that begin later do theirs in the next ones, before
-the works that are known to be long.
+There is one portion in each turn of the loop, however many requests are in progress, and the oldest work is finished first: so the loop
+is held for one portion only, and of a hundred large answers one is in memory half made, not a hundred. The units that work does before it
+has to wait are bounded for each turn, too: when several works had to wait in a turn, later ones start in the next turns, before the works
+that are known to be long.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
 
 AT_ONCE_UNITS: Final = 100
-"""What is done before anybody has to wait: of a hundred clients that ask at the same time each may have as much."""
+"""Units that are done without waiting: each of a hundred clients that ask at the same time may have as many."""
 PORTION_UNITS: Final = 500
-"""A portion is a few milliseconds, for a unit is at most some 20 µs."""
+"""Units of a portion, which takes a few milliseconds: a unit takes at most some 20 µs."""
 _LONG_AT_ONCE: Final = 8
-"""After so many works that have to wait in one turn the others of this turn do `_LITTLE_UNITS` before they wait."""
+"""After so many works of one turn that have to wait, the others of this turn do `_LITTLE_UNITS` before they wait."""
 _LITTLE_UNITS: Final = 8
 
 
 class Portions:
-    """See the module. Who asks for the work awaits its end; where that is given up, so is the rest of the work."""
+    """Runs works in portions. The caller awaits the end of its work; when the caller is cancelled, so is the rest of the work."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Work[Any], asyncio.Future[Any]]] = deque()
@@ -49,16 +49,16 @@ class Portions:
 
     @property
     def is_busy(self) -> bool:
-        """Is some work not done yet?"""
+        """True if some work is not done yet."""
         return bool(self._waiting or self._fresh)
 
     @property
     def works(self) -> int:
-        """Long ones that are not done yet."""
+        """Return the number of long works that are not done yet."""
         return len(self._waiting)
 
     def run(self, work: Work[T]) -> T | asyncio.Future[T]:
-        """The result of `work`, or a future of it when it is much. Raises what the work raises."""
+        """Return the result of `work`, or a future of it when it is long. Raises what the work raises."""
         try:
             for _ in range(self._at_once):
                 next(work)
@@ -68,13 +68,14 @@ class Portions:
         return self._queue(work, self._at_once < AT_ONCE_UNITS)
 
     async def finish(self, work: Work[T]) -> T:
-        """The result of `work`. Raises what it raises."""
+        """Return the result of `work`. Raises what it raises."""
         result = self.run(work)
         return await result if isinstance(result, asyncio.Future) else result
 
     async def in_thread(self, function: Callable[[], T]) -> T:
-        """The result of a function that cannot be cut, from another thread, one at a time: a hundred of them would need a hundred times
-        the memory, and the interpreter runs one of them at a time anyway. Raises what it raises."""
+        """Return the result of a function that cannot be cut, run in another thread, one at a time: a hundred of them would need a
+        hundred times the memory, and the interpreter runs one of them at a time anyway. Raises what it raises.
+        """
         self.in_threads += 1
         try:
             async with self._thread:
@@ -83,15 +84,15 @@ class Portions:
             self.in_threads -= 1
 
     def pace(self) -> Pace:
-        """For work that awaits something itself."""
+        """Return a pace for work that awaits something itself."""
         return Pace(self)
 
     def turn(self) -> asyncio.Future[None]:
-        """Done when those that waited before have had their turn."""
+        """Return a future that is done after the turns of those that waited before."""
         return self._queue(_units(0))
 
     def short_turn(self, units: int) -> asyncio.Future[None]:
-        """Done when it is the turn of what takes about so many units, before works that are known to be long."""
+        """Return a future for the turn of a work of about so many units, before works that are known to be long."""
         return self._queue(_units(min(units, AT_ONCE_UNITS - 1)), True)
 
     def _queue(self, work: Work[T], is_fresh: bool = False) -> asyncio.Future[T]:
@@ -134,7 +135,7 @@ class Pace:
         self._portions, self._left = portions, AT_ONCE_UNITS
 
     async def unit(self, units: int = 1) -> None:
-        """To be awaited before each unit, or before what is as much as `units` of them."""
+        """Wait, if necessary, before a unit, or before work of `units` of them."""
         if self._left <= 0:
             await self._portions.turn()
             self._left = PORTION_UNITS
@@ -142,7 +143,7 @@ class Pace:
 
 
 def in_one_go(work: Work[T]) -> T:
-    """The result of work that is known to be little."""
+    """Return the result of work that is known to be short."""
     try:
         while True:
             next(work)
@@ -152,13 +153,13 @@ def in_one_go(work: Work[T]) -> T:
 
 
 def _units(count: int) -> Work[None]:
-    """Only a turn, or the time of so many units."""
+    """Do nothing for so many units; without units it only waits for a turn."""
     for _ in range(count):
         yield
 
 
 def _advance(work: Work[Any], future: asyncio.Future[Any], units: int) -> int:
-    """Do so many units, or as many as there are; how many were done."""
+    """Do at most so many units, and return their number."""
     if future.done():  # nobody waits for it any more
         work.close()
         return 0

@@ -1,4 +1,4 @@
-"""Figures over time, kept in memory at a fixed cost: a ring of so many points, which is allocated at once."""
+"""Figures over time in memory of a fixed size: a ring of points, which is allocated at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNKNOWN: Final = math.nan
 
 
 class Series:
-    """The last `capacity` points of some figures. A figure that was not known at a time is None."""
+    """The last `capacity` points of some figures. A figure that was unknown at a time is None."""
 
     def __init__(self, names: Sequence[str], capacity: int) -> None:
         if capacity < 1:
@@ -26,11 +26,11 @@ class Series:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, however many points there are."""
+        """Return the memory, however many points there are."""
         return 8 * self._capacity * (1 + len(self._values))
 
     def append(self, time_ms: int, values: Mapping[str, float | None]) -> None:
-        """A point in the place of the oldest one. Figures that `values` lacks are not known."""
+        """Replace the oldest point. Figures that `values` lacks are unknown."""
         self._times[self._next] = time_ms
         for name, ring in self._values.items():
             value = values.get(name)
@@ -39,7 +39,7 @@ class Series:
         self._length = min(self._length + 1, self._capacity)
 
     def to_dict(self) -> dict[str, Any]:
-        """`times` in ms, and `values` by name, the oldest first."""
+        """Return `times` in ms, and `values` by name, the oldest first."""
         first = (self._next - self._length) % self._capacity
         order = [(first + number) % self._capacity for number in range(self._length)]
         return {

@@ -1,4 +1,4 @@
-"""Addresses of servers as people and programs write them, read and shown in one way."""
+"""Addresses of servers, parsed and printed in one form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard streams as a program may find them: closed (cron, supervisors), on a full disk, or with a reader that went away.
+"""Standard streams that are closed (cron, supervisors), on a full disk, or with a reader that went away.
 
 - A descriptor below 3 that is closed is opened on /dev/null before anything else is opened: a socket or a log would get its number, and
   libuv aborts the process (SIGABRT) when it is asked to close such a socket.
@@ -89,14 +89,14 @@ def is_reader_gone() -> bool:
 
 
 def tolerate_lost_output() -> None:
-    """Drop what stdout does not take, for a server whose work does not end with that."""
+    """Drop output that stdout does not take, for a server whose work does not end with that."""
     watched = _raw(sys.stdout)
     if watched is not None:
         watched.tolerates_loss = True
 
 
 class _WatchedFile(io.FileIO):
-    """A standard descriptor whose failures have exceptions of their own, so that nobody takes them for those of another file or socket."""
+    """A standard descriptor whose failures have exceptions of their own, so that they are not taken for those of another file or socket."""
 
     def __init__(self, descriptor: int, *, outlives_reader: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)

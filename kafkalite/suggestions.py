@@ -1,15 +1,15 @@
-"""What somebody may have meant: the nearest name that there is, for messages about one that there is not."""
+"""Suggestions for messages about an unknown name: the nearest known one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _ALIKE = 0.75
-"""Of 1, which is the same. Less brings names that nobody meant."""
+"""Least similarity of a suggestion, 1 for equal names. Lower values suggest unrelated names."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, whatever its case; None when none is like it."""
+    """Return the known name that is most similar to this one, ignoring case; None when none is similar."""
     from difflib import get_close_matches  # imported with the first mistake
 
     lowered = {each.lower(): each for each in known}
@@ -18,6 +18,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """ "; did you mean retention.ms?", to be put behind a message; empty when no name is like this one."""
+    """Return "; did you mean retention.ms?", to be appended to a message; empty when no name is similar."""
     found = nearest(name, known)
     return f"; did you mean {found}?" if found is not None else ""

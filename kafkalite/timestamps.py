@@ -1,4 +1,4 @@
-"""Timestamps of records as people read them. A topic may hold any 64-bit number: producers slip to microseconds or nanoseconds."""
+"""Timestamps of records in readable form. A topic may hold any 64-bit number: producers confuse ms with microseconds or nanoseconds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def java_date_text(ms: int) -> str:
 
 
 def _moment(ms: int) -> datetime | None:
-    """None for a time of another year than 1 to 9999, as far as any time zone is concerned."""
+    """Return the time, None outside of the years 1 to 9999 in any time zone."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:

@@ -14,11 +14,11 @@ BrokerId: TypeAlias = int
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 ROOM_BYTES = 32
-"""More than compiled readers of records look beyond the end of what they were given: two varints of ten bytes."""
+"""More than compiled readers of records read beyond the end of a view: two varints of ten bytes."""
 
 
 class RoomyBytes(bytearray):
-    """Memory whose last ROOM_BYTES nobody has a view of, so that compiled code that reads beyond the end of a view stays within it."""
+    """Memory without views of its last ROOM_BYTES, so that compiled code that reads beyond the end of a view stays within it."""
 
 
 NO_BROKER = -1
@@ -43,7 +43,7 @@ class TopicPartition(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a broker is reached through one listener, as it is advertised to clients and peers.
+    """The address of a broker's listener, as it is advertised to clients and peers.
 
     `security_protocol` is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL.
     """
@@ -55,12 +55,12 @@ class Endpoint(NamedTuple):
 
 
 def topic_id_to_text(topic_id: bytes) -> str:
-    """The 22 characters that stand for a topic id in znodes and files (URL-safe base64 without padding)."""
+    """Return a topic id as the 22 characters of znodes and files (URL-safe base64 without padding)."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
 
 
 def topic_id_from_text(text: str) -> bytes:
-    """The 16 bytes of a topic id written by `topic_id_to_text`.
+    """Return the 16 bytes of a topic id written by `topic_id_to_text`.
 
     Raises ValueError when `text` is not 22 characters of URL-safe base64.
     """

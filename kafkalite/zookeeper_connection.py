@@ -1,4 +1,4 @@
-"""How this program connects to ZooKeeper, as settings say: brokers' own, `--zk-tls-config-file` of tools, contexts and the environment.
+"""Security of this program's ZooKeeper sessions by settings: brokers' own, `--zk-tls-config-file` of tools, contexts and the environment.
 
 TLS is `zookeeper.ssl.*`; who this is, is the section `Client` of a JAAS file (DIGEST-MD5) or the certificate of the key store.
 """
@@ -24,7 +24,7 @@ ENVIRONMENT_PREFIX: Final = "KAFKALITE_"
 
 
 def store_security(config: ZookeeperSettings, environment: Mapping[str, str] = os.environ) -> StoreSecurity:
-    """ConfigError names what cannot be used, and what lacks."""
+    """Return the security by a broker's settings. Raises ConfigError, which names what is invalid or missing."""
     credentials = _credentials(config, environment)
     tls = _tls(config)
     if tls is not None:
@@ -54,7 +54,7 @@ def store_security(config: ZookeeperSettings, environment: Mapping[str, str] = o
 
 
 def security_of_texts(texts: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> StoreSecurity:
-    """As `store_security`, for what a tool was given; keys that are about something else are left out."""
+    """Return the security by settings of a tool; other keys are ignored."""
     try:
         return store_security(zookeeper_settings(texts), environment)
     except InvalidValue as problem:
@@ -62,7 +62,7 @@ def security_of_texts(texts: Mapping[str, str], environment: Mapping[str, str] =
 
 
 def environment_texts(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of `ZOOKEEPER_KEYS` that the environment gives: KAFKALITE_ZOOKEEPER_SSL_CLIENT_ENABLE, KAFKALITE_JAAS_FILE."""
+    """Return the settings of `ZOOKEEPER_KEYS` in the environment: KAFKALITE_ZOOKEEPER_SSL_CLIENT_ENABLE, KAFKALITE_JAAS_FILE."""
     named = {
         key: f"{ENVIRONMENT_PREFIX}{key.removeprefix('kafkalite.').replace('.', '_').upper()}" for key in ZOOKEEPER_KEYS
     }
@@ -70,7 +70,7 @@ def environment_texts(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def security_of_environment() -> StoreSecurity:
-    """As the variables of this process say. ValueError for what cannot be used."""
+    """Return the security by the environment of this process. Raises ValueError for invalid settings."""
     try:
         return security_of_texts(environment_texts(os.environ))
     except ConfigError as problem:

@@ -1,4 +1,4 @@
-"""Rules of access as plain values, by the names that Kafka's tools show."""
+"""ACLs as plain values, by the names that Kafka's tools print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkalite.security.acl import AclBinding, pascal_case
 
 
 def acl_row(binding: AclBinding) -> dict[str, Any]:
-    """resource_type, name, pattern, principal, host, operation, permission."""
+    """Return the ACL as resource_type, name, pattern, principal, host, operation, permission."""
     resource, entry = binding
     return {
         "resource_type": pascal_case(resource.type),

@@ -1,7 +1,7 @@
-"""What has changed in a cluster, as `kafkalite cluster watch` tells it: pure, fed with what ZooKeeper says.
+"""Changes of a cluster for `kafkalite cluster watch`, derived from the state in ZooKeeper. Pure.
 
-The first word about brokers and controller, and about partitions until `all_known`, is how things were and no change. Changes that come
-faster than ZooKeeper is read are shown as one, so leader epochs may jump.
+The first state of brokers and controller, and that of partitions until `all_known`, is no change. Changes that are faster than the reads
+of ZooKeeper are merged, so leader epochs may jump.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A broker came or went, or became the controller; `broker` is NO_BROKER when the controller's seat became empty."""
+    """A broker joined or left, or became the controller; `broker` is NO_BROKER when there is no controller any more."""
 
     event: str
     broker: int
@@ -78,7 +78,7 @@ Change = PartitionChange | BrokerChange
 
 
 class ClusterChanges:
-    """What was known last; each method takes news and gives the changes."""
+    """The last known state; each method takes a new state and returns the changes."""
 
     def __init__(self) -> None:
         self.states: dict[TopicPartition, PartitionState] = {}
@@ -87,7 +87,7 @@ class ClusterChanges:
         self._all_known = False
 
     def all_known(self) -> None:
-        """From now on an unknown partition is a new one."""
+        """Treat unknown partitions as new ones from now on."""
         self._all_known = True
 
     def brokers_are(self, brokers: Iterable[int]) -> Iterator[Change]:
@@ -97,13 +97,13 @@ class ClusterChanges:
             yield from (BrokerChange(BROKER_CAME, broker) for broker in sorted(self.brokers - before))
 
     def controller_is(self, broker: int) -> Iterator[Change]:
-        """NO_BROKER for an empty seat."""
+        """Set the controller; NO_BROKER for none."""
         before, self.controller = self.controller, broker
         if before is not None and before != broker:
             yield BrokerChange(CONTROLLER, broker, before)
 
     def state_is(self, topic_partition: TopicPartition, after: PartitionState | None) -> Iterator[Change]:
-        """None for a partition without a state: deleted, or not made yet."""
+        """Set the state of a partition; None for one that is deleted or not created yet."""
         before = self.states.pop(topic_partition, None)
         if after is not None:
             self.states[topic_partition] = after

@@ -1,4 +1,4 @@
-"""How well a cluster is: a verdict for each thing that can be wrong with it. `judge` is pure."""
+"""The health of a cluster: a verdict for each check. `judge` is pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHECKS = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One check: what is not as it should be."""
+    """One check and the problems that it found."""
 
     check: str
     problems: tuple[str, ...]
@@ -49,7 +49,7 @@ async def look(admin: Admin) -> list[Verdict]:
 
 
 async def min_insync_replicas(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
-    """How many replicas each of these topics demands in sync."""
+    """Return min.insync.replicas of each of these topics."""
     from kafkalite.client import ConfigResource
 
     resources = [ConfigResource("topic", topic) for topic in topics]
@@ -62,7 +62,9 @@ async def min_insync_replicas(admin: Admin, topics: Iterable[str]) -> dict[str, 
 def judge(
     cluster: ClusterDescription, topics: Sequence[TopicDescription], min_insync_replicas: Mapping[str, int]
 ) -> list[Verdict]:
-    """A verdict for each check: is there a controller, do all brokers live, has every partition a leader and all its replicas?"""
+    """Return a verdict for each check: there is a controller, all brokers are up, every partition has a leader and all its replicas in
+    sync.
+    """
     alive = {broker.id for broker in cluster.brokers}
     partitions = [(topic.name, each) for topic in topics for each in topic.partitions]
     absent = sorted({broker for _, each in partitions for broker in each.replicas} - alive)

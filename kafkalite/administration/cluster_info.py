@@ -1,4 +1,4 @@
-"""What `kafkalite cluster info` shows: the brokers with what they lead and hold, and how well the partitions are. Pure."""
+"""The rows of `kafkalite cluster info`: the brokers with the partitions that they lead and host, and counts of partitions. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("id", "host", "port", "rack", "alive", "is_controller", "leaders", "r
 
 
 def broker_rows(cluster: ClusterDescription, topics: Sequence[TopicDescription]) -> list[dict[str, Any]]:
-    """One row per broker; also those that hold replicas and are not there, which no broker can say more of than the id."""
+    """Return one row per broker, also for those that host replicas and are down; of these only the id is known."""
     partitions = [each for topic in topics for each in topic.partitions]
     leaders = Counter(each.leader for each in partitions if each.leader != NO_BROKER)
     replicas = Counter(broker for each in partitions for broker in each.replicas)
@@ -36,7 +36,7 @@ def broker_rows(cluster: ClusterDescription, topics: Sequence[TopicDescription])
 
 
 def partition_counts(topics: Sequence[TopicDescription]) -> dict[str, int]:
-    """Topics and partitions of the cluster, and how many partitions are not as they should be."""
+    """Return the numbers of topics, partitions, and partitions with problems."""
     partitions = [each for topic in topics for each in topic.partitions]
     return {
         "topics": len(topics),

@@ -1,4 +1,4 @@
-"""How far groups are, and where their offsets would be moved: what `kafkalite group` shows and does, and the console too."""
+"""Committed offsets and lag of groups, and resets of their offsets, for `kafkalite group` and the console."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from kafkalite.client.records import OffsetAndMetadata
 
 Choice = Callable[[list["TopicDescription"]], list[TopicPartition]]
-"""Which partitions of topics are meant."""
+"""Returns the selected partitions of topics."""
 
 
 class NothingThereError(Exception):
-    """A group that has committed nothing, or a partition that is not there."""
+    """Raised when a group has committed nothing, or a partition does not exist."""
 
 
 class HasMembersError(Exception):
-    """Somebody is in the group, and would commit over other offsets."""
+    """Raised when a group has members, which would commit over other offsets."""
 
 
 async def progress(
     admin: Admin, described: GroupDescription, there: Container[TopicPartition] | None = None
 ) -> list[dict[str, Any]]:
-    """A row for each partition that the group has committed for or that a member owns.
+    """Return a row for each partition that the group has committed for or that a member owns.
 
-    Ends are asked of those that are `there`; without it the cluster is asked for their topics.
+    Ends are requested for the partitions `there`; without it the cluster is asked which of them exist.
     """
     committed = await admin.list_group_offsets(described.group_id)
     owners = {partition: member for member in described.members for partition in member.partitions}
@@ -90,7 +90,7 @@ def partition_totals(rows: Sequence[dict[str, Any]]) -> dict[str, int | None]:
 
 
 async def existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those that are there: a group may have committed for a topic that was deleted since."""
+    """Return the partitions that exist: a group may have committed for a topic that was deleted since."""
     wanted = list(partitions)
     if not wanted:
         return []
@@ -102,18 +102,18 @@ async def existing(admin: Admin, partitions: Iterable[TopicPartition]) -> list[T
 async def offsets(
     admin: Admin, partitions: Iterable[TopicPartition], asked: int | str
 ) -> dict[TopicPartition, int | None]:
-    """The "earliest" or "latest" offset of each partition, or the first at or after a time (ms); None where there is none."""
+    """Return the "earliest" or "latest" offset of each partition, or the first at or after a time (ms); None where there is none."""
     found = await admin.list_offsets(dict.fromkeys(partitions, asked))
     return {partition: each.offset if each else None for partition, each in found.items()}
 
 
 def partitions_of(described: Iterable[TopicDescription]) -> list[TopicPartition]:
-    """All partitions of topics."""
+    """Return all partitions of topics."""
     return [TopicPartition(topic.name, each.partition) for topic in described for each in topic.partitions]
 
 
 def require_no_members(described: GroupDescription) -> None:
-    """HasMembersError when somebody is in the group: members would commit over the new offsets."""
+    """Raise HasMembersError when the group has members, which would commit over the new offsets."""
     if described.has_members:
         names = ", ".join(f"{each.member_id} at {each.client_host}" for each in described.members)
         raise HasMembersError(
@@ -124,9 +124,9 @@ def require_no_members(described: GroupDescription) -> None:
 async def reset_plan(
     admin: Admin, group_id: str, target: Target, topics: Iterable[str], choose: Choice
 ) -> list[dict[str, Any]]:
-    """A row for each partition, with the offset that it has and the one that it gets. NothingThereError.
+    """Return a row for each partition, with its committed and its new offset. Raises NothingThereError.
 
-    Of `topics` the partitions that `choose` chooses; without topics all that the group has committed for.
+    The partitions are those of `topics` that `choose` selects; without topics all that the group has committed for.
     """
     committed = await admin.list_group_offsets(group_id)
     named = sorted(topics)
@@ -159,5 +159,5 @@ async def execute_plan(admin: Admin, group_id: str, plan: Iterable[dict[str, Any
 
 
 def committed_offset(committed: OffsetAndMetadata | None) -> int | None:
-    """None where nothing is committed."""
+    """Return the committed offset, None where nothing is committed."""
     return committed.offset if committed else None

@@ -16,7 +16,7 @@ from kafkalite.timestamps import check_int64
 
 
 class InputRecord(NamedTuple):
-    """A record to be produced, as read from a line; None for what the line does not say."""
+    """A record to be produced, as read from a line; None for what the line does not contain."""
 
     key: bytes | None
     value: bytes | None
@@ -26,11 +26,11 @@ class InputRecord(NamedTuple):
 
 
 class LineError(ValueError):
-    """A line that is no record; the message says why."""
+    """Raised for a line that is no record. The message says why."""
 
 
 def encoded(data: bytes | None) -> Any:
-    """Bytes as they stand in JSON."""
+    """Return bytes in the form that they have in JSON."""
     if data is None:
         return None
     try:
@@ -40,7 +40,7 @@ def encoded(data: bytes | None) -> Any:
 
 
 def decoded(item: Any, what: str) -> bytes | None:
-    """The bytes that `encoded` made `item` of; other JSON values are taken as their JSON text."""
+    """Return the bytes that `encoded` made `item` of; other JSON values stand for their JSON text."""
     if item is None:
         return None
     if isinstance(item, str):
@@ -54,7 +54,7 @@ def decoded(item: Any, what: str) -> bytes | None:
 
 
 def to_dict(record: Any) -> dict[str, Any]:
-    """A consumer's record with bytes for key and value, as a JSON object."""
+    """Return a consumer's record, with bytes for key and value, as a JSON object."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -68,7 +68,7 @@ def to_dict(record: Any) -> dict[str, Any]:
 
 
 def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
-    """The record of a JSON line. LineError."""
+    """Return the record of a JSON line. Raises LineError."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as problem:
@@ -98,7 +98,7 @@ def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
 
 
 def from_text_line(line: bytes, key_separator: bytes | None) -> InputRecord:
-    """A line is a value, or key and value around `key_separator`. LineError when a separator is missing."""
+    """Return the record of a line: a value, or key and value around `key_separator`. Raises LineError when a separator is missing."""
     if key_separator is None:
         return InputRecord(None, line, [], None, None)
     key, found, value = line.partition(key_separator)

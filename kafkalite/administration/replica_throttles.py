@@ -1,7 +1,7 @@
-"""The throttles of a reassignment, set and taken away as Kafka's own tool does it (KIP-73). Pure.
+"""The replication throttles of a reassignment, set and removed as Kafka's own tool does it (KIP-73). Pure.
 
-Brokers that send or receive get a rate; topics say which replicas it is for: at the leaders the present replicas of a moving partition,
-at the followers those that are being added.
+Brokers that send or receive get a rate; topics name the throttled replicas: the present replicas of a moving partition at the leaders,
+those that are being added at the followers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafkalite.client import ConfigChange, ConfigResource, PartitionReassignment
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""Bytes a second, of a broker."""
+"""Settings of a broker in bytes per second."""
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 
 
@@ -25,10 +25,10 @@ def throttle_changes(
     moves: Mapping[TopicPartition, PartitionReassignment],
     rate_bytes_s: int,
 ) -> dict[ConfigResource, list[ConfigChange]]:
-    """The changes of settings that hold back the moves from `current` to `targets`, and those that go on (`moves`) with them.
+    """Return the changes of settings that throttle the moves from `current` to `targets`, and those in progress (`moves`).
 
-    A setting names all throttled replicas of a topic, so that those of earlier moves must be in it again. What a move replicates from are
-    the replicas that were there before it began.
+    A setting names all throttled replicas of a topic, so those of earlier moves must be in it again. The sources of a move are the
+    replicas from before its start.
     """
     from kafkalite.client import ConfigChange, ConfigResource
 
@@ -51,7 +51,7 @@ def throttle_changes(
 
 
 def _listed(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
-    """The replicas of a topic as the settings list them, in the order of their texts, as Kafka's tool does."""
+    """Return the replicas of a topic as the settings list them, sorted as texts, as Kafka's tool does."""
     return ",".join(
         sorted(
             f"{each.partition}:{broker}" for each, of_it in brokers.items() if each.topic == topic for broker in of_it
@@ -60,7 +60,7 @@ def _listed(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
 
 
 def without_throttles(topics: Iterable[str], brokers: Collection[int]) -> dict[ConfigResource, list[ConfigChange]]:
-    """The changes of settings that take all throttles away again."""
+    """Return the changes of settings that remove all throttles."""
     from kafkalite.client import ConfigChange, ConfigResource
 
     changes = {

@@ -1,4 +1,4 @@
-"""Lines of stdin as they come, without stopping the event loop: a terminal or `tail -f` may be silent for long."""
+"""Lines of stdin, read without blocking the event loop: a terminal or `tail -f` may be silent for long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class InputError(Exception):
 
 
 async def stdin_lines() -> AsyncIterator[bytes]:
-    """Each line without its line end; the last one may lack it. Raises InputError behind the lines that could be read.
+    """Yield each line without its line end; the last one may lack it. Raises InputError after the lines that could be read.
 
     A thread reads, a few chunks ahead at most. It is a daemon, since nothing ends a read from a terminal.
     """

@@ -1,4 +1,4 @@
-"""The page of `kafkalite console`: a cluster in a browser, asked as any client asks it, so that brokers give no more away than to others.
+"""The page of `kafkalite console`: a cluster in a browser, through an ordinary client, so that brokers reveal no more than to any client.
 
 | File | What it does |
 |---|---|

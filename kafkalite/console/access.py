@@ -1,4 +1,4 @@
-"""Who is answered. The page has the rights of a client of the cluster, and any page in a browser may send requests to this machine.
+"""Access to the console. The page has the rights of a client of the cluster, and any page in a browser may send requests to this machine.
 
 - The name that was asked for (`Host`) must be this machine's: an address, localhost, the name that it was bound to. So a name of somebody
   else's that leads here (DNS rebinding) is refused.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HEADER: Final = "x-kafkalite-console"
 REFUSAL_DELAY_S: Final = 0.3
-"""Before a wrong password is answered."""
+"""Delay before an authentication failure is sent, in seconds."""
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _LOOPBACK_NAMES: Final = ("localhost",)
@@ -49,7 +49,7 @@ _HEADERS: Final = (
 
 
 def is_loopback(host: str) -> bool:
-    """Does only this machine reach what is bound to `host`?"""
+    """True if only this machine reaches sockets that are bound to `host`."""
     if host in _LOOPBACK_NAMES:
         return True
     try:
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered."""
+    """The reason for which a request is refused."""
 
     status: HTTPStatus
     text: str
@@ -68,14 +68,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """See the module. `names` are hosts that a browser may ask for, beside addresses and localhost."""
+    """The rules for requests. `names` are allowed hosts besides addresses and localhost."""
 
     names: Collection[str] = ()
     login: Login | None = None
     read_only: bool = False
 
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
-        """None for who is answered."""
+        """Return the refusal of a request, None for an allowed one."""
         host = headers.get("host", "")
         if not self._is_ours(host):
             return Refusal(HTTPStatus.MISDIRECTED_REQUEST, f"{host!r} is no name of this console; see --name")
@@ -114,7 +114,7 @@ class Access:
 
 
 class Guard:
-    """Asks `Access` before an application is asked, and gives every answer the headers that confine a page."""
+    """Applies `Access` before the application, and adds the headers that confine a page to every response."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access

@@ -1,4 +1,4 @@
-"""Wires the parts of the console, and has the table of what is served at which path."""
+"""Wires the parts of the console, and has the table of its paths."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ FILES: Final = {
     **{f"/{name}.js": PageFile("kafkalite.console", "page", f"{name}.js", JAVASCRIPT) for name in _SCREENS},
     **SHARED,
 }
-"""By path."""
+"""The files of the page by path."""
 
 FIRST_ROUND_S: Final = 30.0
-"""Who asks before the first look at the cluster waits so long for it."""
+"""Longest wait of a request for the first round of the survey."""
 
 _STATUS_OF: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
@@ -75,9 +75,9 @@ _STATUS_OF: Final = {
 
 @dataclass(frozen=True)
 class Ports:
-    """How the cluster is reached. `store` is None where nobody said where ZooKeeper is.
+    """Connections to the cluster. `store` is None without an address of ZooKeeper.
 
-    The survey has a client of its own: on one connection what a person asks for would wait behind the metadata of all topics.
+    The survey has a client of its own: on one connection, requests of a person would wait behind the metadata of all topics.
     """
 
     admin: Admin
@@ -146,13 +146,13 @@ class Console:
         ]
 
     async def _known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What the survey knows, after its first round. TimeoutError."""
+        """Return the survey after its first round. Raises TimeoutError."""
         async with asyncio.timeout(FIRST_ROUND_S):
             await self.survey.seen.wait()
         return found()
 
     def _overview(self) -> dict[str, Any]:
-        """Made once in a round, whoever asks."""
+        """Return the overview, which is computed once in a round."""
         if self._overview_round != self.survey.rounds:
             self._overview_round, self._overview_made = self.survey.rounds, cluster.overview(self.survey)
         return self._overview_made
@@ -210,7 +210,7 @@ class Console:
 
 
 def _json(answer: Answer) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """An endpoint that answers with JSON, also when it goes wrong."""
+    """Return an endpoint that answers with JSON, also after an error."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -259,7 +259,7 @@ def _topic(request: Request) -> str:
 
 
 async def _body(request: Request) -> Parameters:
-    """The JSON object of a request. BadRequestError."""
+    """Return the JSON object of a request. Raises BadRequestError."""
     try:
         found = json.loads(await request.body())
     except (ValueError, RecursionError):

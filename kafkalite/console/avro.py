@@ -1,7 +1,7 @@
-"""Avro's binary encoding (Apache Avro 1.12, "Binary encoding") read into plain values, for showing: a few hundred bytes at a time.
+"""Avro's binary encoding (Apache Avro 1.12, "Binary encoding") decoded into plain values for display: a few hundred bytes at a time.
 
-Bounded, because neither bytes nor schema are ours: depth, values, and no length is believed beyond the bytes that are there. Logical types
-stay the numbers that they are written as; bytes that are no text become hexadecimal.
+Bounded, because neither bytes nor schema are ours: depth, number of values, and no length exceeds the bytes that are there. Logical types
+stay the numbers of their encoding; bytes that are no text become hexadecimal.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _LONGEST_NUMBER: Final = 10
 
 
 class AvroError(ValueError):
-    """The bytes, or the schema, are not what they are to be."""
+    """Raised for invalid bytes or an invalid schema."""
 
 
 class AvroSchema:
-    """A schema in JSON. AvroError for one that is none, or that names types which it does not define."""
+    """A schema in JSON. Raises AvroError for an invalid one, or one that names undefined types."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -33,7 +33,7 @@ class AvroSchema:
         self._collect(self._root, "", 0)
 
     def read(self, data: bytes) -> Any:
-        """The value that `data` holds, and nothing behind it. AvroError."""
+        """Return the value that `data` encodes, with nothing behind it. Raises AvroError."""
         reader = _Reader(data, self._named)
         value = reader.value(self._root, "", 0)
         if reader.position != len(data):
@@ -61,7 +61,7 @@ class AvroSchema:
 
 
 def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """(its full name, the namespace of what is in it)."""
+    """Return the full name of a type, and the namespace of the types in it."""
     name = str(schema["name"])
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -127,7 +127,7 @@ class _Reader:
         return [self.value(schema, space, depth + 1) for _ in range(count)]
 
     def _blocks(self) -> Any:
-        """The number of items in each block of an array or a map."""
+        """Yield the number of items in each block of an array or a map."""
         while count := self._number():
             if count < 0:
                 self._number()  # the block's bytes, for who skips it
@@ -136,7 +136,7 @@ class _Reader:
             yield abs(count)
 
     def _number(self) -> int:
-        """Variable-length, zigzag."""
+        """Read a variable-length, zigzag-encoded number."""
         found = shift = 0
         for _ in range(_LONGEST_NUMBER):
             (byte,) = self._take(1)

@@ -1,4 +1,4 @@
-"""The cluster itself: overview, brokers' settings, moves of partitions, who may do what."""
+"""The cluster itself: overview, brokers' settings, reassignments, ACLs and users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHANGES_SHOWN = 12
 
 
 def overview(survey: Survey) -> dict[str, Any]:
-    """Brokers, controller, health, counts and the figures of the last hour, as of `time_ms`."""
+    """Return brokers, controller, health, counts and the figures of the last hour, as of `time_ms`."""
     topics, cluster = list(survey.topics.values()), survey.cluster
     verdicts = [] if cluster is None else judge(cluster, topics, survey.minimums)
     sizes: dict[int, int] = {}
@@ -48,14 +48,16 @@ def overview(survey: Survey) -> dict[str, Any]:
 
 
 def timeline(survey: Survey, event: str = "") -> dict[str, Any]:
-    """Elections, ISR changes, brokers and topics that came and went, the newest first; with `event` those of one kind."""
+    """Return elections, ISR changes, and brokers and topics that appeared and disappeared, the newest first; with `event` those of one
+    kind.
+    """
     rows = [each.to_dict() for each in reversed(survey.changes)]
     wanted = [row for row in rows if event in ("", row["event"])]
     return {"rows": wanted, "most": survey.changes.maxlen, "time_ms": survey.time_ms}
 
 
 async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:
-    """A broker's settings with where they come from. BadRequestError for a broker that is no number."""
+    """Return a broker's settings with their sources. Raises BadRequestError for a broker that is no number."""
     if not broker.isdecimal() or len(broker) > 10:
         raise BadRequestError(f"{broker!r} is no broker's id")
     settings = await admin.describe_configs("broker", broker, documentation=True, synonyms=True)
@@ -82,7 +84,7 @@ async def reassignments(admin: Admin) -> dict[str, Any]:
 
 
 async def permissions(admin: Admin) -> dict[str, Any]:
-    """Rules, users with SCRAM credentials (never the credentials), quotas; for each what went wrong, if it cannot be had."""
+    """Return ACLs, users with SCRAM credentials (never the credentials), and quotas; for each an error, if it cannot be read."""
     found: dict[str, Any] = {"problems": {}}
 
     async def part(name: str, call: Awaitable[Any]) -> Any:

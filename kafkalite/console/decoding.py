@@ -1,7 +1,7 @@
-"""Bytes as a person reads them: JSON, msgpack, text, else hexadecimal. What comes out is text; whoever shows it puts it in as text.
+"""Bytes in readable form: JSON, msgpack, text, else hexadecimal. The result is text, and the page inserts it as text.
 
-How bytes are meant is not written on them. JSON is what parses as an object or a list, msgpack what is a map or an array and nothing
-behind it, text what is UTF-8 without control characters; a reader can say which of them it shall be.
+The encoding is guessed: JSON is what parses as an object or a list, msgpack a map or an array with nothing behind it, text UTF-8 without
+control characters. The user can select one of them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgpack  # type: ignore[import-untyped]
 
 FORMATS: Final = ("auto", "text", "json", "msgpack", "hex")
 SHORT_BYTES: Final = 4 * 1024
-"""Of a value in a list."""
+"""Limit of a value in a list."""
 WHOLE_BYTES: Final = 1024 * 1024
-"""Of a value that is looked at by itself."""
+"""Limit of a value that is shown by itself."""
 _PARSED_BYTES: Final = 256 * 1024
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _CONTROLS: Final = frozenset(range(32)) - {9, 10, 13}
@@ -30,9 +30,9 @@ def shown(
     limit_bytes: int = SHORT_BYTES,
     by_schema: Callable[[bytes], str | None] | None = None,
 ) -> dict[str, Any]:
-    """kind (null, schema, json, msgpack, text, hex), text, bytes, and whether it is cut off. `wanted` is one of FORMATS.
+    """Return kind (null, schema, json, msgpack, text, hex), text, bytes, and whether it is truncated. `wanted` is one of FORMATS.
 
-    `by_schema` makes JSON of what a registry has a schema of.
+    `by_schema` decodes values that have a schema in a registry.
     """
     if data is None:
         return {"kind": "null", "text": "", "bytes": 0, "is_cut": False}
@@ -69,12 +69,12 @@ def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
 
 
 def _may_be_container(first: int) -> bool:
-    """A map or an array that is not also a likely beginning of text (its lead byte is none of UTF-8's)."""
+    """True for the first byte of a map or an array that is not also a likely start of text, as no lead byte of UTF-8 is."""
     return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
 
 
 def indented(text: str) -> str:
-    """JSON with a line for each item, and nothing else changed: numbers, escapes and keys that come twice stay as they are written."""
+    """Return JSON with a line for each item, otherwise unchanged: numbers, escapes and repeated keys stay as they are written."""
     parts: list[str] = []
     depth = 0
     for token in _TOKENS.findall(text):
@@ -109,11 +109,11 @@ def _text(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
 
 
 _DECODERS: Final = {"json": _json, "msgpack": _msgpack, "text": _text}
-"""In the order in which they are tried."""
+"""Decoders in the order in which they are tried."""
 
 
 def hex_dump(data: bytes) -> str:
-    """Lines of 16 bytes: where, which, and as ASCII."""
+    """Return lines of 16 bytes: position, hexadecimal, ASCII."""
     lines = []
     for start in range(0, len(data), _HEX_WIDTH):
         part = data[start : start + _HEX_WIDTH]

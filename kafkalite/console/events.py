@@ -1,4 +1,4 @@
-"""Server-sent events (HTML Living Standard, 9.2): a bounded number of streams, each with a sign of life."""
+"""Server-sent events (HTML Living Standard, 9.2): a bounded number of streams, each with keep-alive comments."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from kafkalite.lifecycle import start_task
 
 MOST_STREAMS: Final = 16
 _WAITING_EVENTS: Final = 32
-"""Made before the client has taken those before them."""
+"""Events that are made ahead of the client."""
 
 Event = tuple[str, dict[str, Any]]
-"""Its name and its data."""
+"""The name of an event, and its data."""
 
 
 class TooManyStreamsError(Exception):
-    """Enough clients look already."""
+    """Raised when the limit of streams is reached."""
 
 
 def encoded(event: Event) -> bytes:
-    """JSON has no line breaks, so it is one line of data."""
+    """Return the event as bytes. JSON has no line breaks, so it is one line of data."""
     return f"event: {event[0]}\ndata: {json.dumps(event[1], separators=(',', ':'))}\n\n".encode()
 
 
 class Streams:
-    """Those that are open, each made by a task of its own: a client that leaves has its answer cancelled at every await, within which
-    nothing could be closed.
+    """The open streams, each made by a task of its own: a client that leaves cancels its response at every await, where nothing could be
+    closed.
     """
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
@@ -39,7 +39,7 @@ class Streams:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def respond(self, events: AsyncGenerator[Event]) -> StreamingResponse:
-        """The events as an answer. TooManyStreamsError."""
+        """Return a response with the events. Raises TooManyStreamsError."""
         if len(self._tasks) >= self._most:
             raise TooManyStreamsError(f"{self._most} searches and followers are open already")
         waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_EVENTS)

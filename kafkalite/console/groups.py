@@ -1,4 +1,4 @@
-"""Consumer groups: who is in them, how far they are, and moves of their offsets, which are shown before they are done."""
+"""Consumer groups: their members and progress, and resets of their offsets, which are shown before they are executed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FARTHEST: Final = 2**62
 
 
 def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
-    """A page of groups; lag is known of those that the survey keeps."""
+    """Return a page of groups; lag is known for those that the survey keeps."""
     wanted = asked.text("filter", longest=300).lower()
     rows = [
         {
@@ -42,7 +42,7 @@ def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
 
 
 async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, Any]:
-    """State, members, a row for each partition, and the lag of the last hour."""
+    """Return state, members, a row for each partition, and the lag of the last hour."""
     described = (await admin.describe_groups([group_id]))[group_id]
     rows = await progress(admin, described, survey.ends)
     if described.state == "Dead" and not rows:
@@ -66,7 +66,9 @@ async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, An
 
 
 def target_of(asked: Parameters) -> Target:
-    """`to` is earliest, latest, time (ms since 1970), offset or shift; the last three with `at`. BadRequestError."""
+    """Return the target of a reset. `to` is earliest, latest, time (ms since 1970), offset or shift; the last three take `at`. Raises
+    BadRequestError.
+    """
     match asked.one_of("to", ("earliest", "latest", "time", "offset", "shift"), "latest"):
         case "time":
             return FromTime(asked.number("at", -1))
@@ -79,7 +81,7 @@ def target_of(asked: Parameters) -> Target:
 
 
 async def reset(admin: Admin, group_id: str, asked: Parameters) -> dict[str, Any]:
-    """What a move of offsets changes; with `execute` it is done. HasMembersError, NothingThereError."""
+    """Return the changes of a reset; with `execute` they are made. Raises HasMembersError, NothingThereError."""
     target, topic = target_of(asked), asked.text("topic", longest=300)
     require_no_members((await admin.describe_groups([group_id]))[group_id])
     try:

@@ -1,6 +1,6 @@
-"""What the nightly jobs on Spark have done, by their ledger: the rows of `kafkalite spark status`, which is asked as a program of its own.
+"""The results of the nightly jobs on Spark from their ledger: the rows of `kafkalite spark status`, which is run as a program.
 
-It reads the ledger and the audits beside it, and needs neither Spark nor brokers. What it said is kept for a while.
+It reads the ledger and the audits beside it, and needs neither Spark nor brokers. Its output is cached for a while.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ERROR_BYTES: Final = 2_000
 
 
 class Nights:
-    """The ledger of an output folder or URI; None when there is none to look at."""
+    """The ledger of an output folder or URI, None without one."""
 
     def __init__(self, output: str | None, clock: Clock) -> None:
         self._output, self._clock = output, clock
@@ -28,7 +28,7 @@ class Nights:
         self._asking = asyncio.Lock()
 
     async def rows(self) -> dict[str, Any]:
-        """A row for each job, topic and date; or `problem`."""
+        """Return a row for each job, topic and date; or `problem`."""
         if self._output is None:
             return {"rows": [], "problem": "no ledger was named: give --nights with the --output of the jobs"}
         async with self._asking:

@@ -1,4 +1,4 @@
-"""What a request says, checked and bounded before anything is done."""
+"""The parameters of a request, validated and bounded before anything is done."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MOST_PER_PAGE = 500
 
 
 class BadRequestError(Exception):
-    """What was asked makes no sense; the text says why."""
+    """Raised for an invalid request. The text says why."""
 
 
 class Parameters:
-    """The query of a request, or the JSON object that it brings. All methods raise BadRequestError."""
+    """The query of a request, or its JSON object. All methods raise BadRequestError."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
@@ -46,7 +46,7 @@ class Parameters:
         return number
 
     def page(self) -> tuple[int, int]:
-        """(the page from 0, rows of a page)."""
+        """Return the page, from 0, and the rows of a page."""
         return self.number("page", 0, highest=10**6), self.number("rows", 50, 1, MOST_PER_PAGE)
 
     def has(self, name: str) -> bool:
@@ -56,7 +56,7 @@ class Parameters:
         return self._given.get(name)
 
     def partitions(self, name: str) -> list[int] | None:
-        """ "0,2" as numbers; None for all."""
+        """Return the numbers of "0,2"; None for all."""
         text = self.text(name)
         if not text:
             return None
@@ -66,7 +66,7 @@ class Parameters:
         return sorted(set(map(int, parts)))
 
     def positions(self, name: str, topic: str) -> dict[TopicPartition, int] | None:
-        """ "0:17,1:4" as offsets by partition; None when it is not given."""
+        """Return the offsets by partition of "0:17,1:4"; None when it is not given."""
         text = self.text(name, longest=100_000)
         if not text:
             return None
@@ -80,6 +80,6 @@ class Parameters:
 
 
 def paged(rows: list[Any], page: int, per_page: int) -> dict[str, Any]:
-    """One page of rows, with how many there are."""
+    """Return one page of rows, with the number of all."""
     first = page * per_page
     return {"rows": rows[first : first + per_page], "count": len(rows), "page": page, "rows_per_page": per_page}

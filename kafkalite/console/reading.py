@@ -1,4 +1,4 @@
-"""Records of a topic: pages forwards and backwards over some or all of its partitions, a search, and what comes live.
+"""Records of a topic: pages forwards and backwards over some or all of its partitions, a search, and new records live.
 
 A page takes at most its rows from each partition and merges them by time. Where a page begins and ends is said by offsets for each
 partition, from which the next and the previous one go on: nothing is kept between requests.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from kafkalite.console.schema_registry import SchemaRegistry
 
 OpenConsumer = Callable[[], AbstractAsyncContextManager["Consumer"]]
-"""A consumer that is connected, without a group."""
+"""Opens a connected consumer without a group."""
 
 Positions = dict[TopicPartition, int]
 
 PAGE_TIMEOUT_S: Final = 10.0
 MOST_ROWS: Final = 200
 _MOST_READ: Final = 4_000
-"""Records for one page, over all partitions."""
+"""Records that are read for one page, over all partitions."""
 _POLL_MS: Final = 500.0
 _BATCH: Final = 2_000
 SEARCHED_AT_ONCE: Final = 500
@@ -42,24 +42,24 @@ in each for a search that goes on.
 """
 MOST_HITS: Final = 200
 MOST_SCANNED: Final = 5_000_000
-"""Records for one search, which can be gone on with."""
+"""Records that one search scans before it stops; it can be continued."""
 _PROGRESS_S: Final = 0.25
 _LIVE_ROWS: Final = 200
-"""Shown for each turn of what comes live; the rest is counted."""
+"""Records that one live update shows; the rest is counted."""
 _RENDERED_AT_ONCE: Final = 10
-"""Records that are decoded before others are served."""
+"""Records that are decoded before other work of the event loop."""
 _LIVE_PAUSE_S: Final = 0.25
 _HEARTBEAT_MS: Final = 10_000.0
 
 
 class Rendering:
-    """How records are shown: in a format, by schemas of a registry if there is one."""
+    """Renders records in a format, with schemas of a registry if there is one."""
 
     def __init__(self, format_: str, registry: SchemaRegistry | None) -> None:
         self._format, self._registry = format_, registry
 
     async def rows(self, records: Sequence[ConsumerRecord], limit_bytes: int = SHORT_BYTES) -> list[dict[str, Any]]:
-        """Records as they are shown."""
+        """Return records as rows."""
         if self._registry is not None:
             await self._registry.load(data for record in records for data in (record.key, record.value))
         rows = []
@@ -86,18 +86,18 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where records come from, and what knows their schemas."""
+    """The consumer of the records, and the registry of their schemas."""
 
     open_consumer: OpenConsumer
     registry: SchemaRegistry | None = None
 
     def rendering(self, asked: Parameters) -> Rendering:
-        """As a request wants it. BadRequestError."""
+        """Return the rendering that a request asks for. Raises BadRequestError."""
         return Rendering(asked.one_of("format", FORMATS, "auto"), self.registry)
 
 
 async def one_record(source: Source, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
-    """The record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again.
+    """Return the record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again.
 
     `line` is `raw` as text: JavaScript's numbers do not hold every timestamp.
     """
@@ -113,7 +113,7 @@ async def one_record(source: Source, place: TopicPartition, asked: Parameters) -
 
 
 async def page(source: Source, topic: str, asked: Parameters) -> dict[str, Any]:
-    """A page of records. `start` is earliest, latest, offset or time (with `at`), or `after` or `before` has positions."""
+    """Return a page of records. `start` is earliest, latest, offset or time (with `at`), or `after` or `before` has positions."""
     rendering = source.rendering(asked)
     rows = asked.number("rows", 50, 1, MOST_ROWS)
     async with source.open_consumer() as consumer:
@@ -152,7 +152,7 @@ async def _start(
     first: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> Positions:
-    """Where to begin, within what there is."""
+    """Return the first positions, within the offsets that exist."""
     after = asked.positions("after", topic)
     match asked.one_of("start", ("", "earliest", "latest", "offset", "time"), ""):
         case _ if after is not None:
@@ -174,11 +174,11 @@ def _positions_text(positions: Mapping[TopicPartition, int]) -> str:
 
 
 Found = tuple[list["ConsumerRecord"], Positions, Positions]
-"""Records, and where older and newer ones are."""
+"""Records, and the positions of older and newer ones."""
 
 
 async def _forwards(consumer: Consumer, begin: Positions, ends: Mapping[TopicPartition, int], rows: int) -> Found:
-    """The oldest records from `begin` on, the oldest first."""
+    """Return the oldest records from `begin` on, the oldest first."""
     quota = _quota(rows, len(begin))
     found = await _read(consumer, {each: (begin[each], ends[each]) for each in begin}, quota)
     merged = sorted((record for some in found.values() for record in some), key=_by_time)[:rows]
@@ -192,7 +192,7 @@ async def _forwards(consumer: Consumer, begin: Positions, ends: Mapping[TopicPar
 
 
 async def _backwards(consumer: Consumer, before: Positions, first: Mapping[TopicPartition, int], rows: int) -> Found:
-    """The newest records before some positions, the newest first."""
+    """Return the newest records before some positions, the newest first."""
     quota = _quota(rows, len(before))
     begin = {each: max(first[each], end - quota) for each, end in before.items()}
     found = await _read(consumer, {each: (begin[each], end) for each, end in before.items()}, quota)
@@ -211,14 +211,14 @@ def _by_time(record: ConsumerRecord) -> tuple[int, int, int]:
 
 
 def _quota(rows: int, partitions: int) -> int:
-    """Records that are read of each partition."""
+    """Return the number of records to read from each partition."""
     return max(1, min(rows, _MOST_READ // max(1, partitions)))
 
 
 async def _read(
     consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], quota: int
 ) -> dict[TopicPartition, list[ConsumerRecord]]:
-    """The first records of ranges of offsets, `quota` of each at most. ClientTimeoutError when they do not come in time."""
+    """Return the first records of ranges of offsets, `quota` of each at most. Raises ClientTimeoutError when they do not come in time."""
     found: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in ranges}
     left = {each for each, (begin, end) in ranges.items() if begin < end}
     consumer.assign(sorted(left))
@@ -240,7 +240,7 @@ async def _read(
 
 
 class Search:
-    """What is looked for: bytes in keys, values and headers."""
+    """Finds bytes in keys, values and headers."""
 
     def __init__(self, text: str, is_case_sensitive: bool) -> None:
         if not text:
@@ -260,16 +260,16 @@ class Search:
 
 
 def _lower(data: bytes) -> bytes:
-    """As text where it is text: `bytes.lower` knows ASCII only."""
+    """Return bytes in lower case, as text where they are text: `bytes.lower` knows ASCII only."""
     return (
         data.lower() if data.isascii() else data.decode("utf-8", "surrogateescape").lower().encode("utf-8", "replace")
     )
 
 
 async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
-    """`hit` for each record that is found, `progress` meanwhile, `done` when all was looked at, or enough. Closing it ends the work.
+    """Yield `hit` for each record that matches, `progress` meanwhile, and `done` at the end or at the limit. Closing it ends the work.
 
-    What comes after the search began is not looked at.
+    Records that arrive after its start are not searched.
     """
     wanted = Search(asked.text("text", longest=1000), asked.flag("case"))
     rendering = source.rendering(asked)
@@ -326,7 +326,7 @@ async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerato
 
 
 async def follow(source: Source, topic: str, asked: Parameters) -> AsyncGenerator[Event]:
-    """`records` as they come, from the end or from `after` on: the newest of each turn, and how many were left out."""
+    """Yield `records` as they arrive, from the end or from `after` on: the newest of each poll, and the number of omitted ones."""
     rendering = source.rendering(asked)
     async with source.open_consumer() as consumer:
         places = await _places(consumer, topic, asked.partitions("partitions"))

@@ -1,7 +1,7 @@
-"""Schemas by their numbers, from a registry with Confluent's interface (`GET /schemas/ids/N`), for values that begin with such a number:
-a zero byte, four bytes of the number, and then Avro, or JSON.
+"""Schemas by id, from a registry with Confluent's interface (`GET /schemas/ids/N`), for values that start with a schema id: a zero byte,
+four bytes of the id, and then Avro, or JSON.
 
-What was found is kept, so is for a while what was not. Schemas of other kinds, and those that refer to others, are not read.
+Schemas are cached, and for a while so is their absence. Schemas of other kinds, and those that refer to others, are not read.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _ASK_AGAIN_MS: Final = 30_000
 JSON: Final = "json"
 
 Fetch = Callable[[int], Awaitable[bytes]]
-"""The registry's answer about a number; OSError."""
+"""Returns the registry's answer for an id. Raises OSError."""
 
 
 class SchemaRegistry:
-    """See the module. `load` before `decoded`."""
+    """A cache of a registry's schemas. `load` fetches those of some values before `decoded` decodes the values."""
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
@@ -41,7 +41,7 @@ class SchemaRegistry:
         self._failed_ms: dict[int, int] = {}
 
     async def load(self, values: Iterable[bytes | None]) -> None:
-        """Have the schemas of these values, as far as the registry has them, and not too many at once."""
+        """Fetch the schemas of these values, as far as the registry has them, a bounded number at once."""
         now_ms = self._clock.now_ms()
         numbers = {_HEADER.unpack_from(each)[1] for each in values if each is not None and _is_numbered(each)}
         wanted = [
@@ -62,7 +62,7 @@ class SchemaRegistry:
             self._failed_ms[number] = self._clock.now_ms()
 
     def decoded(self, data: bytes) -> str | None:
-        """The value as JSON; None where it has no schema, or is not what its schema says."""
+        """Return the value as JSON; None without a schema, or when the value does not match it."""
         if not _is_numbered(data):
             return None
         schema, content = self._schemas.get(_HEADER.unpack_from(data)[1]), data[_HEADER.size :]

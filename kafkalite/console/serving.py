@@ -1,4 +1,4 @@
-"""Binds the console's address, and serves until SIGINT or SIGTERM; then streams are cut, and whatever is under way has a second."""
+"""Binds the console's address, and serves until SIGINT or SIGTERM; then event streams end, and other requests have a second."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _CONNECTIONS: Final = 200
 _HEAD_BYTES: Final = 128 * 1024
 ARRIVAL_S: Final = 20.0
-"""Within which a request has to arrive, its body too."""
+"""Time for a request to arrive completely."""
 _END_S: Final = 1
 
 
 class TimedProtocol(H11Protocol):
-    """Closes a connection whose request does not arrive in time. uvicorn waits for the rest of one without a limit, and refuses
-    everybody while there are `_CONNECTIONS` that it waits for.
+    """Closes a connection whose request does not arrive in time. uvicorn waits for the rest of a request without a limit, and refuses all
+    clients while it waits for `_CONNECTIONS` of them.
     """
 
     _late: asyncio.TimerHandle
@@ -50,7 +50,7 @@ class TimedProtocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends when the event loop says so; uvicorn's own way raises the signal once more when all is done."""
+    """A uvicorn server that ends on the event loop's signal; uvicorn's own handler raises the signal once more at the end."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,7 +65,7 @@ class _Server(uvicorn.Server):
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """OSError names the address. Port 0 is a free one."""
+    """Return a listening socket; port 0 takes a free one. Raises OSError, which names the address."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -76,13 +76,13 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 async def serve(app: ASGIApp, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """See the module; `ready` is called before the first request is served."""
+    """Serve until a signal; `ready` is called before the first request is served."""
     ready()
     await _Server(configuration(app)).serve(sockets=[listening])
 
 
 def configuration(app: ASGIApp) -> uvicorn.Config:
-    """How uvicorn serves the console: with bounds, and without what nobody needs here."""
+    """Return uvicorn's configuration for the console: with bounds, and without unused features."""
     return uvicorn.Config(
         app,
         http=TimedProtocol,

@@ -1,9 +1,9 @@
-"""Asks the cluster every few seconds what lists, plots and the timeline are made of, so that a request is answered from memory.
+"""Polls the cluster every few seconds for lists, plots and the timeline, so that requests are answered from memory.
 
-A round takes metadata, the ends of partitions, and every few rounds sizes and groups. However large the cluster is, asking takes no more
-than a tenth of the time: the pause after a round is nine times as long as it took, from `EVERY_S` to `LONGEST_S`.
+A round reads metadata and the ends of partitions, and every few rounds sizes and groups. However large the cluster is, polling takes no
+more than a tenth of the time: the pause after a round is nine times as long as the round, from `EVERY_S` to `LONGEST_S`.
 
-What is kept is bounded: an hour of the cluster's figures, the same for the topics and groups that were looked at last, the newest changes.
+Memory is bounded: an hour of the cluster's figures, the same for the topics and groups that were viewed last, the newest changes.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ logger = logging.getLogger("kafkalite.console")
 
 EVERY_S: Final = 5.0
 LONGEST_S: Final = 30.0
-"""No pause is longer."""
+"""Longest pause between rounds."""
 _SHARE: Final = 9
-"""A pause is so many times as long as the round before it."""
+"""Length of a pause in multiples of the round before it."""
 _SLOW_ROUNDS: Final = 3
-"""Sizes and groups are asked for in one of so many rounds."""
+"""Sizes and groups are requested in one of so many rounds."""
 POINTS: Final = 720
-"""An hour of rounds."""
+"""Rounds in an hour."""
 WATCHED_TOPICS: Final = 200
 WATCHED_GROUPS: Final = 100
 CHANGES_KEPT: Final = 1000
 _MOST_OF_A_TOPIC: Final = 6
 _MOST_TOGETHER: Final = 200
-"""Changes that one look adds; those beyond are counted."""
+"""Changes that one round adds to the timeline; further ones are counted."""
 MOST_MINIMUMS: Final = 1000
-"""Of more topics min.insync.replicas is not asked for."""
+"""Topics above which min.insync.replicas is not requested."""
 _PORTION: Final = 500
-"""Partitions whose ends are asked for at once, so that brokers serve others in between."""
+"""Partitions whose ends are requested at once, so that brokers serve others in between."""
 MOST_PARTITIONS: Final = 50_000
-"""Ends are asked of so many, the others have no rates."""
+"""Partitions whose ends are requested; others have no rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedChange:
-    """A change and when it was seen; `more` like it were seen with it, and are only counted."""
+    """A change and when it was noticed; `more` like it were noticed at the same time, and are only counted."""
 
     time_ms: int
     change: Change
@@ -67,8 +67,8 @@ class TimedChange:
 
 
 def folded(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
-    """Changes that were seen together, those of many partitions of a topic as one, and not too many: one broker can be everybody's
-    leader.
+    """Return the changes of one round, with those of many partitions of a topic merged, and at most so many: one broker can lead
+    everything.
     """
     groups: dict[Any, list[Change]] = {}
     for number, change in enumerate(changes):
@@ -87,7 +87,7 @@ def folded(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
 
 
 class Watched:
-    """A series for each name, of those that were asked for last."""
+    """A series for each of the names that were requested last."""
 
     def __init__(self, figures: Sequence[str], most: int) -> None:
         self._figures, self._most = figures, most
@@ -97,7 +97,7 @@ class Watched:
         return list(self._series)
 
     def of(self, name: str) -> Series:
-        """Its series, which is kept from now on; the one that nobody asked for longest may go for it."""
+        """Return the series of a name, which is kept from now on. It may replace the one that was not requested for longest."""
         found = self._series.setdefault(name, Series(self._figures, POINTS))
         self._series.move_to_end(name)
         if len(self._series) > self._most:
@@ -117,7 +117,7 @@ class Watched:
 
 
 class Survey:
-    """See the module. Everything is what was seen last; None and empty before the first round."""
+    """The last known state of the cluster; None and empty before the first round."""
 
     def __init__(self, admin: Admin, clock: Clock) -> None:
         self._admin, self._clock = admin, clock
@@ -171,7 +171,7 @@ class Survey:
             await asyncio.sleep(min(max(EVERY_S - took_s, _SHARE * took_s), LONGEST_S) if is_known else EVERY_S)
 
     async def look(self) -> None:
-        """One round. What cannot be had stays as it was, and `problem` says why."""
+        """Run one round. What cannot be read stays as it was, and `problem` says why."""
         is_slow_round = self.rounds % _SLOW_ROUNDS == 0
         self._is_current = False
         slow_problems: list[str | None] = []
@@ -189,7 +189,7 @@ class Survey:
         self.seen.set()
 
     async def _told(self, look: Callable[[], Awaitable[None]]) -> str | None:
-        """Why it could not be looked at; None when it was."""
+        """Return why the cluster could not be read, None after success."""
         try:
             await look()
         except ClientError as problem:
@@ -211,7 +211,7 @@ class Survey:
         self.seen.set()
 
     async def _take_changes(self, cluster: ClusterDescription) -> None:
-        """What is other than it was in the round before. In portions: whoever asks meanwhile is answered in between."""
+        """Add the differences to the round before to the timeline, in portions, so that other requests are served in between."""
         known = self._cluster_changes
         found: list[Change] = [*known.brokers_are(each.id for each in cluster.brokers)]
         found += known.controller_is(cluster.controller_id)
@@ -251,7 +251,7 @@ class Survey:
         self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
 
     async def _look_at_sizes(self) -> None:
-        """The error of the last broker that did not tell, when the others have."""
+        """Read the sizes. Returns the error of the last broker that failed while others answered."""
         failed: ClientError | None = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
         for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:

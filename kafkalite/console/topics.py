@@ -1,4 +1,4 @@
-"""Lists of topics, filtered, sorted and paged here, so that ten thousand of them cost a browser no more than fifty; one topic."""
+"""Lists of topics, filtered, sorted and paged here, so that ten thousand of them cost a browser no more than fifty; and one topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def topic_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
-    """A page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` say which. Only its own rows are made."""
+    """Return a page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` select some. Only the rows of the
+    page are made.
+    """
     wanted = asked.text("filter", longest=300).lower()
     with_internal, only_unwell = asked.flag("internal"), asked.flag("unwell")
     found = [
@@ -36,7 +38,7 @@ def _offline(topic: TopicDescription) -> int:
 
 
 def _unwell(topic: TopicDescription) -> int:
-    """Partitions that are offline, which are under-replicated too, count twice."""
+    """Return the number of partitions with problems. Offline partitions, which are under-replicated too, count twice."""
     return _offline(topic) + sum(each.under_replicated for each in topic.partitions)
 
 
@@ -46,7 +48,7 @@ _SORTS: Final[dict[str, Callable[[Survey, TopicDescription], float]]] = {
     "records_per_s": lambda survey, topic: survey.rates.get(topic.name, -1.0),
     "unwell": lambda _, topic: _unwell(topic),
 }
-"""What topics are sorted by, the greatest first."""
+"""Sort keys of topics by column, the greatest first."""
 
 
 def _row(survey: Survey, topic: TopicDescription) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _row(survey: Survey, topic: TopicDescription) -> dict[str, Any]:
 
 
 async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
-    """Partitions with offsets and sizes, settings with where they come from, the last hour. UNKNOWN_TOPIC_OR_PARTITION."""
+    """Return partitions with offsets and sizes, settings with their sources, and the last hour. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     (topic,) = await admin.describe_topics([name])
     led = [TopicPartition(name, each.partition) for each in topic.partitions if each.leader != NO_BROKER]
     starts = await admin.list_offsets(dict.fromkeys(led, "earliest"), described={name: topic})
@@ -100,7 +102,7 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
 
 
 def setting_rows(settings: dict[str, ConfigEntry]) -> list[dict[str, Any]]:
-    """Those that somebody has set first; what is sensitive has no value."""
+    """Return settings, first those that are not defaults; sensitive ones have no value."""
     rows = []
     for name, entry in sorted(settings.items(), key=lambda item: (item[1].is_default, item[0])):
         row = {**entry.to_dict(), "is_default": entry.is_default}

@@ -1,4 +1,4 @@
-"""Records written by hand: of a form, or those of another topic once more."""
+"""Records produced in the browser: from a form, or copies of records of another topic."""
 
 from __future__ import annotations
 

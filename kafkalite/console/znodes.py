@@ -1,4 +1,4 @@
-"""The tree of ZooKeeper, one znode at a time, and what each znode means: a table of paths, in which * stands for one name."""
+"""The tree of ZooKeeper, one znode at a time, and the meaning of each znode from a table of paths, in which * stands for one name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN: Final = "It holds what nobody is to read: it is not shown."
 
 
 class Meaning(NamedTuple):
-    """What znodes at a path are for. The contents of secret ones are not shown."""
+    """The purpose of znodes at a path. The contents of secret ones are not shown."""
 
     path: str
     text: str
@@ -122,7 +122,7 @@ MEANINGS: Final = (
 
 
 def meaning_of(path: str) -> Meaning | None:
-    """The first of the table that the path falls under; None for what Kafka knows nothing of."""
+    """Return the first entry of the table that matches the path; None for a path that Kafka does not use."""
     parts = path.split("/")
     for each in MEANINGS:
         pattern = each.path.split("/")
@@ -132,7 +132,7 @@ def meaning_of(path: str) -> Meaning | None:
 
 
 async def znode(store: Store, path: str) -> dict[str, Any]:
-    """A znode with its stat, its contents unless they are secret, and its children. ValueError, and what the store raises."""
+    """Return a znode with its stat, its contents unless they are secret, and its children. Raises ValueError, and the store's errors."""
     data, stat = await store.read(paths.check(path))
     names = sorted(await store.children(path), key=_natural)
     found = meaning_of(path)
@@ -155,5 +155,5 @@ async def znode(store: Store, path: str) -> dict[str, Any]:
 
 
 def _natural(name: str) -> tuple[bool, int, str]:
-    """Numbers in their order, before names."""
+    """Return a sort key that puts numbers in their order, before names."""
     return (False, int(name), name) if name.isdecimal() and len(name) < 20 else (True, 0, name)

@@ -1,5 +1,5 @@
-"""Clusters as processes of this machine: what `kafkalite cluster up`, the demo, tests and benches share.
+"""Clusters as processes of this machine, for `kafkalite cluster up`, the demo, tests and benches.
 
-`contract` says what every cluster can do, `cluster` is one of processes. `relay`, `switchboard` and `link` are the proxies that cut its
-connections.
+`contract` has the operations of every cluster, `cluster` is one of processes. `relay`, `switchboard` and `link` are the proxies that cut
+its connections.
 """

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import ssl
 
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
-"""Runs a broker when the path of its properties file is appended."""
+"""Command of a broker, to which the path of its properties file is appended."""
 
 POLL_S: Final = 0.02
 _LONGEST_POLL_S: Final = 0.25
 _PAUSE_PER_LOOK: Final = 3
 STUCK_AFTER_S: Final = 40.0
-"""A broker that stops and says nothing new for so long is given up: more than it waits for followers that do not catch up."""
+"""Limit for a stop without progress: longer than a broker waits for followers that do not catch up."""
 
 _FREEZE_TIMEOUT_S: Final = 20.0
 _LOOK_S: Final = 0.2
@@ -34,7 +34,7 @@ _NOTHING_MORE: Final[Mapping[str, str]] = {}
 
 
 class BrokerDied(Exception):
-    """A broker process ended when it should have run; the message ends with its last log lines."""
+    """Raised when a broker process ended that should run. The message ends with its last log lines."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
@@ -54,7 +54,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
 
 
 class Child(Protocol):
-    """What brokers need of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that brokers need."""
 
     @property
     def pid(self) -> int: ...
@@ -69,9 +69,9 @@ class Child(Protocol):
 def start_process(
     command: Sequence[str], output: BinaryIO, environment: Mapping[str, str] = _NOTHING_MORE
 ) -> subprocess.Popen[bytes]:
-    """A child, with these variables besides ours, that ends with the thread that starts it.
+    """Start a child process, with these additional variables, that ends with the thread that starts it.
 
-    It is not interrupted with it: it is for the parent to stop its brokers then.
+    Interrupts of the parent do not reach it: the parent then stops its brokers.
     """
     return subprocess.Popen(
         command,
@@ -85,7 +85,7 @@ def start_process(
 
 
 class Inside(NamedTuple):
-    """Where a secured broker is asked, and with which certificate."""
+    """The listener and the certificate with which a secured broker is asked for its state."""
 
     host: str
     port: int
@@ -152,7 +152,7 @@ class BrokerProcess:
 
     @property
     def http_url(self) -> str | None:
-        """Where its status page is; None without one."""
+        """Return the address of the status page; None without one."""
         if self.http_port is None:
             return None
         scheme = "https" if self.properties.get("kafkalite.http.ssl.enable") == "true" else "http"
@@ -175,7 +175,7 @@ class BrokerProcess:
 
     @property
     def exit_status(self) -> int | None:
-        """Of a broker that was started and has ended, negative for the signal that killed it; None otherwise."""
+        """Return the status of a broker that has ended, negative for the signal that killed it; None otherwise."""
         return None if self._process is None else self._process.poll()
 
     def check_running(self) -> None:
@@ -194,7 +194,7 @@ class BrokerProcess:
             self._process = self.start_process([*self.command, str(self.properties_path)], log, self.environment)
 
     def started(self) -> bool:
-        """Has it said that it serves? Raises BrokerDied, with its last log lines, when it has ended."""
+        """True if the broker has logged that it serves. Raises BrokerDied, with its last log lines, when it has ended."""
         ended = not self.running  # before the log is read, so that its last words are seen
         if f"[KafkaServer id={self.id}] started".encode() in self._output():
             return True
@@ -205,17 +205,17 @@ class BrokerProcess:
         return False
 
     def wait_started(self, timeout_s: float = 60) -> None:
-        """Until the broker says that it serves. Raises BrokerDied or TimeoutError, with its last log lines."""
+        """Wait until the broker serves. Raises BrokerDied or TimeoutError, with its last log lines."""
         try:
             wait_until(self.started, f"start of broker {self.id}", timeout_s)
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
 
     def stop(self, stuck_after_s: float = STUCK_AFTER_S, tell: Callable[[str], None] = lambda line: None) -> int:
-        """Clean stop (SIGTERM): the broker hands over its leaderships first. The exit status.
+        """Stop the broker cleanly (SIGTERM), so that it first hands over its leaderships, and return its exit status.
 
-        A broker that stops says what is left to do, which `tell` hears, and it is waited for as long as that changes. TimeoutError when
-        it has not changed for `stuck_after_s`.
+        A stopping broker logs its remaining work, which is passed to `tell`, and it is waited for as long as that changes. Raises
+        TimeoutError when it has not changed for `stuck_after_s`.
         """
         process = self._process
         if process is None:
@@ -237,12 +237,12 @@ class BrokerProcess:
                 raise TimeoutError(f"broker {self.id}: {what}\n{self.log_tail()}")
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, without waiting; a paused broker is resumed so that it can obey."""
+        """Send SIGTERM without waiting; a paused broker is resumed so that it can obey."""
         self._signal(signal.SIGTERM)
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Death without warning (SIGKILL); returns when the process is gone."""
+        """Kill the broker (SIGKILL); returns when the process has ended."""
         self._signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait(30)
@@ -256,7 +256,7 @@ class BrokerProcess:
         wait_until(self._is_frozen, f"every thread of broker {self.id} is stopped", _FREEZE_TIMEOUT_S)
 
     def _is_frozen(self) -> bool:
-        """Whether no thread runs, by what Linux shows of them; elsewhere the signal is trusted."""
+        """True if no thread runs, by what Linux shows of them; elsewhere the signal is trusted."""
         if self._process is None or self._process.poll() is not None:
             return True
         try:
@@ -269,7 +269,7 @@ class BrokerProcess:
         self._signal(signal.SIGCONT)
 
     def resident_bytes(self) -> int:
-        """Memory of the process that is in RAM (VmRSS). Raises BrokerDied."""
+        """Return the memory of the process that is in RAM (VmRSS). Raises BrokerDied."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -285,12 +285,12 @@ class BrokerProcess:
             self._reserved.release()
 
     def _left_to_stop(self, printed: int) -> str:
-        """What the broker said last, behind that many bytes of its log, is left to do; empty when it said nothing."""
+        """Return the last remaining work that the broker logged behind that many bytes of its log; empty without any."""
         found = re.findall(rb"^\[KafkaServer id=%d\] stopping: (.*)\n" % self.id, self._output(printed), re.MULTILINE)
         return found[-1].decode() if found else ""
 
     def _output(self, begin: int | None = None) -> bytes:
-        """What the broker printed since its latest start, or behind that many bytes of its log."""
+        """Return the output of the broker since its latest start, or behind that many bytes of its log."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_start if begin is None else begin)
             return log.read()

@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 __all__ = ["LIVE_CLUSTERS", "LocalCluster"]
 
 ZOOKEEPER_PORT_OFFSET: Final = 100
-"""With a base port, ZooKeeper's client ports begin this far behind it."""
+"""With a base port, distance of ZooKeeper's first client port."""
 
 HTTP_PORT_OFFSET: Final = 200
-"""With a base port, the ports of the status pages begin this far behind it."""
+"""With a base port, distance of the first status page's port."""
 
 
 INSIDE_PORT_OFFSET: Final = 300
-"""With a base port, those at which the brokers of a secured cluster speak to each other begin this far behind it."""
+"""With a base port, distance of the first port between brokers of a secured cluster."""
 
 
 class LocalCluster(AskedThroughZooKeeper):
@@ -152,7 +152,7 @@ class LocalCluster(AskedThroughZooKeeper):
             raise
 
     async def _start(self, tell: Callable[[str], None]) -> None:
-        """Brokers are not started after ZooKeeper but beside it: they load while it starts, and wait for it themselves."""
+        """Start brokers beside ZooKeeper, not after it: they load while it starts, and wait for it themselves."""
         waiting = []
         if self._given_connect is None:
             self.ensemble = Ensemble(
@@ -185,7 +185,7 @@ class LocalCluster(AskedThroughZooKeeper):
             await asyncio.gather(*waiting, return_exceptions=True)
 
     def fixed_ports(self) -> dict[str, range]:
-        """The ports that follow from the base port, by what listens there; nothing without one, for then free ones are taken."""
+        """Return the ports that follow from the base port, by what listens there; none without one, because free ports are used."""
         if self._base_port is None:
             return {}
         base, brokers = self._base_port, len(self._broker_ids)
@@ -272,7 +272,7 @@ class LocalCluster(AskedThroughZooKeeper):
         return unclean
 
     def _has_quorum(self) -> bool:
-        """Can ZooKeeper serve, as far as this cluster has a say in it?"""
+        """True if ZooKeeper can serve, as far as this cluster controls its servers."""
         if self.ensemble is None:
             return self._given_connect is not None
         serving = sum(member.running and not member.paused for member in self.ensemble.members)
@@ -292,7 +292,7 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def security(self) -> ClusterSecurity:
-        """Who may connect, and how. RuntimeError for a cluster that is not `secure`, or not started."""
+        """The security of the cluster. Raises RuntimeError for a cluster that is not `secure`, or not started."""
         if self._security is None:
             raise RuntimeError("this cluster lets everybody in; make it with secure=True")
         return self._security
@@ -302,19 +302,19 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, also of those that are down now."""
+        """host:port of every broker, also of those that are down."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     @property
     def broker_ids(self) -> list[int]:
-        """All brokers, also those that are down now."""
+        """The ids of all brokers, also of those that are down."""
         return list(self.brokers)
 
     def broker(self, broker_id: int) -> BrokerProcess:
         return self.brokers[broker_id]
 
     def add_broker(self, broker_id: int) -> BrokerProcess:
-        """One more broker; returns when it serves."""
+        """Add a broker; returns when it serves."""
         broker = self._add(broker_id)
         broker.start()
         broker.wait_started(self._start_timeout_s)
@@ -326,7 +326,7 @@ class LocalCluster(AskedThroughZooKeeper):
         self.brokers[broker_id].wait_started(self._start_timeout_s)
 
     def stop(self, broker_id: int) -> int:
-        """Clean stop; the broker's exit status. TimeoutError when it does not obey."""
+        """Stop a broker cleanly and return its exit status. Raises TimeoutError when it does not stop."""
         return self.brokers[broker_id].stop()
 
     def kill(self, broker_id: int) -> None:
@@ -341,7 +341,7 @@ class LocalCluster(AskedThroughZooKeeper):
     resume = unpause
 
     def restart(self, broker_id: int) -> None:
-        """Clean stop if it runs, then start; returns when the broker serves again."""
+        """Stop a broker cleanly if it runs, then start it; returns when it serves again."""
         self.stop(broker_id)
         self.start_broker(broker_id)
 
@@ -364,22 +364,24 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def faults(self) -> Faults:
-        """Faults of requests, and failpoints. RuntimeError for a cluster without `faults`."""
+        """Faults of requests, and failpoints. Raises RuntimeError for a cluster without `faults`."""
         addresses = self._fault_addresses
         if addresses is None:
             raise RuntimeError("the brokers of this cluster have no faults on purpose; make it with faults=True")
         return Faults(lambda: {broker: addresses[broker] for broker in self._process_ids()})
 
     def log_directories(self) -> dict[int, list[Path]]:
-        """For each broker the directories with its partitions."""
+        """Return for each broker the directories with its partitions."""
         return {broker.id: [broker.log_dir] for broker in self.brokers.values()}
 
     def logs(self, lines: int = 60) -> dict[str, str]:
-        """The last lines of every broker's output, by a name for the report of a failing test."""
+        """Return the last lines of every broker's output, by a name for the report of a failing test."""
         return {f"broker {broker.id} at {broker.address}": broker.log_tail(lines) for broker in self.brokers.values()}
 
     def twin_settings(self) -> dict[str, Any]:
-        """What makes a cluster with the same brokers over another directory and ensemble. ValueError where that cannot be."""
+        """Return the arguments of a cluster with the same brokers over another directory and ensemble. Raises ValueError where that is
+        impossible.
+        """
         if self._secure or self._partitionable or "log.dirs" in self._properties:
             raise ValueError(
                 "secured and partitionable clusters have no twins, nor have those with log.dirs of their own"
@@ -399,7 +401,7 @@ class LocalCluster(AskedThroughZooKeeper):
         return {broker.id: broker.pid for broker in self.brokers.values() if broker.running}
 
     def _connect_of_brokers(self) -> str:
-        """The ensemble as brokers reach it: directly, or through proxies."""
+        """Return the connect string of brokers: direct, or through proxies."""
         if self._switchboard is None:
             return self.zookeeper_connect
         servers, slash, chroot = self.zookeeper_connect.partition("/")
@@ -407,7 +409,7 @@ class LocalCluster(AskedThroughZooKeeper):
         return ",".join(proxies) + slash + chroot
 
     def _listeners(self, broker_id: int, port: int) -> dict[str, str]:
-        """Of a broker that the others reach through a proxy, and clients directly."""
+        """Return the listeners of a broker that brokers reach through a proxy, and clients directly."""
         if self._switchboard is None:
             return {}
         internal = f"{HOST}:{self._reserve_port()}"

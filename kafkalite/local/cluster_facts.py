@@ -1,6 +1,6 @@
-"""What ZooKeeper says about a cluster: what tests wait for, and what an operator would look up.
+"""The state of a cluster in ZooKeeper, which tests wait for and operators look up.
 
-ZooKeeper and not a broker is asked, because a broker that was paused or cut off still tells what was so before.
+ZooKeeper is asked and not a broker, because a broker that was paused or cut off still answers with the old state.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from zk.znodes.topics import PartitionState, TopicAssignment
 _TIMEOUT_S: Final = 20.0
 _STOLEN_TIMEOUT_MS: Final = 2_000
 _CLOSE_SESSION: Final = -11
-"""The operation's number in ZooKeeper's protocol."""
+"""Number of the operation closeSession in ZooKeeper's protocol."""
 _SUPER_SECRET: Final = 0xB3415C00
-"""The constant from which a ZooKeeper server makes the passwords of its sessions."""
+"""The constant from which a ZooKeeper server derives the passwords of its sessions."""
 
 
 class ClusterFacts:
-    """A ZooKeeper session that reads; all methods wait for ZooKeeper, and raise kazoo's exceptions without it."""
+    """A ZooKeeper session that reads. All methods block, and raise kazoo's exceptions when ZooKeeper does not answer."""
 
     def __init__(self, zookeeper_connect: str, security: StoreSecurity = PLAINTEXT) -> None:
         self.client = threaded_client(zookeeper_connect, _TIMEOUT_S, security)
@@ -52,30 +52,30 @@ class ClusterFacts:
         self.close()
 
     def controller(self) -> int:
-        """The controller's broker id, NO_BROKER while there is none."""
+        """Return the controller's broker id, NO_BROKER while there is none."""
         try:
             return ControllerSeat.decode(self.client.get(paths.CONTROLLER)[0]).broker_id
         except NoNodeError:
             return NO_BROKER
 
     def brokers(self) -> set[int]:
-        """The registered brokers."""
+        """Return the registered brokers."""
         return {int(name) for name in self.client.get_children(paths.BROKER_IDS)}
 
     def racks(self) -> dict[int, str | None]:
-        """The rack of each registered broker."""
+        """Return the rack of each registered broker."""
         return {
             broker_id: BrokerRegistration.decode(self.client.get(paths.broker(broker_id))[0]).rack
             for broker_id in sorted(self.brokers())
         }
 
     def broker_epoch(self, broker_id: int) -> int:
-        """The czxid of a broker's registration; 0 when it is not registered."""
+        """Return the czxid of a broker's registration; 0 when it is not registered."""
         stat = self.client.exists(paths.broker(broker_id))
         return int(stat.czxid) if stat else 0
 
     def states(self, topic: str) -> dict[int, PartitionState]:
-        """Leader and ISR of each partition that has a state."""
+        """Return leader and ISR of each partition that has a state."""
         try:
             partitions = self.client.get_children(paths.partitions(topic))
         except NoNodeError:
@@ -95,7 +95,7 @@ class ClusterFacts:
         return [state.leader for state in self.states(topic).values()]
 
     def fully_replicated(self, topic: str) -> bool:
-        """Has every partition a leader, and all its replicas in sync? Not yet, where the server that answers is behind its leader."""
+        """True if every partition has a leader and all its replicas in sync. May be late where the server is behind its leader."""
         try:
             assignment = TopicAssignment.decode(self.client.get(paths.topic(topic))[0])
         except NoNodeError:
@@ -141,7 +141,7 @@ def _close_session(host: str, port: int, session_id: int) -> None:
 
 
 def session_password(session_id: int) -> bytes:
-    """The password of a ZooKeeper session: 16 bytes of Java's Random, seeded with the id and a constant."""
+    """Return the password of a ZooKeeper session: 16 bytes of Java's Random, seeded with the id and a constant."""
     seed = (session_id ^ _SUPER_SECRET ^ 0x5DEECE66D) & 0xFFFFFFFFFFFF
     password = b""
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""What every cluster for tests can do, whether its servers are processes (`LocalCluster`) or containers (`KafkaliteCluster`).
+"""The operations of every cluster for tests, whether its servers are processes (`LocalCluster`) or containers (`KafkaliteCluster`).
 
     def test_orders_survive_their_leader(cluster: Cluster) -> None:
         leader = cluster.leader_of("orders", 0)
@@ -30,14 +30,14 @@ Node: TypeAlias = int | str
 
 
 class ShowsLogs(Protocol):
-    """Something with logs for the report of a failing test."""
+    """An object with logs for the report of a failing test."""
 
     def logs(self, lines: int = 60) -> dict[str, str]:
-        """The last lines of each server's output, by a name for a person."""
+        """Return the last lines of each server's output, by a name for a person."""
 
 
 LIVE_CLUSTERS: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-"""What runs now, each a `ShowsLogs`; a failing test's report shows their logs."""
+"""The running clusters, each a `ShowsLogs`; a failing test's report shows their logs."""
 
 
 @runtime_checkable
@@ -46,15 +46,15 @@ class Cluster(ShowsLogs, Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, also of those that are down now, as clients on this machine reach them."""
+        """host:port of every broker, also of those that are down, for clients on this machine."""
 
     @property
     def zookeeper_connect(self) -> str:
-        """The ensemble, as clients on this machine reach it."""
+        """The connect string of the ensemble for clients on this machine."""
 
     @property
     def broker_ids(self) -> list[int]:
-        """All brokers, also those that are down now."""
+        """The ids of all brokers, also of those that are down."""
 
     def start(self) -> Any:
         """Start everything at once and wait until every broker knows all of them and a controller."""
@@ -69,10 +69,10 @@ class Cluster(ShowsLogs, Protocol):
         """Let a frozen broker go on."""
 
     def kill(self, broker_id: int) -> None:
-        """Death without warning; returns when the broker is gone."""
+        """Kill a broker; returns when its process has ended."""
 
     def stop(self, broker_id: int) -> int:
-        """Clean stop; the broker's exit status."""
+        """Stop a broker cleanly and return its exit status."""
 
     def start_broker(self, broker_id: int) -> None:
         """Start a broker that was stopped or killed, on its old port and data; returns when it serves."""
@@ -87,10 +87,10 @@ class Cluster(ShowsLogs, Protocol):
         """Undo every `partition`."""
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The leader's broker id, NO_BROKER while there is none."""
+        """Return the leader's broker id, NO_BROKER while there is none."""
 
     def controller(self) -> int:
-        """The controller's broker id, NO_BROKER while there is none."""
+        """Return the controller's broker id, NO_BROKER while there is none."""
 
     def await_isr(
         self,
@@ -101,14 +101,13 @@ class Cluster(ShowsLogs, Protocol):
         size: int | None = None,
         timeout_s: float = 30,
     ) -> list[int]:
-        """Until the in-sync replicas are exactly `brokers`, or `size` many, and one of them leads; the replicas.
+        """Wait until the in-sync replicas are exactly `brokers`, or `size` many, and one of them leads; return the replicas.
 
-        As in Kafka a follower that lacks nothing stays in sync: one that was cut off leaves after the next record. Raises
-        TimeoutError.
+        As in Kafka a follower that lacks nothing stays in sync: one that was cut off leaves after the next record. Raises TimeoutError.
         """
 
     def log_directories(self) -> dict[int, list[Path]]:
-        """For each broker the directories with its partitions, to be read; of containers a copy as of now."""
+        """Return for each broker the directories with its partitions, for reading; of containers a copy."""
 
     def __enter__(self) -> Self: ...
 
@@ -116,9 +115,9 @@ class Cluster(ShowsLogs, Protocol):
 
 
 class AskedThroughZooKeeper:
-    """`leader_of`, `controller` and `await_isr` by what ZooKeeper says, for a class with `zookeeper_connect`.
+    """Implements `leader_of`, `controller` and `await_isr` through ZooKeeper, for a class with `zookeeper_connect`.
 
-    ZooKeeper and not a broker is asked, because a broker that was paused or cut off still tells what was so before.
+    ZooKeeper is asked and not a broker, because a broker that was paused or cut off still answers with the old state.
     """
 
     @property
@@ -127,13 +126,13 @@ class AskedThroughZooKeeper:
         """The ensemble's servers, host:port with commas between."""
 
     def facts(self) -> ClusterFacts:
-        """A session with the cluster's ZooKeeper, for a `with` statement."""
+        """Return a session with the cluster's ZooKeeper, for a `with` statement."""
         from kafkalite.local.cluster_facts import ClusterFacts  # brings kazoo, which a mere start does not need
 
         return ClusterFacts(self.zookeeper_connect, self._zookeeper_security())
 
     def _zookeeper_security(self) -> StoreSecurity:
-        """How this program reaches the ensemble."""
+        """Return the security of sessions with the ensemble."""
         from zk.kazoo_adapter.store_security import PLAINTEXT
 
         return PLAINTEXT
@@ -189,7 +188,7 @@ def broker_settings(replicas: int, zookeeper_connect: str) -> dict[str, str]:
 
 
 def rack_of(racks: Mapping[int, str] | Iterable[str] | None, broker_id: int, index: int) -> str | None:
-    """The rack of a broker: by its id in a mapping, or by its place in a list that is gone through again and again."""
+    """Return the rack of a broker: by its id in a mapping, or by its index in a list that repeats."""
     if racks is None:
         return None
     if isinstance(racks, Mapping):
@@ -199,7 +198,7 @@ def rack_of(racks: Mapping[int, str] | Iterable[str] | None, broker_id: int, ind
 
 
 def nodes(side: Collection[Node] | Node) -> list[Node]:
-    """One node or several, as a list."""
+    """Return one node or several as a list."""
     return [side] if isinstance(side, int | str) else list(side)
 
 

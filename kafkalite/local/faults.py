@@ -24,14 +24,14 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.protocol.apis import ApiKey
 
 ADDRESS_VARIABLE: Final = "KAFKALITE_FAULTS"
-"""Names the loopback address at which a broker takes its faults."""
+"""Variable with the loopback address at which a broker accepts its faults."""
 
 SETTINGS: Final[Mapping[str, str]] = {"kafkalite.fault.injection.enable": "true"}
 _TIMEOUT_S: Final = 30.0
 
 
 class FaultRefused(ValueError):
-    """A fault that a broker cannot have; the message is its own."""
+    """Raised when a broker refuses a fault. The message is the broker's."""
 
 
 class Fault(NamedTuple):
@@ -42,11 +42,11 @@ class Fault(NamedTuple):
 
     @property
     def hits(self) -> int:
-        """How often it has struck, at all brokers that run and have it."""
+        """Return how often it has struck, at all brokers that run and have it."""
         return sum(self.owner.ask(broker, {"hits": rule})["hits"] for broker, rule in self.rules.items())
 
     def wait(self, hits: int = 1, timeout_s: float = _TIMEOUT_S) -> None:
-        """Until it has struck so often. TimeoutError."""
+        """Wait until it has struck so often. Raises TimeoutError."""
         wait_until(lambda: self.hits >= hits, f"{hits} hits of a fault", timeout_s)
 
     def remove(self) -> None:
@@ -63,21 +63,23 @@ class Fault(NamedTuple):
 
 
 class Faults:
-    """See the module. `addresses` are where the brokers that run now take them, by broker id."""
+    """Sets faults at brokers. `addresses` are the addresses of the running brokers by broker id."""
 
     def __init__(self, addresses: Callable[[], Mapping[int, str]]) -> None:
         self._addresses = addresses
 
     def fail(self, api: ApiKey | str, error: ErrorCode | str, **which: Any) -> Fault:
-        """Answer with an error instead of doing it. `which`: topic, partition, client, broker_id, nth (from 1), times (None: for ever)."""
+        """Answer requests with an error instead of executing them. `which`: topic, partition, client, broker_id, nth (from 1), times
+        (None: for ever).
+        """
         return self._add(api, "fail", which, error=ErrorCode[error].name if isinstance(error, str) else error.name)
 
     def delay(self, api: ApiKey | str, delay_s: float, **which: Any) -> Fault:
-        """Do it so much later; what comes behind it on its connection waits too. `which`: see `fail`."""
+        """Execute requests later; later requests on their connection wait too. `which`: see `fail`."""
         return self._add(api, "delay", which, delay_ms=round(delay_s * 1000))
 
     def drop(self, api: ApiKey | str, what: Literal["request", "answer"] = "request", **which: Any) -> Fault:
-        """Do not do it, or do it without a word; its connection is silent from then on. `which`: see `fail`."""
+        """Drop requests or their answers; the connection is silent from then on. `which`: see `fail`."""
         return self._add(api, "drop" if what == "request" else "drop-answer", which)
 
     def arm(self, failpoint: str, action: str, *, broker_id: int) -> None:
@@ -89,7 +91,7 @@ class Faults:
         self.arm("loop.turn", f"stall({seconds})", broker_id=broker_id)
 
     def clear(self) -> None:
-        """No faults any more at the brokers that run."""
+        """Remove all faults at the running brokers."""
         for broker in self._addresses():
             self.ask(broker, {"clear": True})
 
@@ -102,7 +104,7 @@ class Faults:
         return Fault(self, {broker: self.ask(broker, {"add": rule})["rule"] for broker in brokers})
 
     def ask(self, broker_id: int, wish: Mapping[str, Any]) -> dict[str, Any]:
-        """What a broker answers. FaultRefused, OSError when it does not run."""
+        """Return a broker's answer. Raises FaultRefused, and OSError when it does not run."""
         host, _, port = self._addresses()[broker_id].rpartition(":")
         with socket.create_connection((host, int(port)), _TIMEOUT_S) as connection, connection.makefile("rwb") as lines:
             lines.write(json.dumps(dict(wish)).encode() + b"\n")

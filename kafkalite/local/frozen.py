@@ -1,4 +1,4 @@
-"""A cluster at rest, with all that it had, and running copies of it: each test has one of its own, some tenths of a second after it asks.
+"""A frozen cluster with all its data, and running copies of it: each test gets one of its own within some tenths of a second.
 
     with LocalCluster(brokers=1) as cluster:
         fill(cluster)                       # topics, records, groups, ACLs, open transactions
@@ -46,10 +46,10 @@ _NOTIFICATIONS: Final = (
     paths.ACL_EXTENDED_CHANGES,
     paths.DELEGATION_TOKEN_CHANGES,
 )
-"""Their children are not copied: names among them are numbers that each parent counts."""
+"""Parents of notifications, which are not copied: their names are numbers that each parent counts."""
 
 _PER_MULTI: Final = 500
-"""Znodes that are written in one request, far below the megabyte that ZooKeeper takes."""
+"""Znodes that are written in one request, far below ZooKeeper's limit of a megabyte."""
 
 
 class _Znode(NamedTuple):
@@ -59,7 +59,7 @@ class _Znode(NamedTuple):
 
 
 class FrozenCluster:
-    """See the module. Stops the brokers of a running cluster that has an ensemble of its own, and lives as long as that.
+    """Makes copies. Stops the brokers of a running cluster that has an ensemble of its own, which must outlive it.
 
     ValueError for a cluster that is secured, partitionable, has `log.dirs` of its own or an ensemble of others.
     """
@@ -77,7 +77,7 @@ class FrozenCluster:
         self._znodes = self._read("/")
 
     def _stop(self) -> None:
-        """A lone broker cleanly. Several would hand over what they lead, and leave one alone in sync: they end in one moment."""
+        """Stop a lone broker cleanly. Several would hand over their leaderships, and leave one alone in sync: they are killed together."""
         running = [broker for broker in self._cluster.brokers.values() if broker.running]
         if len(running) == 1:
             running[0].stop()
@@ -87,7 +87,7 @@ class FrozenCluster:
             broker.kill()
 
     def _read(self, path: str) -> list[_Znode]:
-        """The persistent znodes at and below a path, parents first."""
+        """Return the persistent znodes at and below a path, parents first."""
         client = self._facts.client
         data, stat = client.get(path)
         if stat.ephemeralOwner or path == "/zookeeper" or path.startswith("/fork-"):
@@ -99,12 +99,12 @@ class FrozenCluster:
         return found
 
     def fork(self) -> Fork:
-        """A copy of the cluster, not started: use it in a `with` statement, or `start` and `close` it."""
+        """Return a copy of the cluster, not started: use it in a `with` statement, or `start` and `close` it."""
         name = f"fork-{next(self._numbers)}"
         return Fork(self, name, self._directory / name, f"{self._cluster.zookeeper_connect}/{name}", self._settings)
 
     def make(self, directory: Path, chroot: str) -> None:
-        """The files of a copy, and its znodes below a path."""
+        """Create the files of a copy, and its znodes below a path."""
         for broker in self._cluster.brokers.values():
             shutil.copytree(broker.log_dir, directory / broker.log_dir.name, copy_function=self._copy)
         client = self._facts.client
@@ -130,7 +130,7 @@ class FrozenCluster:
         self._facts.client.delete(chroot, recursive=True)
 
     def close(self) -> None:
-        """No copies any more; the cluster itself can be closed then, or started again."""
+        """Make no more copies; the cluster itself can be closed then, or started again."""
         self._facts.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -144,7 +144,7 @@ class FrozenCluster:
 
 
 class Fork(LocalCluster):
-    """A copy of a frozen cluster. Its brokers are killed at its end, and nothing of it is kept."""
+    """A copy of a frozen cluster. Its brokers are killed at its end, and its data is deleted."""
 
     def __init__(
         self, frozen: FrozenCluster, name: str, directory: Path, zookeeper_connect: str, settings: dict[str, Any]
@@ -174,7 +174,7 @@ class Fork(LocalCluster):
 
 
 def _sealed_segments(log_directories: Sequence[Path]) -> frozenset[str]:
-    """Paths of the files that a lone broker only reads, and removes."""
+    """Return the paths of the files that a lone broker only reads or deletes."""
     if len(log_directories) != 1:
         return frozenset()
     by_partition: dict[Path, list[Path]] = {}
@@ -184,7 +184,7 @@ def _sealed_segments(log_directories: Sequence[Path]) -> frozenset[str]:
 
 
 def _copy(source: str, target: str) -> None:
-    """With the time of its last change, which retention asks for."""
+    """Copy a file with its modification time, which retention uses."""
     if not hasattr(os, "copy_file_range"):  # Linux has it
         shutil.copy2(source, target)
         return

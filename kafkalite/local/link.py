@@ -1,4 +1,4 @@
-"""A TCP link that a test can cut or slow down: a proxy in front of some servers; see `kafkalite.local.relay`."""
+"""A TCP link that a test can cut or slow down: a proxy in front of some servers, made with `kafkalite.local.relay`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Link(Relay):
 
     @property
     def connect(self) -> str:
-        """The proxy's addresses, in the form of `zookeeper.connect`."""
+        """Return the proxy's addresses in the form of `zookeeper.connect`."""
         return ",".join(self._addresses)
 
     def cut(self, direction: Literal["both", "towards", "back"] = "both") -> None:
-        """From the return of this call on nothing passes in this direction."""
+        """Cut one direction: after this call no byte passes."""
 
         async def cut() -> None:
             for lane in {"both": (self.towards, self.back), "towards": (self.towards,), "back": (self.back,)}[

@@ -1,4 +1,4 @@
-"""Several blocking calls at once."""
+"""Several blocking calls in parallel."""
 
 from __future__ import annotations
 

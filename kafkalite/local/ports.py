@@ -20,7 +20,7 @@ _COUNT: Final = 12_000
 
 
 def span(ports: Sequence[int]) -> str:
-    """ "9092", "9092 to 9094": ports that follow each other, for people."""
+    """Return consecutive ports for people: "9092", "9092 to 9094"."""
     return str(ports[0]) if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
 
 
@@ -81,7 +81,7 @@ def _lock(path: Path) -> int | None:
 
 
 def is_free(number: int) -> bool:
-    """Could a server of this machine listen there now?"""
+    """True if a server of this machine could listen on the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

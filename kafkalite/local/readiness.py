@@ -1,4 +1,4 @@
-"""Is a cluster ready? What one broker says of the cluster, asked over a connection of its own.
+"""The readiness of a cluster: each broker's view of it, requested over a connection of its own.
 
 A client would hide which broker answered; here each one is asked, because each learns of the others by itself.
 """
@@ -32,14 +32,14 @@ class Reachable(Protocol):
 
 
 class KnownCluster(NamedTuple):
-    """The brokers and the controller that one broker knows of; NO_BROKER while there is no controller."""
+    """The brokers and the controller that one broker knows; NO_BROKER while there is no controller."""
 
     brokers: frozenset[int]
     controller_id: int
 
 
 async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> KnownCluster | None:
-    """What the broker knows; None when it does not answer in time."""
+    """Return what the broker knows; None when it does not answer in time."""
     tls = broker.tls if isinstance(broker, Inside) else None
     try:
         async with asyncio.timeout(timeout_s):
@@ -63,7 +63,7 @@ async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> KnownClus
 
 
 async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
-    """Until the broker has started and knows all of `brokers`, and a controller among those it knows. Raises BrokerDied."""
+    """Wait until the broker has started and knows all of `brokers`, and a controller among them. Raises BrokerDied."""
     while not broker.started():
         await asyncio.sleep(POLL_S)
     while True:
@@ -75,7 +75,7 @@ async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
 
 
 async def find_controller(brokers: Iterable[BrokerProcess]) -> int:
-    """The controller by the word of the first broker that answers; NO_BROKER when none does."""
+    """Return the controller according to the first broker that answers; NO_BROKER when none does."""
     for broker in brokers:
         found = await ask(broker.inside or broker, timeout_s=0.5)
         if found is not None:

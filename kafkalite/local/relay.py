@@ -1,7 +1,7 @@
-"""TCP proxies that tests can disturb: silent when cut, as a cable that was pulled, or in one direction only, slow, or forgetful.
+"""TCP proxies that tests can disturb: silent when cut, as a cable that was pulled, or in one direction only, slow, or lossy.
 
-While a direction is cut, its connections stay open and new ones are accepted, and no byte passes; what arrives then is passed on when it is
-mended, as TCP would retransmit it.
+While a direction is cut, its connections stay open and new ones are accepted, and no byte passes; bytes that arrive then are passed on
+after the repair, as TCP would retransmit them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Lane:
-    """What becomes of the bytes of some connections in one direction. `cut` and `mend` are for the loop of the relay."""
+    """The bytes of some connections in one direction. `cut` and `mend` run on the relay's loop."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -40,7 +40,7 @@ class Lane:
         self._open.clear()
 
     def mend(self) -> None:
-        """Also what was slow or lost."""
+        """Repair the direction: nothing is cut, slow or lost any more."""
         self._open.set()
         self.delay_s, self.bytes_per_s, self.swallows = 0.0, None, False
 
@@ -68,7 +68,7 @@ class Lane:
 
 
 class Relay(ABC):
-    """Proxies in a thread of their own. A subclass says, for each connection, which lanes it uses."""
+    """Proxies in a thread of their own. A subclass chooses the lanes of each connection."""
 
     def __init__(self) -> None:
         self._ports: list[ReservedPort] = []
@@ -78,7 +78,7 @@ class Relay(ABC):
         self._thread.start()
 
     def listen(self, target: str) -> str:
-        """The address, `host:port`, of a new proxy in front of the server at `target`."""
+        """Return the address, `host:port`, of a new proxy in front of the server at `target`."""
         port = ReservedPort()
         self._ports.append(port)
         host, _, number = target.rpartition(":")
@@ -108,7 +108,7 @@ class Relay(ABC):
 
     @abstractmethod
     def _lanes(self, target: str, client_port: int, proxy_port: int) -> tuple[Lane, Lane]:
-        """Towards the target and back, for this connection; asked once, when it is accepted. Raises OSError."""
+        """Return the lanes to the target and back for a connection, when it is accepted. Raises OSError."""
 
     def _call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run it on the loop of the proxies, and wait for it."""

@@ -1,4 +1,4 @@
-"""What secures a cluster to try: an authority, users with passwords, ACLs, and the files with which each kind of client connects.
+"""The security of a cluster for trials: a certificate authority, users with passwords, ACLs, and client files for each kind of client.
 
 Clients come in by SASL_SSL as users of SCRAM, brokers among each other and the administrator's certificate by mutual TLS, to ZooKeeper too,
 whose znodes are theirs. The folder is made once and then used again; everything in it that is a secret has mode 600.
@@ -41,7 +41,7 @@ MECHANISM: Final = "SCRAM-SHA-512"
 INSIDE: Final = "BROKERS"
 """The listener of brokers and of the administrator's certificate."""
 _LOOKERS: Final = "http.users"
-"""Who may look at status pages and metrics."""
+"""File with the users of status pages and metrics."""
 _HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _PROTOCOLS: Final = f"CLIENTS:SASL_SSL,{INSIDE}:SSL"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -73,7 +73,7 @@ class ClusterSecurity:
 
     @staticmethod
     def rights() -> list[AclBinding]:
-        """What `app` may do; `admin` may do all."""
+        """Return the rights of `app`; `admin` may do all."""
         return list(_rules())
 
     def make(self) -> None:
@@ -93,14 +93,14 @@ class ClusterSecurity:
     # servers
 
     def broker_settings(self, host: str, port: int, inside_port: int) -> dict[str, str]:
-        """Of a broker with its two listeners; the first is for clients."""
+        """Return the settings of a broker with its two listeners; the first is for clients."""
         return {
             "listeners": f"CLIENTS://{host}:{port},{INSIDE}://{host}:{inside_port}",
             **self.security_settings(),
         }
 
     def security_settings(self) -> dict[str, str]:
-        """Of every broker with listeners of these names."""
+        """Return the settings of every broker with listeners of these names."""
         identity, authorities = self._at_servers / self._broker.name, self._at_servers / self.authorities.name
         return {
             "listener.security.protocol.map": _PROTOCOLS,
@@ -142,7 +142,7 @@ class ClusterSecurity:
     # the administrator of this machine
 
     def context(self) -> ssl.SSLContext:
-        """With the administrator's certificate."""
+        """Return a TLS context with the administrator's certificate."""
         return client_context(
             TlsSettings(
                 keystore=StoreSettings(location=str(self._admin)),
@@ -151,15 +151,15 @@ class ClusterSecurity:
         )
 
     def store_security(self) -> StoreSecurity:
-        """As a broker, to whom the znodes belong."""
+        """Return the security of a ZooKeeper session of a broker, which owns the znodes."""
         return security_of_texts(_zookeeper_settings(self._broker, self.authorities), {})
 
     def admin_options(self) -> dict[str, Any]:
-        """Of a client at the listener of brokers."""
+        """Return the options of a client at the listener of brokers."""
         return {"security_protocol": "SSL", "ssl_context": self.context()}
 
     async def make_users(self, admin: Admin) -> None:
-        """Their passwords, and what `app` may do."""
+        """Create the users' passwords and the ACLs of `app`."""
         from kafkalite.client import ScramUpsertion
 
         await admin.alter_user_scram_credentials(
@@ -170,7 +170,7 @@ class ClusterSecurity:
     # clients
 
     def client_settings(self, user: str = USER) -> dict[str, str]:
-        """By Java's names, which our clients and contexts know too."""
+        """Return a client's settings by Java's names, which our clients and contexts accept too."""
         return {
             "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",
@@ -180,7 +180,7 @@ class ClusterSecurity:
         }
 
     def write_client_files(self, bootstrap_servers: str, zookeeper_connect: str) -> dict[str, Path]:
-        """The files for each kind of client, by what they are for."""
+        """Write the files for each kind of client, and return them by purpose."""
         java, admin = ({"bootstrap.servers": bootstrap_servers, **self.client_settings(user)} for user in (USER, ADMIN))
         zookeeper = {"zookeeper.clientCnxnSocket": _NETTY, **_zookeeper_settings(self._broker, self.authorities)}
         librdkafka = {
@@ -216,7 +216,7 @@ class ClusterSecurity:
         return made
 
     def client_lines(self, files: Mapping[str, str]) -> Iterator[str]:
-        """How each kind of client connects: what the files say, without passwords."""
+        """Return how each kind of client connects: the content of the files, without passwords."""
         for purpose, path in files.items():
             yield f"  {purpose}: {path}"
             for line in Path(path).read_text(encoding="utf-8").splitlines():
@@ -266,7 +266,7 @@ def _stores(prefix: str, identity: Path, authorities: Path) -> dict[str, str]:
 
 
 def _librdkafka(settings: Mapping[str, str]) -> str:
-    """A file for `kcat -F`, which knows no escapes."""
+    """Return a file for `kcat -F`, which knows no escapes."""
     return "".join(f"{key}={text}\n" for key, text in settings.items())
 
 
@@ -277,7 +277,7 @@ def _json(settings: Mapping[str, Any]) -> str:
 
 
 def _contexts(user: Mapping[str, str], admin: Mapping[str, str], connect: str, zookeeper: Mapping[str, str]) -> str:
-    """A contexts file: `admin` also reaches ZooKeeper."""
+    """Return a contexts file: `admin` also reaches ZooKeeper."""
     import json
 
     contexts = {USER: user, ADMIN: {**admin, "zookeeper.connect": connect, **zookeeper}}

@@ -1,7 +1,7 @@
-"""Ways between processes of this machine, to be cut pair by pair: how `LocalCluster` makes network partitions.
+"""Connections between processes of this machine that can be cut pair by pair: network partitions of `LocalCluster`.
 
-Every server is reached through a proxy of its own, whose address is the one that it advertises to the others. Who opens a
-connection is found out by the process that owns its socket (the kernel and `/proc`, so on Linux only).
+Every server is reached through a proxy of its own, whose address is the one that it advertises to the others. The process that owns a
+connection's socket is found through the kernel and `/proc`, so on Linux only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _REQUEST: Final = 1
 _ANY_STATE: Final = 0xFFFFFFFF
 _HEADER: Final = struct.Struct("=IHHII")
 _INODE_POSITION: Final = 84
-"""In an answer: behind header, states, identity and four numbers (linux/inet_diag.h)."""
+"""Position in an answer: behind header, states, identity and four numbers (linux/inet_diag.h)."""
 
 
 class Switchboard(Relay):
-    """`process_ids` tells the broker processes that run now, by broker id."""
+    """The proxies. `process_ids` returns the running broker processes by broker id."""
 
     def __init__(self, process_ids: Callable[[], Mapping[int, int]]) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Switchboard(Relay):
         """By who sends and who receives."""
 
     def add(self, node: Node, target: str) -> str:
-        """The address, `host:port`, under which the others reach the server at `target`."""
+        """Return the address, `host:port`, under which the others reach the server at `target`."""
         self._nodes[target] = node
         return self.listen(target)
 
     def cut(self, side: Collection[Node], other: Collection[Node], *, one_way: bool = False) -> None:
-        """From the return of this call on nothing passes between the sides, with `one_way` nothing from `side` to `other`.
+        """Cut the connections between the sides, with `one_way` those from `side` to `other`: after this call no byte passes.
 
         Raises ValueError for pairs that cannot be cut.
         """
@@ -81,7 +81,7 @@ class Switchboard(Relay):
         return self._lane(source, node), self._lane(node, source)
 
     def _owner(self, port: int, proxy_port: int) -> int | None:
-        """The broker that has a socket with this local port, connected to that proxy."""
+        """Return the broker that has a socket with this local port, connected to that proxy."""
         try:
             inode = _inode(port, proxy_port)
         except OSError:  # a kernel that does not tell
@@ -94,7 +94,8 @@ class Switchboard(Relay):
 
 
 def _inode(port: int, peer_port: int) -> int | None:
-    """Of the socket with this local port whose connection goes to the other one, both on this machine; asked of the kernel (sock_diag).
+    """Return the inode of the socket with this local port whose connection goes to the other one, both on this machine; asked of the
+    kernel (sock_diag).
 
     The tables in /proc would do, and cost 10 ms each time, however few connections there are: too much when all are made again.
     """
@@ -111,7 +112,7 @@ def _inode(port: int, peer_port: int) -> int | None:
 
 
 def _inode_in_tables(port: int) -> int | None:
-    """The same by the tables in /proc."""
+    """Return the same inode from the tables in /proc."""
     wanted = f"{port:04X}"
     for table in _TCP_TABLES:
         if table.exists():

@@ -1,8 +1,8 @@
-"""Brokers that are forked from a process which has imported them: four fifths of the processor time of a start are imports.
+"""Brokers that are forked from a process with all imports done: four fifths of the processor time of a start are imports.
 
-The process that imports starts with the first broker and serves until its owner ends. A broker is a child of the owner as otherwise: it is
-killed, paused, waited for and measured by its id, and ends with the owner. Only Linux can hand a child over; elsewhere, and for
-another command than ours, brokers are started alone.
+The importing process starts with the first broker and serves until its owner ends. A broker is a child of the owner as otherwise: it is
+killed, paused, waited for and measured by its id, and ends with the owner. Only Linux can hand a child over; elsewhere, and for another
+command than ours, brokers are started alone.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _POLL_S: Final = 0.01
 _NOTHING_MORE: Final[Mapping[str, str]] = {}
 _NAME: Final = b"kafkalite"
-"""What `ps` and `top` call it: its command line is that of the process that has imported."""
+"""The name in `ps` and `top`; the command line is that of the importing process."""
 _LARGEST: Final = 1 << 20
-"""A request: command line, folder and environment."""
+"""Limit of a request: command line, folder and environment."""
 
 
 class WarmProcess:
-    """What `subprocess.Popen` is for a process that another has forked for us."""
+    """The interface of `subprocess.Popen` for a process that another has forked for us."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -80,7 +80,7 @@ class _NurseryEnded(Exception):
 
 
 class _Nursery:
-    """The process that has imported, and the only one that asks it."""
+    """The importing process, used by one owner."""
 
     def __init__(self, practice: str) -> None:
         open_missing_descriptors()  # a broker's log takes the place of 1 and 2, where a socket may be otherwise
@@ -115,17 +115,17 @@ class _Nursery:
 
 @cache
 def _nursery(owner: int, practice: str) -> _Nursery:
-    """That of a process; its forks have their own."""
+    """Return the importing process of this process; its forks have their own."""
     return _Nursery(practice)
 
 
 def start_warm(command: Sequence[str], output: BinaryIO, environment: Mapping[str, str] = _NOTHING_MORE) -> Child:
-    """As `start_process`, sooner where that is possible."""
+    """Start as `start_process`, sooner where possible."""
     return _start(command, output, environment, "")
 
 
 def start_practised(command: Sequence[str], output: BinaryIO, environment: Mapping[str, str] = _NOTHING_MORE) -> Child:
-    """As `start_warm`, from a process that has lived a broker's life, too: it has made whatever is made at first use."""
+    """Start as `start_warm`, from a process that has also run a broker once: everything that is made at first use exists."""
     return _start(command, output, environment, _PRACTICE)
 
 
@@ -177,7 +177,7 @@ def _serve(requests: socket.socket, practice: str) -> None:
 
 
 def _leave(middle: int, owner: int, output: int) -> None:
-    """A child of the owner from here on, which ends with it, as a leader of its session."""
+    """Become a child of the owner, as a leader of its session, that ends with it."""
     while os.getppid() == middle:
         time.sleep(0.001)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -191,7 +191,7 @@ def _leave(middle: int, owner: int, output: int) -> None:
 
 
 def _become(arguments: list[str], folder: str, environment: dict[str, str]) -> NoReturn:
-    """The broker: it ends as an interpreter ends."""
+    """Run the broker; the process ends as an interpreter ends."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -1,4 +1,4 @@
-"""What a measurement keeps: durations, flows of records, intervals, and the pace of a load. No I/O; time comes from a clock.
+"""The figures of a measurement: latencies, flows of records, intervals, and the pace of a load. No I/O; time comes from a clock.
 
 Latencies are kept as counts of values, exact to 10 us; when there are too many different ones they are rounded to 0.2 %, so that a
 measurement of any length takes bounded memory.
@@ -21,13 +21,13 @@ MEGABYTE: Final = 1024 * 1024
 _PER_MS: Final = 100
 _EXACT_BITS: Final = 10
 _MOST_VALUES: Final = 1 << 16
-"""More than there can be after rounding: 512 for each power of two."""
+"""More than there are after rounding: 512 for each power of two."""
 _LEAST_SLEEP_MS: Final = 2.0
 """Shorter waits would measure the timer instead of the throughput."""
 
 
 class Latencies:
-    """Durations in ms, for percentiles; see the module about precision and memory."""
+    """Durations in ms, for percentiles: counts of values, exact to 10 us until there are too many of them."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -61,11 +61,11 @@ class Latencies:
 
     @property
     def mean_ms(self) -> float:
-        """0 when there are none."""
+        """Return the mean, 0 without durations."""
         return self.total_ms / self.count if self.count else 0.0
 
     def percentiles_ms(self, wanted: Iterable[float] = PERCENTILES) -> list[float]:
-        """For each percentage the value that as many of the durations do not exceed; 0 when there are none."""
+        """Return for each percentage the value that as many of the durations do not exceed; 0 without durations."""
         values = sorted(self._counts)
         if not values:
             return [0.0 for _ in wanted]
@@ -80,14 +80,14 @@ class Latencies:
 
 
 def _rounded(value: int) -> int:
-    """`value` with its first ten binary digits, the others zero."""
+    """Return `value` with its first ten binary digits, the others zero."""
     shift = max(value.bit_length() - _EXACT_BITS, 0)
     return value >> shift << shift
 
 
 @dataclass(slots=True)
 class Flow:
-    """Records and bytes (of keys and values) that went by between two moments, in ms of the measuring clock."""
+    """Records, and bytes of their keys and values, between two moments in ms of the measuring clock."""
 
     began_ms: float
     ended_ms: float
@@ -101,7 +101,7 @@ class Flow:
 
     @property
     def records_per_s(self) -> float:
-        """0 while no time has passed."""
+        """Return the rate, 0 while no time has passed."""
         return self.records * 1000 / self.elapsed_ms if self.elapsed_ms > 0 else 0.0
 
     @property
@@ -110,11 +110,11 @@ class Flow:
 
     @property
     def mb_per_s(self) -> float:
-        """In units of 1024 * 1024 bytes, as Kafka's tools count."""
+        """Return the rate in units of 1024 * 1024 bytes, as in Kafka's tools."""
         return self.bytes_per_s / MEGABYTE
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything under stable names."""
+        """Return all figures under stable names."""
         return {
             "records": self.records,
             "bytes": self.bytes,
@@ -126,11 +126,11 @@ class Flow:
 
 
 Report = Callable[[Flow, Flow], None]
-"""Called at every interval with what went by in it, and with everything since the start."""
+"""Called at the end of every interval with its flow, and with the flow since the start."""
 
 
 class Meter:
-    """Adds what goes by to a total and to the interval that runs; `report` is called when an interval is over.
+    """Adds records to the total and to the current interval; `report` is called when an interval ends.
 
     The total has an interval's latencies only when it is over: counting them once is enough work for each record.
     """
@@ -151,14 +151,14 @@ class Meter:
         self.tick(now_ms)
 
     def tick(self, now_ms: float) -> None:
-        """Report when an interval is over, also when nothing came in it."""
+        """Report when an interval has ended, also one without records."""
         if now_ms - self._window.began_ms >= self._interval_ms:
             self._window.ended_ms = now_ms
             window = self._next_window(now_ms)
             self._report(window, self.total)
 
     def finish(self) -> Flow:
-        """The total, with the latencies of the interval that was not over."""
+        """Return the total, with the latencies of the unfinished interval."""
         self._next_window(self.total.ended_ms)
         return self.total
 
@@ -169,14 +169,14 @@ class Meter:
 
 
 class Pace:
-    """Keeps to `per_s` records per second; without a limit when that is not positive."""
+    """Limits a load to `per_s` records per second; a rate that is not positive does not limit."""
 
     def __init__(self, per_s: float, clock: Clock) -> None:
         self._per_s, self._clock = per_s, clock
         self._began_ms = clock.monotonic_ms()
 
     def ahead_ms(self, done: int) -> float:
-        """How long to wait now that `done` records are through; 0 when the wait would be too short to be worth it."""
+        """Return how long to wait after `done` records; 0 when the wait would be too short."""
         if self._per_s <= 0:
             return 0.0
         ahead_ms = done * 1000 / self._per_s - (self._clock.monotonic_ms() - self._began_ms)

@@ -1,4 +1,4 @@
-"""Load on a cluster, measured; shows nothing. Used by `kafkalite perf` and by the faces of Kafka's perf tools.
+"""Load on a cluster, measured and not printed, for `kafkalite perf` and Kafka's perf tools.
 
 Rates are from the first record to the last acknowledgement or receipt, as Kafka's ProducerPerformance and ConsumerPerformance count.
 """
@@ -29,7 +29,7 @@ _POLL_RECORDS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class ProduceLoad:
-    """What is to be sent: `value_of(n)` is the value of record n. `records_per_s` limits the rate, -1 does not.
+    """The records to send: `value_of(n)` is the value of record n. `records_per_s` limits the rate, -1 does not.
 
     With `transaction_ms` records are sent in transactions of that age, by a transactional producer.
     """
@@ -43,7 +43,7 @@ class ProduceLoad:
 
 @dataclass(frozen=True, slots=True)
 class ProduceOutcome:
-    """What was acknowledged, with latencies from `send` to the acknowledgement; how many records failed, and why the first did."""
+    """The acknowledged records, with latencies from `send` to the acknowledgement; the number of failed ones, and the first error."""
 
     flow: Flow
     failed: int
@@ -64,7 +64,7 @@ async def produce_load(
 
 
 class _Sent:
-    """Records of one batch on their way, in its order: when each was sent, in ms, and its size. `first` is the first one's delivery.
+    """The records of one batch in flight, in order: when each was sent, in ms, and its size. `first` is the first one's delivery.
 
     Nothing is kept per record but numbers: objects would be work for the garbage collector, which would be measured.
     """
@@ -77,20 +77,22 @@ class _Sent:
         self.sizes: list[int] = []
 
     def errors(self) -> list[Exception | None]:
-        """Why each record was not delivered, once the batch is done: it may have been sent in halves, and one of them have arrived."""
+        """Return the error of each record once the batch is done, None for delivered ones: it may have been sent in halves, of which one
+        arrived.
+        """
         batch, begin = self.first.batch, self.first.index
         return [batch.part_of(index)[0].error for index in range(begin, begin + len(self.sizes))]
 
 
 class _Transactions:
-    """Transactions that follow each other; one is committed when it is `age_ms` old."""
+    """Consecutive transactions; one is committed when it is `age_ms` old."""
 
     def __init__(self, producer: Producer, age_ms: int) -> None:
         self._producer, self._age_ms = producer, age_ms
         self._began_ms: float | None = None
 
     async def turn(self, now_ms: float) -> None:
-        """A record is to be sent now."""
+        """Begin a transaction for the next record where none is open, after the commit of one that is old enough."""
         if self._began_ms is not None and now_ms - self._began_ms >= self._age_ms:
             await self.end()
         if self._began_ms is None:
@@ -105,7 +107,7 @@ class _Transactions:
 
 
 class _Production:
-    """Times are noted per record, but completion is heard of once per batch: records of a batch share their fate."""
+    """Sends a load. Times are noted per record, but completion is noted once per batch: records of a batch share their fate."""
 
     def __init__(self, producer: Producer, load: ProduceLoad, clock: Clock, report: Report, interval_ms: float) -> None:
         self._producer, self._load, self._clock = producer, load, clock
@@ -139,7 +141,7 @@ class _Production:
         return ProduceOutcome(self._meter.finish(), self._failed, self._first_error)
 
     def _opened(self, delivery: Delivery) -> _Sent:
-        """Where the records of a new batch are noted. One that is done already, because `send` let the sender run, is settled last."""
+        """Return the notes of a new batch. One that is done already, because `send` let the sender run, is settled last."""
         sent = self._open[delivery.batch] = _Sent(delivery)
         if not delivery.done():
             delivery.add_done_callback(lambda done: self._settle(done.batch))
@@ -160,9 +162,10 @@ class _Production:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOutcome:
-    """What was read; its latencies are those of the polls, from the call until it gave records. `timed_out`: records stayed away.
+    """The records that were read; their latencies are those of the polls, from the call until it returned records. `timed_out`: not all
+    records came.
 
-    `joining_ms` is what the group took to give this member its partitions, 0 without a group.
+    `joining_ms` is the time until the group assigned partitions to this member, 0 without a group.
     """
 
     flow: Flow
@@ -179,8 +182,9 @@ class ConsumeOutcome:
 
 
 class JoinTimer(RebalanceListener):
-    """How long a group member was without partitions, as Kafka's ConsumerPerformance counts it: from the start of the measurement, and
-    from every revocation, until partitions are assigned. Give it to `Consumer.subscribe`."""
+    """Measures how long a group member had no partitions, as Kafka's ConsumerPerformance does: from the start of the measurement, and
+    from every revocation, until partitions are assigned. A listener for `Consumer.subscribe`.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -241,17 +245,19 @@ class RoundTrips:
 
 
 MARK: Final = struct.Struct(">QQ")
-"""How a value of an end-to-end measurement begins: the run, and the record's number in it."""
+"""The start of a value of an end-to-end measurement: the run, and the record's number in it."""
 
 
 class RoundTripLostError(Exception):
-    """A record that was acknowledged did not come back in time."""
+    """Raised when an acknowledged record did not come back in time."""
 
 
 async def round_trips(
     producer: Producer, consumer: Consumer, wanted: RoundTrips, clock: Clock, report: Report, interval_ms: float = 5000
 ) -> Flow:
-    """Latencies from `send` until the consumer, which reads the topic's end already, has the record. RoundTripLostError, ClientError."""
+    """Return latencies from `send` until the consumer, which reads from the topic's end, has the record. Raises RoundTripLostError,
+    ClientError.
+    """
     meter = Meter(clock, report, interval_ms)
     sent_ms: dict[int, float] = {}
     news = asyncio.Event()
@@ -301,7 +307,7 @@ async def round_trips(
 
 
 def _own_records(found: Mapping[TopicPartition, Sequence[ConsumerRecord]], run_id: int) -> Iterator[tuple[int, int]]:
-    """Number and size of the records of this run."""
+    """Yield number and size of the records of this run."""
     for records in found.values():
         for each in records:
             if each.value is not None and len(each.value) >= MARK.size:

@@ -1,4 +1,4 @@
-"""What the records of a load hold: random letters as Kafka's ProducerPerformance sends them, or lines of a file."""
+"""Values of the records of a load: random letters as Kafka's ProducerPerformance sends them, or lines of a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _POOL_BYTES: Final = 16 * 1024 * 1024
 
 
 def random_payloads(record_size: int, seed: int = 0) -> Callable[[int], bytes]:
-    """The value of record n: `record_size` random letters. Values repeat after a thousand records, or after 16 MB."""
+    """Return a function that returns the value of record n: `record_size` random letters. Values repeat after a thousand records, or
+    after 16 MB.
+    """
     count = max(1, min(_POOL_RECORDS, _POOL_BYTES // max(record_size, 1)))
     chance = random.Random(seed)
     return _in_turn([chance.randbytes(record_size).translate(_LETTERS) for _ in range(count)])

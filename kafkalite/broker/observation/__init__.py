@@ -1,4 +1,4 @@
-"""What a broker tells people and monitoring over HTTP: metrics, health, status, and a page that shows the cluster live.
+"""The broker's HTTP listener for people and monitoring: metrics, health, status, and a page that shows the cluster live.
 
 | File | What it does |
 |---|---|

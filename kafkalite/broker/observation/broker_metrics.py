@@ -32,7 +32,7 @@ def all_families(
     groups: ClusterGroups | None,
     zookeeper_groups: ZooKeeperGroups | None,
 ) -> Iterator[Family]:
-    """Everything; while the broker starts, what is known by then, and there are no groups."""
+    """Return all families of metrics; of a starting broker those known by then, without groups."""
     yield from _broker(broker, loop_lag)
     yield from _session(broker, sessions)
     yield from process_metrics.families()

@@ -1,4 +1,4 @@
-"""Metrics of the controller: everywhere whether it is active, and on the active one what it sees of the cluster."""
+"""Metrics of the controller: on every broker whether it is active, and on the active one its view of the cluster."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _OLD: Final = "kafka_controller_kafkacontroller_"
 
 
 class Controller(Protocol):
-    """The controller as metrics see it."""
+    """The controller as far as metrics read it."""
 
     def statistics(self) -> dict[str, Any]: ...
 
 
 class Parts(Protocol):
-    """What the metrics of the controller are made from."""
+    """The parts of a broker that these metrics read."""
 
     @property
     def controller(self) -> Controller: ...
 
 
 def families(parts: Parts) -> Iterator[Family]:
-    """As Kafka has it, a controller that is not active counts nothing: sums over all brokers are right."""
+    """Return the families. As in Kafka, an inactive controller counts nothing, so that sums over all brokers are right."""
     statistics = parts.controller.statistics()
     yield gauge(
         "kafkalite_controller_active",

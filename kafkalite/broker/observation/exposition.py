@@ -16,7 +16,7 @@ from kafkalite.histogram import Histogram
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PORTION: Final = 250
-"""Samples written before others are served: less than a millisecond."""
+"""Samples that are written before other work of the event loop: less than a millisecond."""
 
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric. `kind` is counter, gauge or histogram; a counter's name ends in `_total`. `samples` may be made as they are taken.
+    """One metric. `kind` is counter, gauge or histogram; a counter's name ends in `_total`. `samples` may be computed lazily.
 
     `old_name` is that of the same metric where Apache Kafka's JMX beans are exported in the usual way, so that dashboards made for
     them find it; the samples are repeated under it.
@@ -53,12 +53,12 @@ def counter(name: str, help: str, value: float, old_name: str | None = None) -> 
 
 
 def label_text(**labels: object) -> str:
-    """Such as `topic="t",partition="0"`."""
+    """Return labels as text, such as `topic="t",partition="0"`."""
     return ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in labels.items())
 
 
 def histogram_samples(histogram: Histogram, labels: str = "") -> list[Sample]:
-    """Buckets, sum and count of durations in seconds."""
+    """Return buckets, sum and count of durations in seconds."""
     comma = "," if labels else ""
     samples = [
         Sample(f'{labels}{comma}le="{_number(bound)}"', count, "_bucket") for bound, count in histogram.cumulative()
@@ -68,7 +68,7 @@ def histogram_samples(histogram: Histogram, labels: str = "") -> list[Sample]:
 
 
 async def page(families: Iterable[Family]) -> bytes:
-    """The whole page, made in portions. Families without samples are left out."""
+    """Return the whole page, made in portions. Families without samples are left out."""
     parts: list[str] = []
     for family in families:
         samples = iter(family.samples)

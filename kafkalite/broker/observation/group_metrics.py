@@ -15,7 +15,7 @@ from kafkalite.coordinators.group.group import GroupState
 
 
 def families(groups: Sequence[GroupView], most_groups: int) -> Iterator[Family]:
-    """How many groups there are in which state; lag by group and topic; members."""
+    """Return the numbers of groups by state, and the lag by group and topic, and members."""
     states = Counter({str(state): 0 for state in GroupState})
     states.update(group.state for group in groups)
     yield Family(
@@ -34,7 +34,7 @@ def families(groups: Sequence[GroupView], most_groups: int) -> Iterator[Family]:
 
 
 def zookeeper_families(groups: Sequence[GroupView], omitted: int) -> Iterator[Family]:
-    """The same of groups whose consumers commit to ZooKeeper; `omitted` more were not read."""
+    """Return the same families for groups whose consumers commit to ZooKeeper; `omitted` more were not read."""
     yield from _lags("zookeeper_group", "Consumers of a group that are registered in ZooKeeper.", groups)
     yield gauge(
         "kafkalite_metrics_omitted_zookeeper_groups",

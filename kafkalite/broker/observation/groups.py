@@ -1,8 +1,8 @@
-"""Consumer groups with their lag: those that this broker coordinates from its memory, the others by asking their coordinators.
+"""Consumer groups with their lag: those that this broker coordinates from its memory, the others from their coordinators.
 
-The lag of a partition is its high watermark less the committed offset. Of partitions that have a replica here the high watermark is
-known (a follower's is a moment old); of others their leaders are asked. Nobody is asked unless somebody looks. A broker that does not
-answer leaves what it last said in place, for as long as it is alive.
+The lag of a partition is its high watermark less the committed offset. The high watermark is known for partitions with a replica here (a
+follower's is a moment old); other leaders are asked for theirs. Requests are sent only while somebody looks at the page or the metrics.
+Of a broker that does not answer, the last answer is used for as long as it is alive.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.observation")
 
 _PORTION: Final = 2000
-"""Offsets, and groups, looked at before others are served."""
+"""Offsets and groups that are processed before other work of the event loop."""
 _SETTLE_TIMEOUT_S: Final = 2.0
 TOPICS_SHOWN: Final = 100
 _ASK_AGAIN_S: Final = 1.5
-"""What others told counts for that long."""
+"""How long answers of other brokers are used."""
 
 
 @dataclass(slots=True)
 class TopicLag:
-    """How far a group is behind in one topic, in records; `unknown` partitions have an end that is not known."""
+    """The lag of a group in one topic, in records; `unknown` is the number of partitions without a known end."""
 
     total: int = 0
     worst: int = 0
@@ -56,7 +56,7 @@ class TopicLag:
 
 @dataclass(slots=True)
 class GroupView:
-    """A group as it is shown."""
+    """A group as the page shows it."""
 
     group_id: str
     state: str
@@ -70,7 +70,7 @@ class GroupView:
 
     @property
     def shown_topics(self) -> list[tuple[str, TopicLag]]:
-        """At most TOPICS_SHOWN, those with the greatest lag, by name."""
+        """Return at most TOPICS_SHOWN topics, those with the greatest lag, by name."""
         most = sorted(self.topics.items(), key=lambda item: (-item[1].total, item[0]))[:TOPICS_SHOWN]
         return sorted(most)
 
@@ -102,7 +102,7 @@ def add_lags(
 
 
 class Parts(Protocol):
-    """What groups and their lag are found in."""
+    """The parts of a broker from which groups and their lag are derived."""
 
     @property
     def broker_id(self) -> BrokerId: ...
@@ -124,7 +124,7 @@ class Parts(Protocol):
 
 
 class ClusterGroups:
-    """See the module. At most `kafkalite.metrics.max.groups` groups of each other broker are asked for."""
+    """The groups of the cluster. At most `kafkalite.metrics.max.groups` groups of each other broker are requested."""
 
     def __init__(self, parts: Parts, peers: Peers) -> None:
         self._parts, self._peers = parts, peers
@@ -138,12 +138,12 @@ class ClusterGroups:
 
     @property
     def everywhere(self) -> list[GroupView]:
-        """Of the whole cluster, by name, as they were found last."""
+        """Return the groups of the whole cluster by name, as of the last refresh."""
         found = [group for groups in self._elsewhere.values() for group in groups]
         return sorted([*self.coordinated, *found], key=lambda group: group.group_id)
 
     async def look(self, *, everywhere: bool) -> None:
-        """Find out what this broker's memory has; ends, and groups elsewhere, that others know are asked for beside, for the next look."""
+        """Update the groups of this broker. Ends and groups that only others know are requested in the background, for the next refresh."""
         machines = list(self._parts.groups.loaded_machines())
         groups = [group for machine in machines for group in machine.groups.values()]
         coordinated: list[GroupView] = []
@@ -163,12 +163,12 @@ class ClusterGroups:
                 self._asking.add_done_callback(self._asked)
 
     async def settled(self) -> None:
-        """Until what is being asked is answered; a broker that does not answer is not waited for long."""
+        """Wait until the requests in flight are answered; a broker that does not answer is not waited for long."""
         if self._asking is not None:
             await asyncio.wait([self._asking], timeout=_SETTLE_TIMEOUT_S)
 
     def rest(self) -> None:
-        """Nobody looks any more."""
+        """Close connections and forget other brokers' groups, when nobody looks any more."""
         self._peers.rest()
         self._elsewhere.clear()
 
@@ -185,7 +185,7 @@ class ClusterGroups:
         return GroupView(group.group_id, str(group.state), self._parts.broker_id, len(group.members), topics)
 
     def end_of(self, topic_partition: TopicPartition) -> int | None:
-        """The high watermark; one that is not known is asked for at the next look."""
+        """Return the high watermark; an unknown one is requested at the next refresh."""
         partition = self._parts.replicas.partitions.get(topic_partition)
         if partition is not None:
             return partition.high_watermark

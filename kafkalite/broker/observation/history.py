@@ -1,4 +1,4 @@
-"""Figures of the last hour, for the plots of the status page: a point every ten seconds, in a ring of memory that is taken once (23 kB).
+"""Figures of the last hour for the plots of the status page: a point every ten seconds, in a ring that is allocated once (23 kB).
 
 Made from counters that the parts have anyway, and from this broker's memory alone: nobody is asked. The lag is that of groups which
 this broker coordinates, in partitions that have a replica here.
@@ -30,14 +30,14 @@ FIGURES: Final = (
 )
 _P99: Final = 0.99
 _PORTION: Final = 2000
-"""Offsets looked at before others are served."""
+"""Offsets that are processed before other work of the event loop."""
 
 Counts = list[int]
-"""How many durations fell into each bucket of a histogram."""
+"""The number of durations in each bucket of a histogram."""
 
 
 class History:
-    """A series of `FIGURES` from `start` to `stop`. Those of latency leave fetches out, which wait on purpose."""
+    """A series of `FIGURES` from `start` to `stop`. Latencies leave out fetches, which wait on purpose."""
 
     def __init__(self, broker: Observed) -> None:
         self._broker = broker
@@ -53,7 +53,7 @@ class History:
             self._timer.cancel()
 
     def to_dict(self) -> dict[str, Any]:
-        """`times` in ms and `values` by name, the oldest first."""
+        """Return `times` in ms and `values` by name, the oldest first."""
         return self.series.to_dict()
 
     def _tick(self) -> None:
@@ -61,7 +61,7 @@ class History:
         self.start()
 
     async def look(self) -> None:
-        """One point. While the broker does not serve nothing is known."""
+        """Return one sample, with None for all figures while the broker is starting or stopping."""
         serving = self._broker.serving
         if serving is None:
             self._before = None
@@ -95,7 +95,7 @@ def _requests(serving: Serving) -> int:
 
 
 def _latencies(latencies: Mapping[int, Histogram]) -> tuple[Counts, Counts]:
-    """(of Produce, of everything else but Fetch), since the start."""
+    """Return the latencies of Produce, and of everything else but Fetch, since the start."""
     empty = Histogram().counts
     others = [each.counts for key, each in latencies.items() if key not in (ApiKey.PRODUCE, ApiKey.FETCH)]
     produced = latencies.get(ApiKey.PRODUCE)
@@ -108,7 +108,7 @@ def _p99_ms(now: Sequence[int], before: Sequence[int]) -> float | None:
 
 
 async def _lag(serving: Serving) -> float | None:
-    """None when this broker coordinates no group that has committed anything here."""
+    """Return the lag, None when this broker coordinates no group that has committed anything here."""
     partitions = serving.parts.replicas.partitions
     groups = [group for machine in serving.parts.groups.loaded_machines() for group in machine.groups.values()]
     total, is_known, looked_at = 0, False, 0

@@ -41,10 +41,10 @@ HEAD_TIMEOUT_S: Final = 10.0
 IDLE_TIMEOUT_S: Final = 75.0
 ANSWER_TIMEOUT_S: Final = 30.0
 TAKE_TIMEOUT_S: Final = 20.0
-"""For a client to take everything that was sent to it."""
+"""Time for a client to receive everything that was sent to it."""
 
 REFUSAL_DELAY_S: Final = 0.3
-"""Before a wrong password is answered."""
+"""Delay before an authentication failure is sent, in seconds."""
 _ASK_WHO: Final = ("WWW-Authenticate", 'Basic realm="kafkalite", charset="UTF-8"')
 TEXT: Final = "text/plain; charset=utf-8"
 _ALWAYS: Final = (
@@ -58,7 +58,7 @@ _ALWAYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer."""
+    """A complete response."""
 
     body: bytes
     content_type: str = TEXT
@@ -68,7 +68,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """Server-sent events: encoded messages, to be sent as they come."""
+    """Server-sent events: encoded messages, sent as they come."""
 
     messages: AsyncGenerator[bytes]
 
@@ -76,11 +76,11 @@ class EventStream:
 Answer: TypeAlias = Response | EventStream
 Page: TypeAlias = Callable[[], Awaitable[Answer]]
 Encrypted: TypeAlias = "Callable[[list[socket.socket], Callable[[], asyncio.BaseProtocol]], TlsListener]"
-"""What accepts connections with TLS from sockets."""
+"""Accepts connections with TLS from listening sockets."""
 
 
 class HttpServer:
-    """See the module. `pages` by path; at most `max_connections` at once."""
+    """Serves `pages` by path, to at most `max_connections` connections at once."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class HttpServer:
         self.reads, self.turns = StrangerReads(), Portions()
 
     async def start(self, host: str, port: int, encrypted: Encrypted | None = None) -> None:
-        """Bind and serve; `port` 0 takes a free one. OSError names the address."""
+        """Bind and serve; `port` 0 takes a free one. Raises OSError, which names the address."""
         try:
             if encrypted is None:
                 self._server = await asyncio.get_running_loop().create_server(
@@ -120,7 +120,7 @@ class HttpServer:
         self.reads.close()
 
     def admit(self, connection: HttpConnection) -> bool:
-        """False when it is one too many."""
+        """Count a new connection; False when there are too many."""
         if len(self.connections) >= self._max_connections:
             logger.warning("refusing an HTTP connection: there are %d", len(self.connections))
             return False
@@ -128,7 +128,7 @@ class HttpServer:
         return True
 
     async def answer(self, target: str, authorization: bytes | None = None) -> Answer:
-        """What is at `target`, whose query means nothing."""
+        """Return the response for `target`, whose query is ignored."""
         path = target.partition("?")[0]
         page = self._pages.get(path)
         if self._login is not None and not self._login.admits(authorization):
@@ -148,7 +148,7 @@ def _text(status: HTTPStatus, text: str) -> Response:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client; see the module."""
+    """The connection of one client."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -191,7 +191,7 @@ class HttpConnection(asyncio.Protocol):
             self.close()
 
     def eof_received(self) -> bool:
-        """Who asked and then closed its side still gets a whole answer; a stream has nobody left."""
+        """Complete the response to a half-closed client; an event stream ends."""
         self._ended = True
         return self._answering is not None and not self._is_streaming
 
@@ -294,7 +294,7 @@ class HttpConnection(asyncio.Protocol):
             await self._send_events(answer)
 
     async def _refuse(self, response: Response, *headers: tuple[str, str]) -> None:
-        """Answer, and serve no more on this connection."""
+        """Send a response and serve no more requests on this connection."""
         await self._server.turns.turn()
         await self._send_whole(response, ("Connection", "close"), *headers)
 
@@ -334,7 +334,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
     async def _taken(self) -> None:
-        """Until the client has taken all that was sent; it is let go when that takes too long."""
+        """Wait until the client has received all that was sent, and abort the connection when that takes too long."""
         if self._untaken is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Server-sent events for the page: first the whole status, then what changes, the same messages for all who look.
+"""Server-sent events for the page: first the whole status, then its changes, the same messages for all clients.
 
     event: status     the document of `status`
     event: change     a change of it
@@ -43,16 +43,16 @@ Stream: TypeAlias = "asyncio.Queue[bytes | None]"
 
 
 def message(event: str, data: dict[str, Any]) -> bytes:
-    """One server-sent event. JSON has no line breaks, so it is one line of data."""
+    """Return one server-sent event. JSON has no line breaks, so it is one line of data."""
     return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 class TooManyStreams(Exception):
-    """`kafkalite.http.max.event.streams` clients look already."""
+    """Raised when `kafkalite.http.max.event.streams` clients are subscribed already."""
 
 
 class LiveStatus:
-    """See the module. `groups()` is None until the broker serves."""
+    """Publishes the status to subscribed clients. `groups()` is None until the broker serves."""
 
     def __init__(self, broker: Observed, groups: Callable[[], ClusterGroups | None]) -> None:
         self._broker, self._groups = broker, groups
@@ -66,7 +66,7 @@ class LiveStatus:
     # Who looks
 
     def subscribe(self) -> AsyncGenerator[bytes]:
-        """The messages for one client. TooManyStreams when there are too many."""
+        """Return the messages for one client. Raises TooManyStreams."""
         if len(self._streams) >= self._broker.config.kafkalite_http_max_event_streams:
             raise TooManyStreams
         return self._messages()
@@ -92,7 +92,7 @@ class LiveStatus:
             self._streams.discard(queue)
 
     async def whole(self, *, settled: bool = False) -> dict[str, Any]:
-        """The document of `status`; if `settled`, with what other brokers are asked for, else with what they said before."""
+        """Return the document of `status`; if `settled`, with fresh answers of other brokers, else with their last ones."""
         broker = self._broker
         document = {"version": VERSION, "time_ms": broker.clock.now_ms(), **broker_facts(broker)}
         groups = self._groups()
@@ -153,7 +153,7 @@ class LiveStatus:
         return self._news({"traffic": broker_facts(self._broker)["traffic"], **group_facts(groups.everywhere)})
 
     def _news(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """What of this was not told yet."""
+        """Return the keys whose values have changed since they were sent."""
         news = {key: value for key, value in facts.items() if self._known.get(key) != value}
         self._known |= news
         return news

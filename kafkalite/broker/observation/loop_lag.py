@@ -1,6 +1,6 @@
-"""How late the event loop is: a timer notes by how much it comes later than it was due.
+"""The lag of the event loop: by how much a timer fires later than it was due.
 
-What keeps the loop busy in one piece delays every request, and shows here first.
+Work that occupies the loop delays every request, and shows here first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LoopLag:
 
     @property
     def tasks(self) -> int:
-        """Of the loop that is measured, when asked."""
+        """Return the number of tasks of the measured loop."""
         return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0
 
     def start(self) -> None:

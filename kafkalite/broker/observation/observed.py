@@ -1,4 +1,4 @@
-"""What is looked at of a broker: what it has from the beginning, and its parts once it serves.
+"""A broker as far as metrics and status read it: the parts that exist from the start, and those of a serving broker.
 
 Each module of metrics and status states in a protocol what it needs of the parts.
 """
@@ -31,11 +31,11 @@ class ObservedParts(
     TransactionParts,
     Protocol,
 ):
-    """Of the parts of a broker that serves."""
+    """The parts of a serving broker."""
 
 
 class Serving(request_metrics.Serving, Protocol):
-    """What a running broker serves with."""
+    """The dispatcher, servers and parts of a serving broker."""
 
     @property
     def parts(self) -> ObservedParts: ...

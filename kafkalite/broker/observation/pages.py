@@ -51,7 +51,7 @@ FILES: Final = {
 
 
 class Observation:
-    """What one broker tells over HTTP, from `start` to `close`."""
+    """The HTTP listener of one broker, from `start` to `close`."""
 
     def __init__(self, broker: Observed) -> None:
         self._broker = broker
@@ -96,7 +96,7 @@ class Observation:
             self._groups.rest()
 
     def _cluster_groups(self) -> ClusterGroups | None:
-        """None until the broker serves."""
+        """Return the groups, None until the broker serves."""
         serving = self._broker.serving
         if self._groups is None and serving is not None:
             self._groups = ClusterGroups(serving.parts, Peers(self._connect))

@@ -1,7 +1,7 @@
-"""Questions to the other brokers about what only they know: groups that they coordinate, ends of partitions that they lead.
+"""Requests to the other brokers for what only they know: groups that they coordinate, ends of partitions that they lead.
 
-Asked over the listener between brokers, one connection to each, opened when it is needed and closed by `rest`. Who does not answer
-raises OSError (TimeoutError is one).
+They use the listener between brokers, with one connection to each broker, opened when it is needed and closed by `rest`. A broker that
+does not answer raises OSError (TimeoutError is one).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONSUMER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class CoordinatedGroup:
-    """A group as its coordinator tells of it."""
+    """A group as its coordinator describes it."""
 
     group_id: str
     state: str
@@ -35,7 +35,7 @@ class CoordinatedGroup:
 
 
 class Peers:
-    """See the module. `open_connection(broker)` connects to another broker; OSError when it cannot."""
+    """Connections to other brokers. `open_connection(broker)` connects to one; it raises OSError."""
 
     def __init__(self, open_connection: Callable[[BrokerId], Awaitable[Connection]]) -> None:
         self._open = open_connection
@@ -48,7 +48,7 @@ class Peers:
         self._connections.clear()
 
     async def ends(self, leader: BrokerId, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """High watermarks of partitions that `leader` leads; without those that it does not."""
+        """Return high watermarks of partitions that `leader` leads; partitions that it does not lead are left out."""
         m = messages.list_offsets_request
         topics: dict[str, messages.list_offsets_request.ListOffsetsTopic] = {}
         for topic, partition in partitions:
@@ -63,7 +63,7 @@ class Peers:
         }
 
     async def groups(self, coordinator: BrokerId, most_groups: int) -> list[CoordinatedGroup]:
-        """The groups of a coordinator with their committed offsets, by name, at most so many."""
+        """Return the groups of a coordinator with their committed offsets, by name, at most `limit` ones."""
         listed = await self._ask(coordinator, messages.list_groups_request.ListGroupsRequest())
         names = sorted(each.group_id for each in listed.groups)[:most_groups]
         if not names:

@@ -20,7 +20,7 @@ _START_TIME, _VIRTUAL_BYTES, _RESIDENT_PAGES = 19, 20, 21
 
 
 def families() -> Iterator[Family]:
-    """Memory, processor time, open files, garbage collection. Without /proc only what the system tells otherwise."""
+    """Return memory, processor time, open files and garbage collection. Without /proc only some of them are known."""
     times = os.times()
     yield counter("process_cpu_seconds_total", "Processor time, user and system.", times.user + times.system)
     try:

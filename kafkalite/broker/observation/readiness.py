@@ -1,4 +1,4 @@
-"""Is the broker ready for clients? What a load balancer or an orchestrator asks."""
+"""The readiness of a broker for clients, as load balancers and orchestrators ask for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def conditions(broker: Observed) -> dict[str, bool]:
-    """What must hold, by name: the broker serves, is registered under a session that is connected, and knows a live controller."""
+    """Return the conditions by name: the broker serves, is registered under a connected session, and knows a live controller."""
     serving, is_running = broker.serving, broker.state is BrokerState.RUNNING
     is_registered = serving is not None and serving.parts.replicas.broker_epoch >= 0
     return {

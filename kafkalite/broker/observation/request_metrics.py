@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Latencies(Protocol):
-    """How long requests took: see `Dispatcher`."""
+    """Latencies of requests, as `Dispatcher` keeps them."""
 
     @property
     def latencies(self) -> Mapping[int, Histogram]: ...
@@ -26,14 +26,14 @@ class Latencies(Protocol):
 
 
 class Parts(Protocol):
-    """What these metrics use of the broker."""
+    """The parts of a broker that these metrics read."""
 
     @property
     def quotas(self) -> ClientQuotas: ...
 
 
 class Serving(Protocol):
-    """What these metrics are made from."""
+    """The dispatcher and servers that these metrics read."""
 
     @property
     def dispatcher(self) -> Latencies: ...
@@ -46,7 +46,7 @@ class Serving(Protocol):
 
 
 def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
-    """By the names that Kafka's request metrics have; only requests that came."""
+    """Return latencies by the names of Kafka's request metrics, for APIs that were requested."""
     for key, histogram in dispatcher.latencies.items():
         name = "FetchConsumer" if key == ApiKey.FETCH else _camel_case(APIS[ApiKey(key)].name)
         if histogram.count:
@@ -56,7 +56,7 @@ def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
 
 
 def families(serving: Serving) -> Iterator[Family]:
-    """Latency by API; connections by listener."""
+    """Return latency by API, and connections by listener."""
     durations: list[Sample] = []
     counts: list[Sample] = []
     for name, histogram in latencies(serving.dispatcher):

@@ -1,4 +1,4 @@
-"""How often the ZooKeeper session changed its state."""
+"""The number of changes of the ZooKeeper session's state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zk.store import SessionState, Store
 
 
 class SessionCounts:
-    """Listens to a store from now on."""
+    """Counts the changes of a store's session from now on."""
 
     def __init__(self, store: Store) -> None:
         self.entered: Counter[SessionState] = Counter({store.state: 1})

@@ -1,4 +1,4 @@
-"""The document of `/status.json`: the cluster as this broker knows it, and what of it changed since it was last shown.
+"""The document of `/status.json`: the cluster as this broker knows it, and its changes since it was last sent.
 
 Keys of version 1; keys may be added without a new version. Times are ms since 1970, ids of topics texts of 22 characters.
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 GROUPS_SHOWN: Final = 200
 _PORTION: Final = 500
-"""Partitions described before others are served."""
+"""Partitions that are described before other work of the event loop."""
 
 Partitions = dict[str, dict[int, "PartitionMetadata"]]
-"""By topic and number. The metadata cache replaces an entry when it changes, so that comparing objects finds changes."""
+"""Partitions by topic and number. The metadata cache replaces an entry when it changes, so comparing objects finds changes."""
 
 
 def broker_facts(broker: Observed) -> dict[str, Any]:
-    """What is about this broker alone, and changes slowly."""
+    """Return the keys about this broker alone, which change slowly."""
     serving = broker.serving
     if serving is None:
         return {"broker": _self(broker), "cluster_id": broker.cluster_id}
@@ -81,7 +81,7 @@ def _traffic(traffic: Traffic) -> dict[str, int]:
 
 
 class ClusterTally:
-    """What brokers hold and lead, and how many partitions are not as they should be: counted in one pass over all partitions."""
+    """Counts of the replicas and leaders of brokers, and of partitions with problems, made in one pass over all partitions."""
 
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
@@ -99,7 +99,7 @@ class ClusterTally:
                     brokers.setdefault(broker, [0, 0, 0])[place] += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys brokers and counts."""
+        """Return the keys brokers and counts."""
         return {
             "brokers": {str(broker): self._broker(broker, *sums) for broker, sums in sorted(self._brokers.items())},
             "counts": {
@@ -124,7 +124,7 @@ class ClusterTally:
 
 
 async def cluster_facts(metadata: MetadataCache) -> tuple[dict[str, Any], Partitions]:
-    """(the keys brokers, counts and topics; what they were made from)."""
+    """Return the keys brokers, counts and topics, and the partitions that they were made from."""
     tally = ClusterTally(metadata)
     seen: Partitions = {topic.name: dict(topic.partitions) for topic in metadata.topics.values()}
     ids = {topic.name: topic.topic_id for topic in metadata.topics.values()}
@@ -143,7 +143,7 @@ async def cluster_facts(metadata: MetadataCache) -> tuple[dict[str, Any], Partit
 
 
 async def cluster_changes(metadata: MetadataCache, before: Partitions) -> tuple[dict[str, Any], Partitions]:
-    """As `cluster_facts`, of `topics` only what is other than it was `before`."""
+    """Return the keys of `cluster_facts`, with those partitions in `topics` that differ from `before`."""
     tally = ClusterTally(metadata)
     seen: Partitions = {topic.name: dict(topic.partitions) for topic in metadata.topics.values()}
     ids = {topic.name: topic.topic_id for topic in metadata.topics.values()}
@@ -177,7 +177,7 @@ def _row(partition: PartitionMetadata) -> dict[str, Any]:
 
 
 def group_facts(groups: Sequence[GroupView]) -> dict[str, Any]:
-    """The keys groups and groups_omitted."""
+    """Return the keys groups and groups_omitted."""
     shown = sorted(groups, key=lambda group: (-group.lag, group.group_id))[:GROUPS_SHOWN]
     shown.sort(key=lambda group: group.group_id)
     return {"groups": [group.to_dict() for group in shown], "groups_omitted": len(groups) - len(shown)}

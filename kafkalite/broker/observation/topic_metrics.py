@@ -34,7 +34,7 @@ _OF_LOGS: Final = (
 
 
 class Parts(Protocol):
-    """What these metrics are made from."""
+    """The parts of a broker that these metrics read."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -59,7 +59,7 @@ class Parts(Protocol):
 
 
 def families(parts: Parts) -> Iterator[Family]:
-    """Traffic, then the state of the replicas here, then their logs."""
+    """Return traffic, then the state of the replicas here, then their logs."""
     yield from _traffic(parts)
     yield from _replicas(parts)
     yield from _logs(parts)

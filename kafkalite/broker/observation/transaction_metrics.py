@@ -1,4 +1,4 @@
-"""Metrics of the transactional ids that this broker coordinates, and of the markers that it has others write."""
+"""Metrics of the transactional ids that this broker coordinates, and of the markers that it sends to other brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Parts(Protocol):
-    """What is looked at of the broker."""
+    """The parts of a broker that these metrics read."""
 
     @property
     def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
@@ -24,7 +24,7 @@ class Parts(Protocol):
 
 
 def families(parts: Parts) -> Iterator[Family]:
-    """A transaction that stays prepared waits for leaders of its partitions: that is what to watch."""
+    """Return the families. A transaction that stays prepared waits for leaders of its partitions, which is worth an alert."""
     counts = [machine.statistics() for machine in parts.transactions.loaded_machines()]
     yield gauge(
         "kafkalite_transactional_ids",

@@ -1,7 +1,8 @@
-"""Groups of old consumers, which keep their offsets in ZooKeeper, with their lag. The controller tells of them, so that each is told once.
+"""Groups of old consumers, which keep their offsets in ZooKeeper, with their lag. Only the controller exposes them, so that each is
+exposed once.
 
-ZooKeeper is asked when somebody looks, at most every ASK_AGAIN_S, for `kafkalite.metrics.max.groups` groups at most; what it answers is
-there for the next look.
+ZooKeeper is read while somebody looks at metrics or the page, at most every ASK_AGAIN_S, for at most `kafkalite.metrics.max.groups`
+groups; the result is used at the next refresh.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ASK_AGAIN_S: Final = 10.0
 
 
 class Parts(Protocol):
-    """Who is the controller, and where groups are read."""
+    """The parts that tell the controller and read groups."""
 
     @property
     def broker_id(self) -> BrokerId: ...
@@ -48,7 +49,7 @@ class Parts(Protocol):
 
 
 class ZooKeeperGroups:
-    """See the module. `end_of` knows high watermarks, or finds them out for the next look."""
+    """The groups of old consumers. `end_of` returns high watermarks, or requests unknown ones for the next refresh."""
 
     def __init__(self, parts: Parts, end_of: Callable[[TopicPartition], int | None]) -> None:
         self._parts, self._end_of = parts, end_of
@@ -60,7 +61,7 @@ class ZooKeeperGroups:
         self._asking: asyncio.Task[None] | None = None
 
     def look(self) -> None:
-        """Begin to ask ZooKeeper, when it is time."""
+        """Start reading ZooKeeper when it is due."""
         if self._parts.metadata.controller_id != self._parts.broker_id:
             self.views, self.omitted, self._asked_s = (), 0, float("-inf")
             return
@@ -71,7 +72,7 @@ class ZooKeeperGroups:
             self._asking.add_done_callback(self._asked)
 
     async def settled(self) -> None:
-        """Until what ZooKeeper is asked is answered."""
+        """Wait until the read in progress has ended."""
         if self._asking is not None:
             await asyncio.wait([self._asking])
 
@@ -89,7 +90,7 @@ class ZooKeeperGroups:
         self.views, self.omitted = views, len(names) - len(told)
 
     async def _view(self, group_id: str) -> GroupView | None:
-        """None for a group without offsets, or with what is no offset."""
+        """Return the group, None for one without offsets or with invalid ones."""
         try:
             offsets = await consumer_groups.read_offsets(self._parts.store, group_id)
         except MalformedZnodeError as problem:
