@@ -175,7 +175,7 @@ def formats(options: Mapping[str, Any]) -> Formats:
     from spark_jobs.batch.records import Format, Formats
 
     key, value = (Format(options[f"{part}_format"], _schema(options[f"{part}_schema"])) for part in ("key", "value"))
-    return Formats(key, value).checked()
+    return Formats(key, value).validate()
 
 
 def _schema(text: str | None) -> str | None:

@@ -251,7 +251,7 @@ def _choice(given: Options) -> Choice:
     if chosen[0] == "assign":
         if not text.strip().startswith("{"):
             raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
-        return Assign(_assigned(text))
+        return Assign(_parse_assignment(text))
     if chosen[0] == "subscribe":
         topics = tuple(dict.fromkeys(topic for each in text.split(",") if (topic := each.strip())))
         if not topics:
@@ -267,7 +267,7 @@ def _choice(given: Options) -> Choice:
     return SubscribePattern(pattern)
 
 
-def _assigned(text: str) -> frozenset[TopicPartition]:
+def _parse_assignment(text: str) -> frozenset[TopicPartition]:
     try:
         partitions = [
             TopicPartition(topic, number) for topic, numbers in json.loads(text).items() for number in numbers

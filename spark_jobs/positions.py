@@ -25,7 +25,7 @@ from spark_jobs.ranges import (
     Offsets,
     OffsetsError,
     check_covers,
-    listed,
+    list_partitions,
     ranges_between,
     split_ranges,
 )
@@ -57,9 +57,9 @@ class Positions:
 
     # partitions
 
-    def assigned(self) -> set[TopicPartition]:
+    def choose_partitions(self) -> set[TopicPartition]:
         """The partitions that the options choose now. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
-        return self._retrying(lambda admin: _assigned(admin, self._options.choice))
+        return self._retrying(lambda admin: _choose_partitions(admin, self._options.choice))
 
     # offsets
 
@@ -78,7 +78,7 @@ class Positions:
             behind = [each for each, offset in (known or {}).items() if found.get(each, offset) < offset]
             if not behind or attempt >= self._options.fetch_offset_retries:
                 return found
-            log.warning("The log of %s seems to end before where it ended", listed(behind))
+            log.warning("The log of %s seems to end before where it ended", list_partitions(behind))
             self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
             attempt += 1
 
@@ -91,7 +91,7 @@ class Positions:
             return self.latest(partitions)
         if isinstance(bound, GivenOffsets):
             check_covers(bound.offsets, partitions, f"{side} offsets")
-            return self._settled(bound.offsets)
+            return self._resolve_offsets(bound.offsets)
         if isinstance(bound, GivenTimestamps):
             side = "starting" if starting else "ending"
             check_covers(bound.timestamps_ms, partitions, f"timestamp based {side} offsets")
@@ -110,7 +110,7 @@ class Positions:
         offsets = {each: answer.offset for each, answer in found.items() if answer is not None}
         return {**offsets, **self.latest(missing)}
 
-    def _settled(self, offsets: Offsets) -> dict[TopicPartition, int]:
+    def _resolve_offsets(self, offsets: Offsets) -> dict[TopicPartition, int]:
         """`offsets` with what EARLIEST and LATEST stand for."""
         earliest = self.earliest(each for each, offset in offsets.items() if offset == EARLIEST)
         latest = self.latest(each for each, offset in offsets.items() if offset == LATEST)
@@ -129,7 +129,7 @@ class Positions:
     def batch_ranges(self) -> list[OffsetRange]:
         """The ranges of a batch query, pinned now and split into tasks. OffsetsError, ClientError."""
         options = self._options
-        partitions = self.assigned()
+        partitions = self.choose_partitions()
         start = self.resolve(options.start, partitions, starting=True)
         end = self.resolve(options.end, partitions, starting=False)
         return split_ranges(ranges_between(start, end), options.min_partitions, options.max_records_per_partition)
@@ -159,7 +159,7 @@ class Positions:
         return self._connected
 
 
-def _assigned(admin: SyncAdmin, choice: Choice) -> set[TopicPartition]:
+def _choose_partitions(admin: SyncAdmin, choice: Choice) -> set[TopicPartition]:
     if isinstance(choice, Assign):
         topics = {each.topic for each in choice.partitions}
     elif isinstance(choice, Subscribe):

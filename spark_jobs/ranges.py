@@ -108,7 +108,7 @@ def _check_same_partitions(start: Iterable[TopicPartition], end: Iterable[TopicP
     if set(start) != set(end):
         raise OffsetsError(
             "The specified start offset and end offset should have the same topic-partitions. Topic-partitions for start offset: "
-            f"{listed(start)}, topic-partitions for end offset: {listed(end)}."
+            f"{list_partitions(start)}, topic-partitions for end offset: {list_partitions(end)}."
         )
 
 
@@ -118,12 +118,12 @@ def check_covers(specified: Iterable[TopicPartition], assigned: Iterable[TopicPa
         raise OffsetsError(
             f"Partitions specified for Kafka {what} don't match what are assigned. Maybe topic partitions are created or deleted "
             "while the query is running, or you didn't specify all the partitions. Use -1 for latest, -2 for earliest. "
-            f"Specified: {listed(specified)} Assigned: {listed(assigned)}"
+            f"Specified: {list_partitions(specified)} Assigned: {list_partitions(assigned)}"
         )
 
 
-def listed(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions in order, for messages."""
+def list_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions in order, for messages."""
     return "[" + ", ".join(map(str, sorted(partitions))) + "]"
 
 
@@ -245,7 +245,7 @@ def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
 # triggers of streams
 
 
-def rationed(max_offsets: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+def ration_offsets(max_offsets: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
     """Where a micro-batch of about `max_offsets` ends: every partition gives in proportion to what waits, and at least one."""
     waiting = {each: end - start[each] for each, end in latest.items() if end > start[each]}
     total = sum(waiting.values())

@@ -20,7 +20,7 @@ _FIRST_SPARK_WITH_STREAMS = (4, 2)
 
 
 class KafkaliteSource(DataSource):
-    """See the module; `spark_jobs.register` makes it known to a session."""
+    """The data source `kafkalite` of a session; `spark_jobs.register` makes it known to one."""
 
     @classmethod
     def name(cls) -> str:

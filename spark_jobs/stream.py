@@ -35,10 +35,10 @@ from spark_jobs.ranges import (
     DataLossError,
     OffsetRange,
     Offsets,
-    listed,
+    list_partitions,
     offsets_from_json,
     offsets_to_json,
-    rationed,
+    ration_offsets,
     split_ranges,
     waiting_offsets,
 )
@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> OffsetsJson:
         """Where a new query begins. OffsetsError, ClientError."""
-        partitions = self._positions.assigned()
+        partitions = self._positions.choose_partitions()
         return offsets_to_json(self._positions.resolve(self._options.start, partitions, starting=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -104,11 +104,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is None and self._is_too_little(known, ends):
             return offsets_to_json(begun)
         if self._options.max_offsets_per_trigger is not None:
-            ends = rationed(self._options.max_offsets_per_trigger, known, ends)
+            ends = ration_offsets(self._options.max_offsets_per_trigger, known, ends)
         return offsets_to_json(ends)
 
     def _ends(self, known: Offsets) -> dict[TopicPartition, int]:
-        return self._positions.latest(self._positions.assigned(), known)
+        return self._positions.latest(self._positions.choose_partitions(), known)
 
     def _is_too_little(self, start: Offsets, ends: Offsets) -> bool:
         least, now_s = self._options.min_offsets_per_trigger, self._now_s()
@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ends = offsets_from_json(start), offsets_from_json(end)
         gone = set(begun) - set(ends)
         if gone:
-            self._report(f"Partitions {listed(gone)} have been deleted.")
+            self._report(f"Partitions {list_partitions(gone)} have been deleted.")
         begun.update(self._starts_of_new(set(ends) - set(begun)))
         ranges = []
         for topic_partition in sorted(set(ends) & set(begun)):
@@ -145,10 +145,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _starts_of_new(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Partitions that were added while the query ran are read from their beginning, which should be 0."""
-        there = partitions & self._positions.assigned() if partitions else set()
+        there = partitions & self._positions.choose_partitions() if partitions else set()
         if partitions - there:
             self._report(
-                f"Cannot find initial offsets for partitions {listed(partitions - there)}. They may have been deleted."
+                f"Cannot find initial offsets for partitions {list_partitions(partitions - there)}. They may have been deleted."
             )
         starts = self._positions.earliest(there)
         for topic_partition, offset in sorted(starts.items()):

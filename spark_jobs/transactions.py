@@ -78,7 +78,7 @@ class DriverTransactions:
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the transactions of a batch write, one after the other. ClientError."""
         with self._admin() as admin:
-            for each in _prepared(messages):
+            for each in _read_prepared(messages):
                 admin.end_transaction(each, commit=True)
 
     def commit_batch(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
@@ -89,7 +89,7 @@ class DriverTransactions:
                 f"option 'transactional.id.prefix': a micro-batch of {len(messages)} tasks cannot be one transaction; "
                 "write df.coalesce(1)"
             )
-        for message, prepared in zip(messages, _prepared(messages), strict=False):
+        for message, prepared in zip(messages, _read_prepared(messages), strict=False):
             query_id = message.query_id if isinstance(message, Written) else ""
             with self._admin() as admin:
                 found = admin.list_group_offsets(self._prefix, [PLACE], require_stable=True)[PLACE]
@@ -106,7 +106,7 @@ class DriverTransactions:
         """Take back what tasks have written; what cannot be aborted now is aborted by its timeout, or by the next attempt."""
         try:
             with self._admin() as admin:
-                for each in _prepared(messages):
+                for each in _read_prepared(messages):
                     try:
                         admin.end_transaction(each, commit=False)
                     except ClientError as problem:
@@ -118,5 +118,5 @@ class DriverTransactions:
         return self._connect(**client_options(AdminOptions, self._settings))
 
 
-def _prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTransaction]:
+def _read_prepared(messages: Sequence[WriterCommitMessage | None]) -> list[PreparedTransaction]:
     return [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]

@@ -67,12 +67,12 @@ class Report:
     @property
     def differences(self) -> list[Difference]:
         """Empty when log and archive agree."""
-        return [*self.problems, *compared(self.log, self.archive)]
+        return [*self.problems, *find_differences(self.log, self.archive)]
 
     def rows(self) -> list[dict[str, Any]]:
         """For each place a row with the log's facts, or the archive's where the log has none, and what differs."""
         differing: dict[str, list[str]] = {}
-        for each in compared(self.log, self.archive):
+        for each in find_differences(self.log, self.archive):
             differing.setdefault(each.place, []).append(each.problem)
         found = []
         for place in sorted({*self.log, *self.archive}):
@@ -107,8 +107,8 @@ class Report:
 _COMPARED: Final = tuple(each.name for each in fields(Facts))
 
 
-def compared(log: Mapping[Place, Facts], archive: Mapping[Place, Facts]) -> list[Difference]:
-    """What differs, by place; a place that only one side has differs in all."""
+def find_differences(log: Mapping[Place, Facts], archive: Mapping[Place, Facts]) -> list[Difference]:
+    """Return the differences by place. A place that only one side has differs in every field."""
     found = []
     for place in sorted({*log, *archive}):
         ours, theirs = log.get(place), archive.get(place)

@@ -71,7 +71,7 @@ def complete(
     topic, day = entry.plan.topic, entry.plan.date
     path = layout.dated_unit(places.result, topic, day)
     observed = Observed(product.result)
-    units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sorted(observed.rows))
+    units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sort_rows(observed.rows))
     can_have_dead = product.check_result()
     by_partition = product.result_rows()
     written = observed.count() if by_partition is None else by_partition
@@ -97,7 +97,7 @@ def _stage(night: Night, entry: Entry, path: str, written: str, rows: DataFrame)
     return [unit] if unit.files else []
 
 
-def _sorted(result: DataFrame) -> DataFrame:
+def _sort_rows(result: DataFrame) -> DataFrame:
     """In an order that does not depend on which task was ready first, so that the same rows are the same bytes."""
     orderable = [field.name for field in result.schema.fields if not _has_map(field.dataType)]
     return result.sortWithinPartitions(*(F.col(f"`{name}`") for name in orderable)) if orderable else result

@@ -68,7 +68,7 @@ class HadoopStorage:
     def entries(self, path: str) -> list[Entry]:
         where = self._path(path)
 
-        def listed() -> list[Entry]:
+        def list_entries() -> list[Entry]:
             if not self._files.exists(where):
                 return []
             found = [
@@ -77,7 +77,7 @@ class HadoopStorage:
             ]
             return sorted(found, key=lambda entry: entry.name)
 
-        return self._try("list", path, listed)
+        return self._try("list", path, list_entries)
 
     def remove(self, path: str) -> None:
         self._try("remove", path, lambda: self._files.delete(self._path(path), True))

@@ -40,13 +40,13 @@ def dated_unit(kind: str, topic: str, day: date) -> str:
     return f"{kind}/topic={topic}/date={day}"
 
 
-def reprocessed(name: str) -> str:
-    """The kind of the results of a transform."""
+def reprocessed_kind(name: str) -> str:
+    """Return the kind of the results of a transform."""
     return f"reprocessed/{name}"
 
 
-def sent(name: str) -> str:
-    """The kind of results that only went to a topic."""
+def sent_kind(name: str) -> str:
+    """Return the kind of results that only went to a topic."""
     return f"_sent/{name}"
 
 

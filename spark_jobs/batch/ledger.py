@@ -107,10 +107,10 @@ class Ledger:
         self._storage = storage
         self.job = job
 
-    def done(self, topic: str, day: date) -> Entry | None:
+    def read_done(self, topic: str, day: date) -> Entry | None:
         return self._read(layout.done_file(self.job, topic, day))
 
-    def pending(self, topic: str, day: date) -> Entry | None:
+    def read_pending(self, topic: str, day: date) -> Entry | None:
         return self._read(layout.pending_file(self.job, topic, day))
 
     def all_done(self, topic: str) -> list[Entry]:

@@ -90,7 +90,7 @@ def check_repeatable(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
     lost = lost_of_plan(plan, bounds.begin)
     if lost:
         raise DataLossError(
-            f"{plan.topic} {plan.date} is archived already, and the log has lost what it was made from: {_listed(plan, lost)}; "
+            f"{plan.topic} {plan.date} is archived already, and the log has lost what it was made from: {_list_ranges(plan, lost)}; "
             "the archive stays as it is"
         )
     return check_log(night, bounds, plan)
@@ -98,7 +98,7 @@ def check_repeatable(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
 
 def recorded_plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan | None:
     """What the ledger says of a date, if the log can still serve it. DataLossError."""
-    done, pending = ledger.done(bounds.topic, day), ledger.pending(bounds.topic, day)
+    done, pending = ledger.read_done(bounds.topic, day), ledger.read_pending(bounds.topic, day)
     if done is not None:
         return check_repeatable(night, bounds, done.plan)
     return None if pending is None else check_log(night, bounds, pending.plan)
@@ -119,14 +119,16 @@ def check_unread(night: Night, bounds: LogBounds, known: Mapping[date, Offsets],
 
 def with_loss(night: Night, plan: RunPlan, lost: Ranges) -> RunPlan:
     """Lost offsets end the run, unless the user accepts them."""
-    text = f"offsets that the run of {plan.date} may need are gone from the log by retention: {_listed(plan, lost)}"
+    text = (
+        f"offsets that the run of {plan.date} may need are gone from the log by retention: {_list_ranges(plan, lost)}"
+    )
     if night.reading.fail_on_data_loss:
         raise DataLossError(f"{text}; to go on with what is left, give --no-fail-on-data-loss")
     night.tell(f"warning: {text}")
     return replace(plan, lost={**plan.lost, **lost})
 
 
-def _listed(plan: RunPlan, lost: Ranges) -> str:
+def _list_ranges(plan: RunPlan, lost: Ranges) -> str:
     return ", ".join(f"{plan.topic}-{p} {start} to {end - 1}" for p, (start, end) in sorted(lost.items()))
 
 
@@ -148,7 +150,7 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
 
 def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
     plan = entry.plan
-    publish(night.storage, entry, ledger.done(plan.topic, plan.date), night.guard)
+    publish(night.storage, entry, ledger.read_done(plan.topic, plan.date), night.guard)
     if entry.sink_topic:
         _send(night, entry)
     reached = progress([*(each.plan for each in ledger.all_done(plan.topic)), plan])
@@ -180,7 +182,7 @@ def recover(night: Night) -> None:
                         f"{job} of {topic} {entry.plan.date}: finishing what an earlier run had begun to publish"
                     )
                     _finish_published(night, ledger, entry)
-                elif ledger.done(topic, entry.plan.date) is not None:
+                elif ledger.read_done(topic, entry.plan.date) is not None:
                     ledger.forget_pending(entry)  # a repetition that came to nothing: the date is as it was
     clear_staging(night.storage)
 

@@ -190,8 +190,8 @@ class Whereabouts:
     records: Ranges
     undated: Ranges
 
-    def narrowed(self, plan: RunPlan) -> RunPlan:
-        """The plan of the date, which reads no more than that."""
+    def narrow_plan(self, plan: RunPlan) -> RunPlan:
+        """Return the plan without offsets that cannot have records of its date."""
         return _narrow_undated(narrow(plan, self.records), self.undated)
 
 

@@ -78,8 +78,8 @@ class Formats:
     key: Format = Format()
     value: Format = Format()
 
-    def checked(self) -> Formats:
-        """Itself. BadRequestError when a format lacks its schema or has one that it does not need."""
+    def validate(self) -> Formats:
+        """Return self. BadRequestError when a format lacks its schema or has one that it does not need."""
         for each in (self.key, self.value):
             each.check()
         return self
@@ -242,16 +242,16 @@ class DecodedRecords:
         self._formats, self._max_file_bytes = formats, max_file_bytes
         self._records = records
         self._key_type, self._value_type = formats.key.arrow_type(), formats.value.arrow_type()
-        self._good, self._dead = self._converted(), self._converted()
+        self._good, self._dead = self._convert_records(), self._convert_records()
 
-    def _converted(self) -> Counted:
+    def _convert_records(self) -> Counted:
         records, formats = self._records, self._formats
         fields = [each for each in records.schema.fields if each.name not in (TIMESTAMP_MS, *RANGE_COLUMNS)]
         for name, form in ((KEY_COLUMN, formats.key), (VALUE_COLUMN, formats.value)):
             if (kind := form.spark_type()) is not None:
                 fields.append(StructField(name, kind))
         fields += [StructField(_REASON, StringType()), StructField(_PIECE, IntegerType())]
-        # An Observation would be asked for in vain where Spark finds out that it need not look at the rows.
+        # An Observation never gets a value where Spark finds out that it need not read the rows.
         tallies = new_tallies(records.sparkSession.sparkContext)
         convert = _Conversion(
             formats.key.name, self._key_type, formats.value.name, self._value_type, self._max_file_bytes, tallies
@@ -315,7 +315,7 @@ class _Conversion:
         pieces = Pieces(self.max_file_bytes // (2 if decoders else 1))
         tally = Tally()
         for given in batches:
-            batch, reasons = self._taken(given, tally)
+            batch, reasons = self._select_records(given, tally)
             arrays, names = list(batch.columns), list(batch.schema.names)
             for column, label, decoder in decoders:
                 found, problems = decoder.decode(batch.column(names.index(column)))
@@ -330,8 +330,8 @@ class _Conversion:
             yield pa.record_batch(arrays, names=[*names, _REASON, _PIECE])
         add_tally(self.tallies, tally)
 
-    def _taken(self, batch: pa.RecordBatch, tally: Tally) -> tuple[pa.RecordBatch, list[str | None]]:
-        """The records that a run takes, and for each why it is a dead letter already."""
+    def _select_records(self, batch: pa.RecordBatch, tally: Tally) -> tuple[pa.RecordBatch, list[str | None]]:
+        """Return the records of the run, and for each the reason why it is a dead letter, or None."""
         if RANGE_END in batch.schema.names:
             batch = tally.add_read(batch)
             taken = _column(batch, _RUN).is_valid()

@@ -52,12 +52,12 @@ def run_lock(zookeeper: str | None, output: str, purpose: str, now_ms: int, wait
     loop = LoopThread.acquire()  # so that the session lives while Spark works
     try:
         store, lock = loop.call(
-            _acquired(zookeeper, output, RunLockHolder(_host(), os.getpid(), now_ms, purpose), wait_s)
+            _acquire_lock(zookeeper, output, RunLockHolder(_host(), os.getpid(), now_ms, purpose), wait_s)
         )
         try:
             yield HeldLock(lock)
         finally:
-            loop.call(_closed(store, lock))
+            loop.call(_close_lock(store, lock))
     finally:
         loop.release()
 
@@ -66,7 +66,7 @@ def lock_holder(zookeeper: str, output: str) -> str | None:
     """Who holds the lock of `output` now, as text. ZooKeeperUnreachableError."""
 
     async def ask() -> RunLockHolder | None:
-        store = await _opened(zookeeper)
+        store = await _open_store(zookeeper)
         try:
             return await read_holder(store, output)
         finally:
@@ -76,7 +76,7 @@ def lock_holder(zookeeper: str, output: str) -> str | None:
     return None if holder is None else str(holder)
 
 
-async def _opened(zookeeper: str) -> KazooStore:
+async def _open_store(zookeeper: str) -> KazooStore:
     try:
         store = KazooStore(zookeeper, _SESSION_TIMEOUT_S, security=security_of_environment())
         await store.start(_CONNECT_TIMEOUT_S)
@@ -87,8 +87,10 @@ async def _opened(zookeeper: str) -> KazooStore:
     return store
 
 
-async def _acquired(zookeeper: str, output: str, holder: RunLockHolder, wait_s: float) -> tuple[KazooStore, RunLock]:
-    store = await _opened(zookeeper)
+async def _acquire_lock(
+    zookeeper: str, output: str, holder: RunLockHolder, wait_s: float
+) -> tuple[KazooStore, RunLock]:
+    store = await _open_store(zookeeper)
     lock = spark_job_lock(store, output, holder, _is_dead)
     try:
         await lock.acquire(wait_s, _DEAD_SESSION_S)
@@ -105,7 +107,7 @@ async def _acquired(zookeeper: str, output: str, holder: RunLockHolder, wait_s: 
     return store, lock
 
 
-async def _closed(store: KazooStore, lock: RunLock) -> None:
+async def _close_lock(store: KazooStore, lock: RunLock) -> None:
     await lock.release()
     await store.close()
 

@@ -113,7 +113,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as problem:
-            raise self._refused("read", path, problem) from problem
+            raise self._output_error("read", path, problem) from problem
 
     def write(self, path: str, data: bytes) -> None:
         target = self._at(path)
@@ -127,7 +127,7 @@ class LocalStorage:
             temporary.replace(target)
             _sync(target.parent)
         except OSError as problem:
-            raise self._refused("write", path, problem) from problem
+            raise self._output_error("write", path, problem) from problem
 
     def entries(self, path: str) -> list[Entry]:
         try:
@@ -143,7 +143,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as problem:
-            raise self._refused("list", path, problem) from problem
+            raise self._output_error("list", path, problem) from problem
 
     def remove(self, path: str) -> None:
         target = self._at(path)
@@ -153,7 +153,7 @@ class LocalStorage:
             else:
                 target.unlink(missing_ok=True)
         except OSError as problem:
-            raise self._refused("remove", path, problem) from problem
+            raise self._output_error("remove", path, problem) from problem
 
     def move(self, path: str, target: str) -> None:
         to = self._at(target)
@@ -163,7 +163,7 @@ class LocalStorage:
             _sync(to)
             _sync(to.parent)
         except OSError as problem:
-            raise self._refused("move", path, problem) from problem
+            raise self._output_error("move", path, problem) from problem
 
     def replace(self, path: str, target: str) -> None:
         """Where the kernel cannot exchange two names, the target is missing for a moment between two renames."""
@@ -179,7 +179,7 @@ class LocalStorage:
                 aside.rename(source)
             _sync(to.parent)
         except OSError as problem:
-            raise self._refused("replace", target, problem) from problem
+            raise self._output_error("replace", target, problem) from problem
 
     def digest(self, path: str) -> str | None:
         hasher = mmh3.mmh3_x64_128()
@@ -188,7 +188,7 @@ class LocalStorage:
                 while piece := file.read(_DIGEST_PIECE_BYTES):
                     hasher.update(piece)
         except OSError as problem:
-            raise self._refused("read", path, problem) from problem
+            raise self._output_error("read", path, problem) from problem
         return hasher.digest().hex()
 
     def parquet_rows(self, path: str) -> int:
@@ -199,7 +199,7 @@ class LocalStorage:
     def _at(self, path: str) -> Path:
         return self._root / path
 
-    def _refused(self, what: str, path: str, problem: OSError) -> OutputError:
+    def _output_error(self, what: str, path: str, problem: OSError) -> OutputError:
         reason = problem.strerror or str(problem)
         return OutputError(
             f"cannot {what} {self._at(path)}: {reason}; the output folder must be writable for this user"

@@ -53,7 +53,7 @@ def send(
     ranges: Ranges = {p: (start.get(p, 0), offset) for p, offset in end.items() if start.get(p, 0) < offset}
     there: Column = F.lit(None).cast("boolean")
     if ranges:
-        sent = _sent(spark, reading, topic, ranges, run).withColumn(_THERE, F.lit(True))
+        sent = _read_sent_rows(spark, reading, topic, ranges, run).withColumn(_THERE, F.lit(True))
         numbered = numbered.join(sent, _ROW, "left")
         there = F.col(_THERE)
     observed = Observed(numbered.withColumn(_THERE, there))
@@ -71,8 +71,8 @@ def send(
         raise MissingRecordsError(f"{run} to {topic}: {planned} rows were to be sent, Spark found {found}")
 
 
-def _sent(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, run: str) -> DataFrame:
-    """The rows of the run that are in the topic."""
+def _read_sent_rows(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, run: str) -> DataFrame:
+    """Return the rows of the run that are in the topic."""
     log = read_log(spark, reading, topic, ranges, ["headers"])
     return log.where(_header(RUN_HEADER) == run).select(_header(ROW_HEADER).alias(_ROW)).distinct()
 

@@ -64,7 +64,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
             night.tell(f"archive of {bounds.topic} {day}: later runs have taken its late records, nothing to refresh")
             return repeatable
     known = frontiers(others)
-    pending = ledger.pending(bounds.topic, day)
+    pending = ledger.read_pending(bounds.topic, day)
     if pending is not None and not night.refresh:
         planned = check_log(night, bounds, pending.plan)
     else:
@@ -113,8 +113,8 @@ def _stage(
     counts, planned = records.counts, read_ranges(plans)
     check_read(topic, planned, counts)
     found = _units(night, topic, attempt, layout.ARCHIVE, good)
-    _check_units(night, topic, found, _planned(topic, layout.ARCHIVE, counts))
-    letters = _planned(topic, layout.DEAD_LETTERS, counts)
+    _check_units(night, topic, found, _count_planned_rows(topic, layout.ARCHIVE, counts))
+    letters = _count_planned_rows(topic, layout.DEAD_LETTERS, counts)
     if letters:
         write_parquet(records.dead, night.spark_path(dead), [*RECORD_COLUMNS, "reason"])
         check_read(topic, planned, records.counts_of_dead)
@@ -132,7 +132,7 @@ def _check_units(
         check_unit(night.storage, topic, path, units.get(path), planned.get(path, {}))
 
 
-def _planned(topic: str, kind: str, counts: Tally) -> dict[str, Counter[int]]:
+def _count_planned_rows(topic: str, kind: str, counts: Tally) -> dict[str, Counter[int]]:
     """How many rows of each partition of the topic the units of a kind have, by their paths, as tasks have counted them."""
     found: dict[str, Counter[int]] = {}
     for (is_dead, day, run, partition), rows in counts.rows.items():

@@ -99,7 +99,7 @@ def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
     known = frontiers(entry.plan for entry in Ledger(night.storage, archive.JOB).all_done(topic))
     ranges = plan(night, bounds, known, days)
     log = read_log(night.spark, night.reading, topic, ranges, RECORD_COLUMNS)
-    in_log = _facts(night, topic, log, days, _covered({day: known[day] for day in days if day in known}))
+    in_log = _facts(night, topic, log, days, _is_covered({day: known[day] for day in days if day in known}))
     archived, problems = _archived_facts(night, topic, days, bounds)
     reports = []
     for day in days:
@@ -119,8 +119,8 @@ def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
     return reports
 
 
-def _covered(known: Mapping[date, Offsets]) -> Column:
-    """Is a record one that the finished runs had to archive?"""
+def _is_covered(known: Mapping[date, Offsets]) -> Column:
+    """Return a condition: true for records that the finished runs had to archive."""
     if not known:
         return F.lit(False)
     found = []

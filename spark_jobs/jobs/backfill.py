@@ -92,7 +92,7 @@ def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dic
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
     """Plans of the days that are not archived: as recorded, or new ones, which are recorded. DataLossError."""
-    recorded = {day: entry for day in days if (entry := ledger.pending(bounds.topic, day)) is not None}
+    recorded = {day: entry for day in days if (entry := ledger.read_pending(bounds.topic, day)) is not None}
     plans = [check_log(night, bounds, entry.plan) for entry in recorded.values()]
     fresh = [day for day in days if day not in recorded]
     if fresh:
@@ -111,7 +111,7 @@ def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence
     plans[0] = take_undated(plans[0], [entry.plan for entry in ledger.all_done(bounds.topic)], bounds.begin)
     if len(days) > 1:
         where = index(night, bounds.topic, days, read_ranges(plans))
-        plans = [where[each.date].narrowed(each) for each in plans]
+        plans = [where[each.date].narrow_plan(each) for each in plans]
     return plans
 
 

@@ -31,11 +31,13 @@ def main(night: Night, program: Program, topics: Sequence[str], day: date) -> li
     """The finished runs. JobError, ClientError."""
     entries = []
     for topic in topics:
-        entries.append(_told(night, archive.main(night, topic, day, program.formats)))
+        entries.append(_print_counts(night, archive.main(night, topic, day, program.formats)))
         if program.reprocessing is not None:
-            entries.append(_told(night, reprocess.main(night, topic, day, program.formats, program.reprocessing)))
+            entries.append(
+                _print_counts(night, reprocess.main(night, topic, day, program.formats, program.reprocessing))
+            )
         if program.compaction is not None:
-            entries.append(_told(night, compact.main(night, topic, day, program.formats, program.compaction)))
+            entries.append(_print_counts(night, compact.main(night, topic, day, program.formats, program.compaction)))
     if program.audits:
         audit.main(night, topics, [day])
     check_dead_letters(night, program.dead_letters_allowed)
@@ -53,7 +55,7 @@ def check_dead_letters(night: Night, allowed: int) -> None:
         )
 
 
-def _told(night: Night, entry: Entry) -> Entry:
+def _print_counts(night: Night, entry: Entry) -> Entry:
     plan = entry.plan
     counts = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in entry.counts.items())
     night.tell(f"{entry.job} of {plan.topic} {plan.date}: {counts}, {sum(unit.bytes for unit in entry.units):,} bytes")

@@ -45,7 +45,7 @@ class Reprocessing:
     @property
     def places(self) -> Places:
         """Results that only go to a topic are kept out of readers' sight: they say what was sent."""
-        kind = layout.reprocessed(self.name) if self.to_parquet else layout.sent(self.name)
+        kind = layout.reprocessed_kind(self.name) if self.to_parquet else layout.sent_kind(self.name)
         return Places(kind, layout.dead_letters_of(self.name))
 
 
@@ -87,7 +87,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Wher
     done = [entry.plan for entry in ledger.all_done(bounds.topic) if entry.plan.date != day]
     known = {entry.plan.date: entry.plan.coverage for entry in ledger.all_done(bounds.topic)}
     checked = take_undated(check_unread(night, bounds, known, planned), done, bounds.begin)
-    return checked if where is None else where.narrowed(checked)
+    return checked if where is None else where.narrow_plan(checked)
 
 
 def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
@@ -147,7 +147,7 @@ def main(
     planned = plan(night, ledger, bounds, day, where)
     sink = None
     if wanted.to_topic is not None:
-        before = ledger.done(topic, day)
+        before = ledger.read_done(topic, day)
         again = before is not None and before.sink_topic == wanted.to_topic
         sink = Sink(
             wanted.to_topic,

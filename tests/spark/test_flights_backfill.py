@@ -126,7 +126,7 @@ def test_each_day_is_complete_by_itself(output: Path, flights: Any) -> None:
 
 def test_transform_is_what_pandas_computes(output: Path, flights: Any) -> None:
     for day in REPROCESSED:
-        folder = output / layout.dated_unit(layout.reprocessed("delays"), "flights", day)
+        folder = output / layout.dated_unit(layout.reprocessed_kind("delays"), "flights", day)
         rows = [
             row for file in sorted(folder.glob("*.parquet")) for row in parquet.ParquetFile(file).read().to_pylist()
         ]

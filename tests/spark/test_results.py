@@ -76,7 +76,7 @@ def test_a_day_is_reprocessed_to_parquet_and_to_a_topic(
         {"date": DAY, "carrier": "AA", "flights": 1, "mean_delay": -1.0},
         {"date": DAY, "carrier": "UA", "flights": 3, "mean_delay": 4.0},
     ]
-    kind = layout.reprocessed("delays")
+    kind = layout.reprocessed_kind("delays")
     assert sorted(result(tmp_path, kind, topic, DAY), key=lambda row: row["carrier"]) == expected
     (dead,) = result(tmp_path, layout.dead_letters_of("delays"), topic, DAY)
     assert (dead["value"], dead["reason"][:15]) == (b"{", "value: not JSON")
@@ -105,7 +105,7 @@ def test_interrupted_sending_goes_on_where_it_was(
         entry = reprocess.main(night, topic, DAY, Formats(), wanted)
         whole = read_topic(servers, target)
     assert len(whole) == 10
-    assert not (tmp_path / layout.reprocessed("copy")).exists(), "only the topic was asked for"
+    assert not (tmp_path / layout.reprocessed_kind("copy")).exists(), "only the topic was asked for"
     assert whole[0]["key"] == b"0"
     assert [header["key"] for header in whole[0]["headers"]] == ["own", RUN_HEADER, ROW_HEADER]
 

@@ -77,7 +77,7 @@ def test_outputs_with_any_name(spark: Any, cluster: LocalCluster, make_topic: To
         )
     for day in (DAY, after(1)):
         assert len(places(archived(output, topic, day))) == 6
-        assert len(result(output, layout.reprocessed(wanted.name), topic, day)) == 6
+        assert len(result(output, layout.reprocessed_kind(wanted.name), topic, day)) == 6
     assert len(result(output, layout.SNAPSHOTS, topic, after(1))) == 1
     assert len(read_topic(servers, sink)) == 12
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([output.name, other.name]), "no other folder"

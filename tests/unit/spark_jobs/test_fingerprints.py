@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.batch.comparison import Facts, Place, Report, compared
+from spark_jobs.batch.comparison import Facts, Place, Report, find_differences
 from spark_jobs.batch.fingerprints import COLUMNS, LANES, fingerprint, hashed_batches, record_hash
 
 Record = tuple[int, int, int, bytes | None, bytes | None, Any]
@@ -79,7 +79,7 @@ def test_gaps_are_offsets_between_first_and_last() -> None:
 
 
 def test_equal_sides_do_not_differ() -> None:
-    assert compared({place(): FACTS}, {place(): FACTS}) == []
+    assert find_differences({place(): FACTS}, {place(): FACTS}) == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_equal_sides_do_not_differ() -> None:
     ],
 )
 def test_what_differs_is_said(log: dict[Place, Facts], archive: dict[Place, Facts], problem: str) -> None:
-    (difference,) = compared(log, archive)
+    (difference,) = find_differences(log, archive)
     assert (difference.place, difference.problem) == ("t-0 2013-06-15T00:00Z", problem)
 
 

@@ -35,8 +35,8 @@ ENTRY = Entry(
 def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
     ledger = Ledger(LocalStorage(tmp_path), "archive")
     ledger.put_pending(ENTRY)
-    assert ledger.pending("flights", PLAN.date) == ENTRY
-    assert (ledger.done("flights", PLAN.date), ledger.all_done("flights")) == (None, [])
+    assert ledger.read_pending("flights", PLAN.date) == ENTRY
+    assert (ledger.read_done("flights", PLAN.date), ledger.all_done("flights")) == (None, [])
     assert ledger.all_pending("flights") == [ENTRY]
 
 
@@ -66,7 +66,7 @@ def test_damaged_file_is_named(tmp_path: Path, data: bytes) -> None:
     path = layout.done_file("archive", "flights", PLAN.date)
     storage.write(path, data)
     with pytest.raises(OutputError, match=f"{path} is no entry of the ledger"):
-        Ledger(storage, "archive").done("flights", PLAN.date)
+        Ledger(storage, "archive").read_done("flights", PLAN.date)
 
 
 def test_status_shows_what_is_missing(tmp_path: Path) -> None:

@@ -269,6 +269,6 @@ def test_each_undated_record_is_in_one_run(lives: list[tuple[int, int, int]]) ->
 def test_known_whereabouts_narrow_what_is_read() -> None:
     plan = undated_run(0, 10, 150, [undated_run(1, 30, 100, [])])
     known = Whereabouts({0: (12, 20)}, {0: (25, 140)})
-    assert known.narrowed(plan).undated == {0: ((25, 30), (100, 140))}
-    assert known.narrowed(plan).ranges == {0: (12, 20)}
-    assert Whereabouts({}, {}).narrowed(plan).undated == {}
+    assert known.narrow_plan(plan).undated == {0: ((25, 30), (100, 140))}
+    assert known.narrow_plan(plan).ranges == {0: (12, 20)}
+    assert Whereabouts({}, {}).narrow_plan(plan).undated == {}

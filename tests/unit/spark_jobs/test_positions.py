@@ -106,7 +106,7 @@ def asking(slept: list[float] | None = None, **options: str) -> Positions:
 )
 def test_the_partitions_that_are_chosen(cluster: Cluster, options: dict[str, str], found: set[TopicPartition]) -> None:
     with asking(**options) as ask:
-        assert ask.assigned() == found
+        assert ask.choose_partitions() == found
     assert cluster.open == 0
 
 
@@ -157,7 +157,7 @@ def test_questions_are_asked_again_over_a_new_connection(cluster: Cluster) -> No
     slept: list[float] = []
     cluster.failures = [ConnectionError("gone"), ClientError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader")]
     ask = asking(slept, **{"fetchOffset.retryIntervalMs": "250"})
-    assert ask.assigned() == {T0, T1, U0}
+    assert ask.choose_partitions() == {T0, T1, U0}
     assert (slept, cluster.connections, cluster.open) == ([0.25, 0.25], 3, 1)
 
 
@@ -167,7 +167,7 @@ def test_questions_are_asked_again_over_a_new_connection(cluster: Cluster) -> No
 def test_in_the_end_the_error_is_told(cluster: Cluster, failures: list[Exception]) -> None:
     cluster.failures = list(failures)
     with pytest.raises(type(failures[0]), match="gone"):
-        asking(**{"fetchOffset.numRetries": "2"}).assigned()
+        asking(**{"fetchOffset.numRetries": "2"}).choose_partitions()
     assert cluster.failures == [] and cluster.open == 0
 
 

@@ -99,7 +99,7 @@ def run(at: LocalStorage, root: Path, attempt: str, rows: dict[str, int]) -> Non
 
 
 def finish(at: LocalStorage, ledger: Ledger, entry: Entry) -> None:
-    publish(at, entry, ledger.done(PLAN.topic, PLAN.date), lambda: None)
+    publish(at, entry, ledger.read_done(PLAN.topic, PLAN.date), lambda: None)
     ledger.finish(entry, 1)
 
 
@@ -156,11 +156,11 @@ def test_publishing_state_is_carried_on(tmp_path: Path, exchanging: bool) -> Non
     units = staged_units(at, tmp_path, "second", {OWN: 4, LATE: 2})
     ledger = Ledger(at, "archive")
     ledger.put_pending(Entry("archive", PLAN, PUBLISHING, "second", tuple(units)))
-    publish(at, ledger.all_pending("flights")[0], ledger.done("flights", DAY), lambda: None)
+    publish(at, ledger.all_pending("flights")[0], ledger.read_done("flights", DAY), lambda: None)
     assert recover(at) == "publishing"
     assert recover(at) == "none"
     assert visible(tmp_path) == {OWN: [4], LATE: [2]}
-    done = ledger.done("flights", DAY)
+    done = ledger.read_done("flights", DAY)
     assert done is not None and done.state == "done" and [unit.rows for unit in done.units] == [4, 2]
 
 

@@ -24,7 +24,7 @@ from spark_jobs.ranges import (
     offsets_to_json,
     parse_offsets,
     ranges_between,
-    rationed,
+    ration_offsets,
     split_ranges,
     waiting_offsets,
 )
@@ -90,7 +90,7 @@ def test_enough_partitions_are_not_split() -> None:
 def test_a_ration_is_kept_and_nobody_starves(most: int, partitions: dict[TopicPartition, tuple[int, int]]) -> None:
     start = {each: first for each, (first, _) in partitions.items()}
     latest = {each: first + size for each, (first, size) in partitions.items()}
-    ends = rationed(most, start, latest)
+    ends = ration_offsets(most, start, latest)
     assert set(ends) == set(latest)
     assert all(start[each] <= ends[each] <= latest[each] for each in latest)
     waiting = [each for each in latest if latest[each] > start[each]]
@@ -102,11 +102,11 @@ def test_a_ration_is_kept_and_nobody_starves(most: int, partitions: dict[TopicPa
 
 def test_a_ration_is_shared_out_in_proportion() -> None:
     start, latest = {T0: 0, T1: 100}, {T0: 900, T1: 200}
-    assert rationed(100, start, latest) == {T0: 90, T1: 110}
+    assert ration_offsets(100, start, latest) == {T0: 90, T1: 110}
 
 
 def test_an_end_before_the_start_is_not_rationed_away() -> None:
-    assert rationed(10, {T0: 50, T1: 0}, {T0: 5, T1: 100}) == {T0: 5, T1: 10}
+    assert ration_offsets(10, {T0: 50, T1: 0}, {T0: 5, T1: 100}) == {T0: 5, T1: 10}
 
 
 @given(st.dictionaries(PARTITIONS, st.integers(0, 2**62)))

@@ -52,9 +52,9 @@ def test_headers_count() -> None:
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 def test_formats_that_need_a_schema(name: str) -> None:
     with pytest.raises(BadRequestError, match=f"the format {name} needs a schema"):
-        Formats(value=Format(name)).checked()
+        Formats(value=Format(name)).validate()
     with pytest.raises(BadRequestError, match="the format string has no schema"):
-        Formats(key=Format("string", "a int")).checked()
-    assert Formats(Format("string"), Format(name, "a int")).checked() == Formats(
+        Formats(key=Format("string", "a int")).validate()
+    assert Formats(Format("string"), Format(name, "a int")).validate() == Formats(
         Format("string"), Format(name, "a int")
     )

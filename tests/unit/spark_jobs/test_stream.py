@@ -25,7 +25,7 @@ class Log:
         self.now_s = 1e9
         self.closed = False
 
-    def assigned(self) -> set[TopicPartition]:
+    def choose_partitions(self) -> set[TopicPartition]:
         return set(self.spans)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
