@@ -15,7 +15,7 @@ from typing import Any, Final
 from kafkalite.broker.connections.connection import ServerConnection
 from kafkalite.broker.connections.flow_control import FlowControl
 from kafkalite.broker.connections.response_writer import ResponseWriter
-from kafkalite.broker.produce.plain_produce import FRAME_BYTES
+from kafkalite.broker.produce.request_template import FRAME_BYTES
 from kafkalite.broker.requests import dispatch
 from kafkalite.cli.main import main
 from kafkalite.net.frames import FILLING, FrameReader
@@ -55,7 +55,7 @@ def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
             if is_short and sender.pass_request(len(frame).to_bytes(4, "big") + frame, self.last_used_s):
                 continue
             if order.unserved:
-                sender.fast_path.end()
+                sender.fast_path.serve_accepted()
         if (slot := order.receive(frame, owned)) is not None:
             self.serve(frame, slot)
     self._writer.uncork()

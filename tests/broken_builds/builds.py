@@ -134,7 +134,7 @@ BUILDS: Final = (
     ),
     BrokenBuild(
         "the fast path appends a batch again that its producer repeats",
-        "kafkalite/broker/produce/plain_produce.py",
+        "kafkalite/broker/produce/partition_batches.py",
         "or (header.producer_id >= 0 and not self._is_next(header))",
         "or header.producer_id < -1",
     ),

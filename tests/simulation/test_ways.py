@@ -13,7 +13,8 @@ from kafkalite.broker.connections.request_order import RequestOrder
 from kafkalite.broker.connections.response_writer import PortionedAnswer, ResponseWriter
 from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
 from kafkalite.broker.produce.commit_waits import CommitWaits
-from kafkalite.broker.produce.plain_produce import PlainShapes, PlainTurn
+from kafkalite.broker.produce.fast_path import FastPath
+from kafkalite.broker.produce.request_template import RequestTemplates
 from kafkalite.broker.replication.append_pace import AppendPace
 from tests.simulation.plan import draw_plan
 from tests.simulation.seeds import live
@@ -24,8 +25,18 @@ ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
     PortionedAnswer: ("go_on", "_turn", "_prepare"),
     StrangerReads: ("begin", "_begin", "arm", "forget", "_have_turns", "_end_turns", "close"),
     StrangerRead: ("pause_reading", "resume_reading", "end"),
-    PlainShapes: ("find", "add", "close"),
-    PlainTurn: ("take", "hold", "learn", "end", "_append", "_wait", "_committed", "_end_pause", "_resume_held"),
+    RequestTemplates: ("find", "add", "close"),
+    FastPath: (
+        "accept_request",
+        "hold_sender",
+        "learn_template",
+        "serve_accepted",
+        "_append",
+        "_wait",
+        "_complete_responses",
+        "_end_pause",
+        "_resume_held",
+    ),
     AppendPace: ("delay_ms", "appended"),
     CommitWaits: ("add", "_done"),
     FastPathSender: (

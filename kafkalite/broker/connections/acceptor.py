@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.connections.slow_senders import SlowSenders
     from kafkalite.broker.connections.stranger_reads import Readable
     from kafkalite.broker.connections.unread_responses import UnreadResponses
-    from kafkalite.broker.produce.plain_produce import ShapeRoom
+    from kafkalite.broker.produce.request_template import TemplateBudget
 
 ConnectionT_contra = TypeVar("ConnectionT_contra", contravariant=True)
 
@@ -43,7 +43,7 @@ class Acceptor(Protocol[ConnectionT_contra]):
     def slow_senders(self) -> SlowSenders: ...
 
     @property
-    def shape_room(self) -> ShapeRoom: ...
+    def template_budget(self) -> TemplateBudget: ...
 
     @property
     def unread(self) -> UnreadResponses: ...

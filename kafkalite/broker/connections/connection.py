@@ -21,7 +21,8 @@ from kafkalite.broker.connections.request_order import MUTED, UNWRITABLE, Reques
 from kafkalite.broker.connections.response_writer import ResponseWriter, is_portioned
 from kafkalite.broker.connections.stranger_reads import READ_BYTES
 from kafkalite.broker.connections.stream_end import end_stream
-from kafkalite.broker.produce.plain_produce import FRAME_BYTES, PlainShape, PlainShapes, PlainTurn
+from kafkalite.broker.produce.fast_path import FastPath
+from kafkalite.broker.produce.request_template import FRAME_BYTES, RequestTemplate, RequestTemplates
 from kafkalite.broker.requests.request_handler import Answer, AuthenticationFailed, RequestHandler
 from kafkalite.errors import BoundExceeded, KafkaError, ProtocolViolation
 from kafkalite.lifecycle import report
@@ -148,7 +149,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 if is_short and sender.pass_request(_with_length(frame), self.last_used_s):
                     continue
                 if order.unserved:
-                    sender.fast_path.end()
+                    sender.fast_path.serve_accepted()
             if (slot := order.receive(frame, owned)) is not None:
                 self.serve(frame, slot)
         if self._frames.violation and not self.closed:
@@ -232,7 +233,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 if is_new and sender.pass_request(_with_length(frame), self.last_used_s, is_held=True):
                     continue
                 if order.unserved:
-                    sender.fast_path.end()
+                    sender.fast_path.serve_accepted()
                     continue
             if (begun := order.begin_held()) is None:
                 break
@@ -246,7 +247,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """True if there is room for one more template of this connection's requests."""
         return self._gate is None and (self._sender is None or self._sender.templates.has_room)
 
-    def add_template(self, template: PlainShape, fast_path: PlainTurn) -> None:
+    def add_template(self, template: RequestTemplate, fast_path: FastPath) -> None:
         """Pass requests that the template recognises to the fast path from now on."""
         if self.closed:
             return
@@ -257,7 +258,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._writer,
                 self._flow,
                 fast_path,
-                PlainShapes(self.server.shape_room),
+                RequestTemplates(self.server.template_budget),
                 self._session_end_s,
             )
         self._sender.templates.add(template)

@@ -7,7 +7,8 @@ from typing import Protocol
 from kafkalite.broker.connections.flow_control import FlowControl
 from kafkalite.broker.connections.request_order import BEGINNING, PACED, RESPONSES_MAX, Phase, RequestOrder, Slot
 from kafkalite.broker.connections.response_writer import ResponseWriter
-from kafkalite.broker.produce.plain_produce import PlainShapes, PlainTurn
+from kafkalite.broker.produce.fast_path import FastPath
+from kafkalite.broker.produce.request_template import RequestTemplates
 from kafkalite.security.principal import KafkaPrincipal
 
 _EXCLUSIVE = Phase.EXCLUSIVE
@@ -54,8 +55,8 @@ class FastPathSender:
         order: RequestOrder,
         writer: ResponseWriter,
         flow: FlowControl,
-        fast_path: PlainTurn,
-        templates: PlainShapes,
+        fast_path: FastPath,
+        templates: RequestTemplates,
         session_end_s: float,
     ) -> None:
         self._connection, self._order, self._writer, self._flow = connection, order, writer, flow
@@ -76,8 +77,8 @@ class FastPathSender:
         if is_held:
             order.pop_held()  # before the fast path accepts it, which may return it and those before it
         template, begin = found
-        self.fast_path.take(self, template, request, begin)
-        if order.slots and not order.stops & PACED and self.fast_path.hold(self):
+        self.fast_path.accept_request(self, template, request, begin)
+        if order.slots and not order.stops & PACED and self.fast_path.hold_sender(self):
             self.hold_reading(True)
         return True
 

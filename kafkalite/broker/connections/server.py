@@ -18,7 +18,7 @@ from kafkalite.broker.connections.request_memory import RequestMemory
 from kafkalite.broker.connections.slow_senders import SlowSenders
 from kafkalite.broker.connections.tls_listener import TlsListener, listening_sockets
 from kafkalite.broker.connections.unread_responses import UnreadResponses
-from kafkalite.broker.produce.plain_produce import ShapeRoom
+from kafkalite.broker.produce.request_template import TemplateBudget
 from kafkalite.broker.requests.request_handler import RequestHandler
 from kafkalite.broker.settings.quotas import ConnectionRateQuota
 from kafkalite.config.keys import ConfigError
@@ -63,7 +63,7 @@ class Server:
         self._quotas = ConnectionQuotas(config, opened)
         self.memory = RequestMemory(config)
         self.slow_senders = SlowSenders(config)
-        self.shape_room = ShapeRoom()
+        self.template_budget = TemplateBudget()
         self.connections: dict[ServerConnection, None] = {}
         self.unread = UnreadResponses(config, self.connections)
         self.accepted = 0

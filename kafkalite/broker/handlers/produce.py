@@ -20,7 +20,7 @@ from kafkalite.broker.coordination.transaction_verification import Producer, Ref
 from kafkalite.broker.fetch.leader_endpoints import name_leaders
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
-from kafkalite.broker.produce.plain_produce import WRITE, PlainTurn
+from kafkalite.broker.produce.fast_path import WRITE, FastPath
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
@@ -428,6 +428,6 @@ APIS: Final = (
         _WRITE_ID,
         failure=_fail_request,
         guard=_guard,
-        turn=PlainTurn,
+        fast_path=FastPath,
     ),
 )

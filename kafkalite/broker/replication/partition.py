@@ -264,7 +264,7 @@ class Partition:
         return result
 
     def append_plain(self, records: bytearray, headers: list[BatchHeader], now_ms: float, wall_ms: int) -> int:
-        """Batches of several producers that were found plain (`broker/produce/plain_produce`); the offset of the first one's record."""
+        """Batches of several producers of the fast path (`broker/produce/partition_batches`); the offset of the first one's record."""
         end_before = self.log.log_end_offset
         first_offset = self.log.append_plain(records, headers, self.leader_epoch, wall_ms)
         self.after_append(end_before, now_ms)

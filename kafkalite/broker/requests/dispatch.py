@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer, Permission
-from kafkalite.broker.produce.plain_produce import FRAME_BYTES
+from kafkalite.broker.produce.request_template import FRAME_BYTES
 from kafkalite.broker.requests.guards import Handle
 from kafkalite.broker.requests.request_context import ClientConnection, RequestContext
 from kafkalite.broker.requests.request_fields import find_replica_id
@@ -40,7 +40,7 @@ from kafkalite.types import RoomyBytes
 from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
-    from kafkalite.broker.produce.plain_produce import PlainTurn
+    from kafkalite.broker.produce.fast_path import FastPath
     from kafkalite.net.frames import RequestHeader
     from kafkalite.protocol.messages import Message
     from kafkalite.protocol.schemas.compiler import Reading
@@ -77,8 +77,8 @@ class _Route(NamedTuple, Generic[PartsT_contra]):
     latency: Histogram
     plain_bytes: int
     """A longer request is decoded against a budget."""
-    turn: PlainTurn | None
-    """By which requests that repeat each other are served together."""
+    fast_path: FastPath | None
+    """Serves requests that repeat each other together."""
 
 
 class _Decoded(NamedTuple):
@@ -117,7 +117,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self.request_turns = RequestTurns(self.portions)
         self._plain_routes = {int(each.api.key): _route(each, authorizer, parts) for each in served}
         self._routes = self._plain_routes
-        self._turns = [route.turn for route in self._routes.values() if route.turn is not None]
+        self._fast_paths = [route.fast_path for route in self._routes.values() if route.fast_path is not None]
         self._tasks: dict[asyncio.Task[Answer], None] = {}
         self._decoding = asyncio.Lock()
         self._decoded_bytes = 0
@@ -133,8 +133,8 @@ class Dispatcher(Generic[PartsT_contra]):
         `around` may return the handler that it is given; what it makes itself returns replies or futures.
         """
         self._routes = self._plain_routes
-        for turn in self._turns:
-            turn.is_off = around is not None
+        for fast_path in self._fast_paths:
+            fast_path.is_off = around is not None
         if around is not None:
             self._routes = {}
             for key, route in self._plain_routes.items():
@@ -154,9 +154,18 @@ class Dispatcher(Generic[PartsT_contra]):
         route = self._routes.get(api_key)
         if route is None:
             raise ProtocolViolation(f"unknown api key {api_key}")
-        served, api, first_version, last_version, handle, is_async, cluster_permission, latency, plain_bytes, turn = (
-            route
-        )
+        (
+            served,
+            api,
+            first_version,
+            last_version,
+            handle,
+            is_async,
+            cluster_permission,
+            latency,
+            plain_bytes,
+            fast_path,
+        ) = route
         if not first_version <= version <= last_version:
             if api_key == ApiKey.API_VERSIONS:
                 return self._unknown_api_versions(served, correlation_id)
@@ -206,8 +215,10 @@ class Dispatcher(Generic[PartsT_contra]):
         try:
             if cluster_permission is not None:
                 context.require(cluster_permission)
-            if turn is not None and len(frame) <= FRAME_BYTES:  # before it is served: while it waits it has no records
-                turn.learn(connection, frame, version, header.body_position, request)
+            if (
+                fast_path is not None and len(frame) <= FRAME_BYTES
+            ):  # before it is served: while it waits it has no records
+                fast_path.learn_template(connection, frame, version, header.body_position, request)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
                 if api_key == _FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
@@ -352,9 +363,9 @@ class Dispatcher(Generic[PartsT_contra]):
         return response_frame(api, 0, correlation_id, codec.encode_response(reply, 0))
 
     def cancel_all(self) -> None:
-        """Serve what waits for the end of the turn and give up requests in progress, at shutdown."""
-        for turn in self._turns:
-            turn.end()
+        """Serve what was accepted on the fast path and give up requests in progress, at shutdown."""
+        for fast_path in self._fast_paths:
+            fast_path.serve_accepted()
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -393,7 +404,7 @@ def _route(served: ServedApi[PartsT_contra], authorizer: Authorizer, parts: Part
         served.cluster_permission if is_guarded else None,
         latency,
         PLAIN_BYTES if served.api.key in _AS_LONG_AS_ASKED else _SELDOM_PLAIN_BYTES,
-        served.turn(parts, latency, authorizer) if served.turn is not None else None,
+        served.fast_path(parts, latency, authorizer) if served.fast_path is not None else None,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, CLUSTER_NAME, Authorizer, Permission, authorized_operations
-from kafkalite.broker.produce.plain_produce import TemplateOwner
+from kafkalite.broker.produce.fast_path import TemplateOwner
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Portions
 from kafkalite.security.acl import ResourceType, pascal_case

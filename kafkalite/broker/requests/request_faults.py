@@ -102,7 +102,7 @@ class RequestFaults:
 
     def around(self, served: Iterable[ServedApi[Any]], topic_name: TopicName) -> list[ServedApi[Any]]:
         """The same APIs, with the rules of this moment and later before them."""
-        return [replace(each, handle=self._handler(each, topic_name), turn=None) for each in served]
+        return [replace(each, handle=self._handler(each, topic_name), fast_path=None) for each in served]
 
     def decide(self, key: ApiKey, request: Message, client_id: str | None, topic_name: TopicName) -> Rule | None:
         """The rule that takes a request, if any does."""

@@ -19,7 +19,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey
 
 if TYPE_CHECKING:
-    from kafkalite.broker.produce.plain_produce import PlainTurn
+    from kafkalite.broker.produce.fast_path import FastPath
     from kafkalite.histogram import Histogram
     from kafkalite.protocol.messages import Message
 
@@ -43,7 +43,7 @@ class ServedApi(Generic[PartsT_contra]):
     permissions: tuple[Permission, ...]
     guard: Guard | None = None
     """What authorises the names in a request."""
-    turn: Callable[[PartsT_contra, Histogram, Authorizer], PlainTurn] | None = None
+    fast_path: Callable[[PartsT_contra, Histogram, Authorizer], FastPath] | None = None
     """Makes what serves requests that repeat each other without the handler and its guard; latencies go into the histogram."""
     is_async: bool = field(init=False)
     cluster_permission: Permission | None = field(init=False)
@@ -71,7 +71,7 @@ def served(
     *permissions: Permission,
     failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = fail_whole_request,
     guard: Guard | None = None,
-    turn: Callable[[PartsT_contra, Histogram, Authorizer], PlainTurn] | None = None,
+    fast_path: Callable[[PartsT_contra, Histogram, Authorizer], FastPath] | None = None,
 ) -> ServedApi[PartsT_contra]:
     """An API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
     api = APIS[key]
@@ -79,7 +79,7 @@ def served(
         api.min_version <= first_version <= last_version <= api.max_version,
         f"{key.name} {first_version} to {last_version}: the codec knows {api.min_version} to {api.max_version}",
     )
-    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard, turn)
+    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard, fast_path)
 
 
 def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.api_versions_response.ApiVersionsResponse:

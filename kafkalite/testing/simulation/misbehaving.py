@@ -15,7 +15,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import Message
 
 if TYPE_CHECKING:
-    from kafkalite.broker.produce.plain_produce import PlainTurn
+    from kafkalite.broker.produce.fast_path import FastPath
     from kafkalite.broker.requests.served_api import ServedApi
 
 _ACTIONS: Final = {"late": "delay", "lost": "drop", "mute": "drop-answer", "refused": "fail"}
@@ -25,14 +25,14 @@ _DELAYS_MS: Final = (20, 300, 3_000)
 class ChanceFaults(RequestFaults):
     """`odds` of each of `late`, `lost`, `mute` and `refused`; nothing happens while there are none.
 
-    Requests that repeat each other are served together (`broker/produce/plain_produce`) as long as nothing may happen to one of them.
+    Requests that repeat each other are served together (`broker/produce/fast_path`) as long as nothing may happen to one of them.
     """
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
         self._chance = chance
         self._odds: Mapping[str, float] = {}
-        self._turns: list[PlainTurn] = []
+        self._fast_paths: list[FastPath] = []
         """Those of the broker's present life."""
 
     @property
@@ -42,32 +42,32 @@ class ChanceFaults(RequestFaults):
     @odds.setter
     def odds(self, odds: Mapping[str, float]) -> None:
         self._odds = odds
-        self._arm_turns()
+        self._arm_fast_paths()
 
     def add(self, rule: Rule) -> int:
         """The number of the rule."""
         number = super().add(rule)
-        self._arm_turns()
+        self._arm_fast_paths()
         return number
 
     def around(self, served: Iterable[ServedApi[Any]], topic_name: TopicName) -> list[ServedApi[Any]]:
         """The same APIs of a new life, with the rules and odds of this moment and later before them."""
-        self._turns = []
+        self._fast_paths = []
         apis = list(served)
         return [
-            replace(behind, turn=None if each.turn is None else partial(self._make_turn, each.turn))
+            replace(behind, fast_path=None if each.fast_path is None else partial(self._make_fast_path, each.fast_path))
             for each, behind in zip(apis, super().around(apis, topic_name), strict=True)
         ]
 
-    def _make_turn(self, make: Callable[..., PlainTurn], *parts: Any) -> PlainTurn:
-        turn = make(*parts)
-        self._turns.append(turn)
-        self._arm_turns()
-        return turn
+    def _make_fast_path(self, make: Callable[..., FastPath], *parts: Any) -> FastPath:
+        fast_path = make(*parts)
+        self._fast_paths.append(fast_path)
+        self._arm_fast_paths()
+        return fast_path
 
-    def _arm_turns(self) -> None:
-        for turn in self._turns:
-            turn.is_off = bool(self._odds or self.rules)
+    def _arm_fast_paths(self) -> None:
+        for fast_path in self._fast_paths:
+            fast_path.is_off = bool(self._odds or self.rules)
 
     def decide(self, key: ApiKey, request: Message, client_id: str | None, topic_name: TopicName) -> Rule | None:
         """By chance, whatever is asked; else as rules say."""

@@ -10,7 +10,8 @@ _ORDER: Final = "kafkalite.broker.connections.request_order"
 _READS: Final = "kafkalite.broker.connections.stranger_reads"
 _WRITER: Final = "kafkalite.broker.connections.response_writer"
 _LOGIN: Final = "kafkalite.broker.connections.sasl_authenticator"
-_PLAIN: Final = "kafkalite.broker.produce.plain_produce"
+_FAST_PATH: Final = "kafkalite.broker.produce.fast_path"
+_BATCHES: Final = "kafkalite.broker.produce.partition_batches"
 
 RESPONSES: Final = (
     Bug(
@@ -115,16 +116,16 @@ TOGETHER: Final = (
     Bug(
         "what is served together is acknowledged before replication",
         "the fast path does not wait for the high watermark",
-        (Edit(_PLAIN, "if shape.acks == 1 or offset < committed:", "if shape.acks == 1 or committed >= 0:"),),
+        (Edit(_FAST_PATH, "if template.acks == 1 or offset < committed:", "if template.acks == 1 or committed >= 0:"),),
     ),
     Bug(
         "what is served together is acknowledged although it was refused",
         "a leader that was deposed answers the fast path's requests as if they were committed (KAFKA-3410)",
         (
             Edit(
-                _PLAIN,
-                "            if code:\n                answer = shape.refusal(",
-                "            if offset < 0:\n                answer = shape.refusal(",
+                _FAST_PATH,
+                "            if code:\n                response = template.make_refusal(",
+                "            if offset < 0:\n                response = template.make_refusal(",
             ),
         ),
     ),
@@ -133,12 +134,12 @@ TOGETHER: Final = (
         "the fast path does not ask what its producer should send next (KAFKA-5494)",
         (
             Edit(
-                _PLAIN,
+                _BATCHES,
                 "                is_next = self.partition.log.producers.check(header, NO_TRANSACTION) is None\n",
                 "                is_next = True\n",
             ),
             Edit(
-                _PLAIN,
+                _BATCHES,
                 "            is_next = header.producer_epoch == before.producer_epoch and header.base_sequence == follows\n",
                 "            is_next = follows >= 0\n",
             ),
@@ -149,16 +150,16 @@ TOGETHER: Final = (
         "the offset does not move on from one request of a turn to the next",
         (
             Edit(
-                _PLAIN,
-                "                answers[number] = _Uncommitted(batches, offset)\n            offset += 1",
-                "                answers[number] = _Uncommitted(batches, offset)",
+                _FAST_PATH,
+                "                outcomes[number] = _Uncommitted(batches, offset)\n            offset += 1",
+                "                outcomes[number] = _Uncommitted(batches, offset)",
             ),
         ),
     ),
     Bug(
         "a connection that waits for the pace is not read from again",
         "what was paused to be served together later is never resumed",
-        (Edit(_PLAIN, "            sender.hold_reading(False)\n", "            pass\n"),),
+        (Edit(_FAST_PATH, "            sender.hold_reading(False)\n", "            pass\n"),),
     ),
     Bug(
         "answers leave as they are ready",

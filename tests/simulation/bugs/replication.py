@@ -168,9 +168,9 @@ REPLICATION: Final = (
                 "if partition.high_watermark > required:",
             ),
             Edit(
-                "kafkalite.broker.produce.plain_produce",
-                "if shape.acks == 1 or offset < committed:",
-                "if shape.acks:",
+                "kafkalite.broker.produce.fast_path",
+                "if template.acks == 1 or offset < committed:",
+                "if template.acks:",
             ),
         ),
     ),

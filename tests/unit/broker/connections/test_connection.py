@@ -15,7 +15,7 @@ from kafkalite.broker.connections.connection import ServerConnection
 from kafkalite.broker.connections.request_memory import RequestMemory
 from kafkalite.broker.connections.slow_senders import SlowSenders
 from kafkalite.broker.connections.unread_responses import UnreadResponses
-from kafkalite.broker.produce.plain_produce import ShapeRoom
+from kafkalite.broker.produce.request_template import TemplateBudget
 from kafkalite.config.broker import LiveConfig
 from kafkalite.errors import ProtocolViolation
 from kafkalite.testing.simulation import virtual_time
@@ -115,7 +115,7 @@ class FakeServer:
         self.bounds: list[str] = []
         self.memory = RequestMemory(LIVE)
         self.slow_senders = SlowSenders(LIVE)
-        self.shape_room = ShapeRoom()
+        self.template_budget = TemplateBudget()
         self.connections: dict[Any, None] = {}
         self.unread = UnreadResponses(LIVE, self.connections)
 

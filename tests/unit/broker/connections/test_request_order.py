@@ -194,16 +194,16 @@ class FakeFastPath:
     is_pacing = False
     paced: list[Any] = field(default_factory=list)
 
-    def take(self, sender: Any, template: object, request: bytes, begin: int) -> None:
+    def accept_request(self, sender: Any, template: object, request: bytes, begin: int) -> None:
         assert not self.line.order.stops & BEGINNING
         self.passed.append((sender, request))
 
-    def hold(self, sender: Any) -> bool:
+    def hold_sender(self, sender: Any) -> bool:
         if self.is_pacing:
             self.paced.append(sender)
         return self.is_pacing
 
-    def end(self) -> None:
+    def serve_accepted(self) -> None:
         passed, self.passed, self.is_pacing = self.passed, [], False
         paced, self.paced = self.paced, []
         for sender in paced:
@@ -300,7 +300,7 @@ class Line:
                 self.pending.pop(name).set_exception(ProtocolViolation("late"))
             case ("serve fast path", outcomes):
                 self.fast_path.outcomes = list(outcomes)
-                self.fast_path.end()
+                self.fast_path.serve_accepted()
             case ("commit", index):
                 self.fast_path.commit(index)
             case ("pause writing",):

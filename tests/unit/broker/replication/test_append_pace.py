@@ -15,7 +15,7 @@ from kafkalite.errors import ErrorCode
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
-from tests.unit.broker.produce.test_plain_produce import METADATA, Broker, Peer, fetched, produce, replicated, run
+from tests.unit.broker.produce.fast_path_broker import METADATA, Broker, Peer, fetched, produce, replicated, run
 
 
 @pytest.mark.parametrize(

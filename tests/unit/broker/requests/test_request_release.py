@@ -19,8 +19,8 @@ from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.messages import Message
 from kafkalite.testing.simulation import virtual_time
 from tests.fuzz.brokers import Brokers
-from tests.unit.broker.produce.test_plain_produce import Broker as LedPartitions
-from tests.unit.broker.produce.test_plain_produce import Peer, produce
+from tests.unit.broker.produce.fast_path_broker import Broker as LedPartitions
+from tests.unit.broker.produce.fast_path_broker import Peer, produce
 
 REQUESTS = 200
 

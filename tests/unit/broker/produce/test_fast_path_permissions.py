@@ -12,7 +12,7 @@ from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.errors import ErrorCode
 from kafkalite.security.principal import KafkaPrincipal
 from kafkalite.testing.simulation import virtual_time
-from tests.unit.broker.produce.test_plain_produce import Broker, Peer, produce
+from tests.unit.broker.produce.fast_path_broker import Broker, Peer, produce
 
 ALICE = KafkaPrincipal("User", "alice")
 SESSION_MS = 1000
