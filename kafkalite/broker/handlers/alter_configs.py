@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
@@ -29,10 +30,7 @@ from kafkalite.protocol.apis import ApiKey
 from zk import paths
 
 if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from kafkalite.config.keys import Key
-    from kafkalite.types import BrokerId
 
 _Resource: TypeAlias = (
     "messages.alter_configs_request.AlterConfigsResource"
@@ -48,17 +46,8 @@ _KEYS_MAX: Final = 5000
 """Many times the keys that there are."""
 
 
-class Parts(Protocol):
+class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def broker_id(self) -> BrokerId: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def dynamic_configs(self) -> DynamicConfigs: ...
 
 
 async def alter_configs(

@@ -12,9 +12,10 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -24,10 +25,6 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
-if TYPE_CHECKING:
-    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
-    from zk.store import Store
-
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _FIELDS: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client_id", IP: "ip"}
 _SHORT_NAMES: Final[Mapping[str, str]] = {USER: "user", CLIENT_ID: "client", IP: "ip"}
@@ -35,14 +32,8 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 _OPS_MAX: Final = 1000
 
 
-class Parts(Protocol):
+class Parts(HasStore, HasDynamicConfigs, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def dynamic_configs(self) -> DynamicConfigs: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.handlers.metadata import cluster_operations
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS
+from kafkalite.broker.parts import HasClusterId, HasMetadata
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.errors import ErrorCode, KafkaError
@@ -17,20 +18,11 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_BROKER
 
-if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
-
 _BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
 
 
-class Parts(Protocol):
+class Parts(HasClusterId, HasMetadata, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
 
 
 async def describe_cluster(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasMetadata, HasReplicas, HasTraffic
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.cluster_state import Leadership
@@ -34,9 +35,6 @@ from kafkalite.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordination.coordinators import Coordinators
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.broker.traffic import Traffic
     from kafkalite.types import BrokerId
 
 _BY_TOPIC_ID_FROM = 5
@@ -53,17 +51,8 @@ class Controller(Protocol):
     async def alter_partition(self, request: AlterPartition) -> list[Leadership | KafkaError]: ...
 
 
-class Parts(Protocol):
+class Parts(HasReplicas, HasMetadata, HasTraffic, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
 
     @property
     def coordinators(self) -> Coordinators: ...

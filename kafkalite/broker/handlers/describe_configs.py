@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
@@ -31,11 +32,6 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from zk import paths
 
-if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
-    from kafkalite.types import BrokerId
-
 TOPIC, BROKER = 2, 4
 _BROKER_LOGGER: Final = 8
 _CLIENT_METRICS: Final = 16
@@ -51,17 +47,8 @@ _Names: TypeAlias = frozenset[str] | None
 """The keys that are asked for; None: all."""
 
 
-class Parts(Protocol):
+class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def broker_id(self) -> BrokerId: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def dynamic_configs(self) -> DynamicConfigs: ...
 
 
 async def describe_configs(

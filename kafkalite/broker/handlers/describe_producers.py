@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
@@ -19,19 +20,9 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.broker.replication.replicas import Replicas
-
-
-class Parts(Protocol):
-    """What these handlers use of the broker."""
-
-    @property
-    def replicas(self) -> Replicas: ...
-
 
 def describe_producers(
-    parts: Parts, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
+    parts: HasReplicas, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
 ) -> (
     messages.describe_producers_response.DescribeProducersResponse
     | asyncio.Future[messages.describe_producers_response.DescribeProducersResponse]
@@ -41,7 +32,7 @@ def describe_producers(
 
 
 def _described(
-    parts: Parts, request: messages.describe_producers_request.DescribeProducersRequest
+    parts: HasReplicas, request: messages.describe_producers_request.DescribeProducersRequest
 ) -> Work[messages.describe_producers_response.DescribeProducersResponse]:
     m = messages.describe_producers_response
     asked: dict[str, dict[int, None]] = {}

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -22,7 +23,6 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.controller.assignment import ReplicaAssignment
     from kafkalite.types import BrokerId
 
@@ -50,11 +50,8 @@ class Controller(Protocol):
     ) -> dict[TopicPartition, ReplicaAssignment]: ...
 
 
-class Parts(Protocol):
+class Parts(HasMetadata, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
 
     @property
     def controller(self) -> Controller: ...

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasGroups, HasMetadata, HasTopicCreation, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged
 from kafkalite.broker.requests.request_context import RequestContext
@@ -25,30 +26,14 @@ from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.topic_creation import TopicCreation
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 _GROUP, _TRANSACTION = 0, 1
 _WAIT_S = 2.0
 _SEVERAL_KEYS_FROM: Final = 4
 
 
-class Parts(Protocol):
+class Parts(HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def topic_creation(self) -> TopicCreation: ...
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
-
-    @property
-    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
 
 async def find_coordinator(

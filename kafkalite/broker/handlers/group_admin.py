@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
@@ -22,22 +23,11 @@ from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
-if TYPE_CHECKING:
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-
 _CLASSIC = "classic"
 
 
-class Parts(Protocol):
-    """What these handlers use of the broker."""
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
-
-
 def describe_groups(
-    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
+    parts: HasGroups, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
 ) -> (
     messages.describe_groups_response.DescribeGroupsResponse
     | asyncio.Future[messages.describe_groups_response.DescribeGroupsResponse]
@@ -47,7 +37,7 @@ def describe_groups(
 
 
 def _described(
-    parts: Parts, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
+    parts: HasGroups, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
 ) -> Work[messages.describe_groups_response.DescribeGroupsResponse]:
     m = messages.describe_groups_response
     groups = []
@@ -87,7 +77,7 @@ def _described(
 
 
 def list_groups(
-    parts: Parts, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
+    parts: HasGroups, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
 ) -> (
     messages.list_groups_response.ListGroupsResponse | asyncio.Future[messages.list_groups_response.ListGroupsResponse]
 ):
@@ -96,7 +86,7 @@ def list_groups(
 
 
 def _listed(
-    parts: Parts, request: messages.list_groups_request.ListGroupsRequest
+    parts: HasGroups, request: messages.list_groups_request.ListGroupsRequest
 ) -> Work[messages.list_groups_response.ListGroupsResponse]:
     m = messages.list_groups_response
     runtime = parts.groups
@@ -120,7 +110,7 @@ def _listed(
 
 
 async def delete_groups(
-    parts: Parts, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
+    parts: HasGroups, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
 ) -> messages.delete_groups_response.DeleteGroupsResponse:
     """The outcome for each group."""
     m = messages.delete_groups_response
@@ -137,7 +127,7 @@ async def delete_groups(
     return m.DeleteGroupsResponse(results=results)
 
 
-def _deletions(parts: Parts, group_ids: Iterable[str]) -> Work[dict[str, ErrorCode | asyncio.Future[ErrorCode]]]:
+def _deletions(parts: HasGroups, group_ids: Iterable[str]) -> Work[dict[str, ErrorCode | asyncio.Future[ErrorCode]]]:
     """The outcome of each, of those that are there when it is committed."""
     outcomes: dict[str, ErrorCode | asyncio.Future[ErrorCode]] = {}
     for group_id in dict.fromkeys(group_ids):

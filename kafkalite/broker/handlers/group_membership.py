@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.guards import Whole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -40,8 +41,6 @@ from kafkalite.protocol.apis import ApiKey
 if TYPE_CHECKING:
     import random
 
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
 
 _MEMBER_ID_FIRST_FROM = 4
 _NULLABLE_PROTOCOL_FROM = 7
@@ -52,14 +51,11 @@ _MEMBERS_AT_ONCE: Final = 500
 """Of a LeaveGroup or SyncGroup; more are looked at in portions."""
 
 
-class Parts(Protocol):
+class Parts(HasGroups, Protocol):
     """What these handlers use of the broker."""
 
     @property
     def rng(self) -> random.Random: ...
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
 
 def require_group_id(group_id: str) -> None:

@@ -30,6 +30,7 @@ from kafkalite.broker.handlers.offset_guards import (
     guard_deletion,
     guard_fetch,
 )
+from kafkalite.broker.parts import HasGroups, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
@@ -45,7 +46,6 @@ from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordination.leadership_proof import LeadershipProof
-    from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
 
@@ -74,24 +74,14 @@ class _Partitioned(Protocol):
     def partitions(self) -> Sequence[Any]: ...
 
 
-class Parts(zookeeper_offsets.Parts, Protocol):
+class Parts(zookeeper_offsets.Parts, HasGroups, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
     @property
     def leadership(self) -> LeadershipProof: ...
 
 
-class Metadata(Protocol):
-    """Who knows which partitions there are."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-
-def exists(parts: Metadata, topic: str, partition: int) -> bool:
+def exists(parts: HasMetadata, topic: str, partition: int) -> bool:
     """Does the cluster have this partition?"""
     known = parts.metadata.topics.get(topic)
     return known is not None and partition in known.partitions

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
 from kafkalite.broker.metadata_cache import TopicMetadata
+from kafkalite.broker.parts import HasClusterId, HasConfig, HasMetadata, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.topic_creation import TopicCreation
-    from kafkalite.config.broker import BrokerConfig
     from kafkalite.types import BrokerId
 
 _NEVER_STRICT: Final = 2**15
@@ -42,20 +41,8 @@ _CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
 _DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
-class Parts(Mutating, Protocol):
+class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def topic_creation(self) -> TopicCreation: ...
 
 
 async def metadata(

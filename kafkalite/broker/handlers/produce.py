@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kafkalite.broker.coordination.transaction_verification import Producer, Refusals, produce_refusal
 from kafkalite.broker.fetch.leader_endpoints import name_leaders
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasReplicas, HasTraffic, HasTransactionVerifier
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.produce.fast_path import WRITE, FastPath
 from kafkalite.broker.requests.failures import FailedItems, Failure
@@ -37,14 +38,6 @@ from kafkalite.protocol.record_batches.records import MAGIC, header_at
 from kafkalite.storage.log.append_checks import CheckedBatch, check_in_thread
 from kafkalite.storage.producers.verification import NO_TRANSACTION, NOT_VERIFIED, UNGUARDED, VerificationGuard
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
-
-if TYPE_CHECKING:
-    from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.broker.settings.quotas import ClientQuotas
-    from kafkalite.broker.traffic import Traffic
-    from kafkalite.clock import Clock
 
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write internal topics."""
@@ -79,26 +72,8 @@ class _Progress(DecompressionBudget):
         """Partitions that may not begin one."""
 
 
-class Parts(Protocol):
+class Parts(HasClock, HasQuotas, HasTraffic, HasMetadata, HasReplicas, HasTransactionVerifier, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def transaction_verifier(self) -> TransactionVerifier: ...
 
 
 def produce(

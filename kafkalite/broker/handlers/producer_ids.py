@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasConfig, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged
 from kafkalite.broker.requests.request_context import RequestContext
@@ -29,9 +30,6 @@ from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordination.producer_ids import ProducerIds
-    from kafkalite.config.broker import BrokerConfig
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.coordinators.transaction.machine import TransactionMachine
     from kafkalite.types import BrokerId
     from zk.znodes import ProducerIdBlock
 
@@ -45,14 +43,8 @@ class Controller(Protocol):
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock: ...
 
 
-class Parts(Protocol):
+class Parts(HasConfig, HasTransactions, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
     @property
     def producer_ids(self) -> ProducerIds: ...

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged, narrowed
 from kafkalite.broker.requests.request_context import RequestContext
@@ -37,10 +38,7 @@ from kafkalite.protocol.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.settings.quotas import ClientQuotas, Mutations
-    from kafkalite.broker.topic_creation import TopicCreation
-    from kafkalite.clock import Clock
+    from kafkalite.broker.settings.quotas import Mutations
     from kafkalite.config.dynamic import ConfigEntry
 
 T = TypeVar("T")
@@ -75,24 +73,12 @@ class Controller(Protocol):
     async def wait_until_brokers_know(self, timeout_s: float) -> bool: ...
 
 
-class Mutating(Protocol):
+class Mutating(HasClock, HasQuotas, Protocol):
     """What counts created and deleted partitions."""
 
-    @property
-    def clock(self) -> Clock: ...
 
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-
-class Parts(Mutating, Protocol):
+class Parts(Mutating, HasMetadata, HasTopicCreation, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def topic_creation(self) -> TopicCreation: ...
 
     @property
     def controller(self) -> Controller: ...

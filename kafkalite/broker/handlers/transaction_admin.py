@@ -11,6 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasTransactions
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
@@ -23,19 +24,14 @@ from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordination.marker_sender import MarkerSender
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 
 _DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _BEING_COMPLETED: Final = frozenset({TransactionState.PREPARE_COMMIT.label, TransactionState.PREPARE_ABORT.label})
 
 
-class Parts(Protocol):
+class Parts(HasTransactions, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
     @property
     def marker_sender(self) -> MarkerSender: ...

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasGroups, HasMetadata, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
@@ -28,9 +29,6 @@ from kafkalite.types import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.coordinators.transaction.machine import TransactionMachine
     from kafkalite.coordinators.transaction.transaction_record import Partitions
 
 _FENCED_FROM: Final = 2
@@ -42,17 +40,8 @@ _CodeOf: TypeAlias = Callable[[str, int], ErrorCode]
 """The outcome for a partition of a topic."""
 
 
-class Parts(Protocol):
+class Parts(HasMetadata, HasGroups, HasTransactions, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
-
-    @property
-    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
 
 async def add_partitions_to_txn(

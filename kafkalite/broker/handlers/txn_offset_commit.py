@@ -11,12 +11,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kafkalite.broker.coordination.transaction_verification import Producer, without_abortable
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas, HasTransactionVerifier
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
@@ -32,14 +33,6 @@ from kafkalite.protocol.record_batches.records import NO_SEQUENCE
 from kafkalite.storage.producers.verification import NOT_VERIFIED, UNGUARDED, VerificationGuard
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.clock import Clock
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-
 _KNOWS_LOADING_FROM: Final = 2
 _KNOWS_ABORTABLE_FROM: Final = 4
 _Answer: TypeAlias = "messages.txn_offset_commit_response.TxnOffsetCommitResponsePartition"
@@ -48,23 +41,8 @@ _Checked: TypeAlias = (
 )
 
 
-class Parts(Protocol):
+class Parts(HasMetadata, HasGroups, HasReplicas, HasTransactionVerifier, HasClock, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def transaction_verifier(self) -> TransactionVerifier: ...
-
-    @property
-    def clock(self) -> Clock: ...
 
 
 async def txn_offset_commit(

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
+from kafkalite.broker.parts import HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
@@ -26,10 +27,6 @@ from kafkalite.protocol.apis import ApiKey
 from zk import paths
 from zk.store import NoNodeError
 
-if TYPE_CHECKING:
-    from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
-    from zk.store import Store
-
 logger = logging.getLogger("kafkalite.broker.user_scram_credentials")
 
 
@@ -40,14 +37,8 @@ class Controller(Protocol):
     def is_active(self) -> bool: ...
 
 
-class Parts(Protocol):
+class Parts(HasStore, HasDynamicConfigs, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def store(self) -> Store: ...
-
-    @property
-    def dynamic_configs(self) -> DynamicConfigs: ...
 
     @property
     def controller(self) -> Controller: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.coordination.zookeeper_offsets import FetchedOffset
+from kafkalite.broker.parts import HasConfig, HasMetadata
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
@@ -19,18 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.config.broker import BrokerConfig
 
 
-class Parts(Protocol):
+class Parts(HasConfig, HasMetadata, Protocol):
     """What these handlers use of the broker."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
 
     @property
     def zookeeper_offsets(self) -> ZooKeeperOffsets: ...
