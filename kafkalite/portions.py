@@ -89,11 +89,11 @@ class Portions:
 
     def turn(self) -> asyncio.Future[None]:
         """Return a future that is done after the turns of those that waited before."""
-        return self._queue(_units(0))
+        return self._queue(idle_units(0))
 
     def short_turn(self, units: int) -> asyncio.Future[None]:
         """Return a future for the turn of a work of about so many units, before works that are known to be long."""
-        return self._queue(_units(min(units, AT_ONCE_UNITS - 1)), True)
+        return self._queue(idle_units(min(units, AT_ONCE_UNITS - 1)), True)
 
     def _queue(self, work: Work[T], is_fresh: bool = False) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -152,7 +152,7 @@ def in_one_go(work: Work[T]) -> T:
         return result
 
 
-def _units(count: int) -> Work[None]:
+def idle_units(count: int) -> Work[None]:
     """Do nothing for so many units; without units it only waits for a turn."""
     for _ in range(count):
         yield

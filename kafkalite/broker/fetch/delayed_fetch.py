@@ -1,8 +1,8 @@
-"""A fetch that waits for more (Kafka's DelayedFetch): when it looks again, and when it answers.
+"""A fetch that waits for more records (Kafka's DelayedFetch): when it reads again, and when it completes.
 
-It is answered once its partitions gained min.bytes, something other than data happened to one of them, or max.wait passed. A follower
-is also answered soon after the high watermark moved, so that it learns what is committed. Whatever goes wrong meanwhile is its answer too:
-the future raises it, and dispatch shapes the reply, so no client waits for ever.
+It completes once its partitions gained min.bytes, something other than an append happened to one of them, or max.wait passed. A follower's
+completes also soon after a high watermark moved, so that it learns what is committed. If reading or responding fails, the future raises
+the error and dispatch makes the response of it, so no client waits for ever.
 """
 
 from __future__ import annotations
@@ -15,65 +15,66 @@ from kafkalite.broker.replication.partition import Partition
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.partition_reader import Answers, FetchParams
+    from kafkalite.broker.fetch.fetch_sessions import Answers
+    from kafkalite.broker.fetch.partition_reader import FetchParams, ReadAnswers
     from kafkalite.portions import Portions
     from kafkalite.protocol import messages
 
 _HIGH_WATERMARK_DELAY_S: Final = 0.005
-"""How long news of the high watermark alone waits for records to travel with; under load there always are some."""
-_NARROW: Final = 64
-"""Partitions that are looked at whenever there is a reason: of more, a thousand fetches may have the same reason."""
+"""How long a new high watermark waits for records to be sent with; under load there always are some."""
+_CHECKED_AT_ONCE: Final = 64
+"""Largest fetch that is read again on every append. Larger ones take turns, because one append may wake a thousand of them."""
 _PARTITIONS_IN_A_UNIT: Final = 8
 
 
 class DelayedFetch:
-    """See the module. `future` gets `reply(answers)`, with fresh answers for all that is ready, or what `gather` or `reply` raised.
+    """A fetch that has fewer than min.bytes; `future` gets `respond(answers)`, or raises what `read` or `respond` raised.
 
-    `gather()` reads what is there now and gives (answers, bytes, urgent). The bytes gained meanwhile are estimated from the growth of
-    the logs, so that waiting for many bytes does not read the same ones again and again. `release()` is called once, at the end.
-    `width()` is how many partitions a look would look at: very many are looked at when it is their turn.
+    `read()` reads all that is ready, like `PartitionReader.read_all`. The bytes gained meanwhile are estimated from the growth of the
+    logs, so that waiting for many bytes does not read the same ones again and again. `release()` is called once, at the end.
+    `count_items()` returns how many partitions `read` would read.
     """
 
     def __init__(
         self,
         params: FetchParams,
         have_bytes: int,
-        gather: Callable[[], tuple[Answers, int, bool]],
-        reply: Callable[[Answers], messages.fetch_response.FetchResponse],
+        read: Callable[[], ReadAnswers],
+        respond: Callable[[Answers], messages.fetch_response.FetchResponse],
         release: Callable[[], None],
-        width: Callable[[], int],
+        count_items: Callable[[], int],
         portions: Portions,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[messages.fetch_response.FetchResponse] = self._loop.create_future()
-        self._params, self._gather, self._reply, self._release = params, gather, reply, release
-        self._width, self._portions = width, portions
+        self._params, self._read, self._respond, self._release = params, read, respond, release
+        self._count_items, self._portions = count_items, portions
         self._turn: asyncio.Future[None] | None = None
-        self._is_due = False
+        self._is_expired = False
         self._have_bytes = have_bytes
         self._sizes: dict[TopicPartition, int] = {}
         self._gained = 0
         self._check: asyncio.Handle | None = None
-        self._news: asyncio.TimerHandle | None = None
+        self._high_watermark_timer: asyncio.TimerHandle | None = None
         self._deadline = self._loop.call_later(params.max_wait_ms / 1000, self._expire)
         self._is_closed = False
 
     def note_sizes(self, partitions: Iterable[Partition]) -> None:
-        """Growth is counted from here; only needed when more than one byte is waited for."""
+        """Count the growth of these logs from now on, where more than one byte is waited for."""
         if self._params.min_bytes > 1:
             self._sizes = {p.topic_partition: p.log.size_bytes for p in partitions}
 
     def notify(self, partition: Partition, appended: bool) -> None:
-        """A partition changed; `appended` is False for news that can wait a little. Only schedules: its caller serves somebody else."""
+        """Schedule a check because a partition changed; `appended` is False for a high watermark, which can wait a little."""
         if self._is_closed:
             return
         if not appended:
             self.expire_soon()
         elif self._check is None and self._may_suffice(partition):
-            self._check = self._loop.call_soon(self._look)
+            self._check = self._loop.call_soon(self._run_check)
 
     def _may_suffice(self, partition: Partition) -> bool:
-        """Have the partitions grown by what is missing? One whose size was not noted may have."""
+        """True if the partitions may have grown by what is missing, as one may whose size was not noted."""
         min_bytes = self._params.min_bytes
         if min_bytes <= 1 or not partition.is_leader:
             return True
@@ -84,52 +85,53 @@ class DelayedFetch:
         return self._have_bytes + self._gained >= min_bytes
 
     def expire_soon(self) -> None:
-        """There is news that may wait a little for records to travel with."""
-        if self._news is None:
-            self._news = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
+        """Complete within 5 ms, so that a new high watermark can be sent with records."""
+        if self._high_watermark_timer is None:
+            self._high_watermark_timer = self._loop.call_later(_HIGH_WATERMARK_DELAY_S, self._expire)
 
-    def _look(self) -> None:
+    def _run_check(self) -> None:
         self._check = None
-        self._answer_in_turn()
+        self._try_in_turn()
 
     def _expire(self) -> None:
-        self._is_due = True
-        self._answer_in_turn()
+        self._is_expired = True
+        self._try_in_turn()
 
-    def _answer_in_turn(self) -> None:
-        width = self._width()
-        if width <= _NARROW:
-            self._answer(only_if_enough=not self._is_due)
+    def _try_in_turn(self) -> None:
+        count = self._count_items()
+        if count <= _CHECKED_AT_ONCE:
+            self._try_complete()
         elif self._turn is None:
-            self._turn = self._portions.short_turn(width // _PARTITIONS_IN_A_UNIT)
-            self._turn.add_done_callback(self._have_turn)
+            self._turn = self._portions.short_turn(count // _PARTITIONS_IN_A_UNIT)
+            self._turn.add_done_callback(self._run_turn)
 
-    def _have_turn(self, turn: asyncio.Future[None]) -> None:
+    def _run_turn(self, turn: asyncio.Future[None]) -> None:
         self._turn = None
         if not turn.cancelled():
-            self._answer(only_if_enough=not self._is_due)
+            self._try_complete()
 
-    def _answer(self, only_if_enough: bool) -> None:
+    def _try_complete(self) -> None:
+        """Read again; complete if that is enough or the fetch has expired (DelayedOperation.tryComplete)."""
         if self._is_closed:
             return
-        if self.future.done():  # cancelled with its connection, whose task has not had its turn yet
+        if self.future.done():  # cancelled with its connection, whose task has not run yet
             self.close()
             return
         try:
-            answers, total, urgent = self._gather()
-            if only_if_enough and not urgent and total < self._params.min_bytes:
+            answers, total, urgent = self._read()
+            if not (self._is_expired or urgent or total >= self._params.min_bytes):
                 return
             self.close()
-            self.future.set_result(self._reply(answers))
+            self.future.set_result(self._respond(answers))
         except Exception as problem:
             self.future.set_exception(problem)
             self.close()
 
     def close(self) -> None:
-        """Wait no more; the future is left as it is."""
+        """Stop waiting; the future is left as it is."""
         if not self._is_closed:
             self._is_closed = True
-            for handle in (self._deadline, self._check, self._news, self._turn):
+            for handle in (self._deadline, self._check, self._high_watermark_timer, self._turn):
                 if handle is not None:
                     handle.cancel()
             self._release()

@@ -11,15 +11,13 @@ from kafkalite.types import TopicPartition
 
 
 class ConversionCache:
-    """What was rewritten last, up to `limit_bytes`: consumers that follow a log, or read it beside each other, mostly want the same.
-
-    It is not much, so that the processor's own cache has room for it.
+    """The batches that were converted last, up to `limit_bytes`; so few that they fit into the processor's cache.
 
     Used by one thread at a time.
     """
 
     _ENTRY_BYTES: Final = 300
-    """Beside the messages."""
+    """Memory of an entry without its messages."""
 
     def __init__(self, limit_bytes: int = 4 * 1024 * 1024) -> None:
         self._limit_bytes = limit_bytes
@@ -28,17 +26,17 @@ class ConversionCache:
         self.hits = self.misses = 0
 
     def of(self, topic_partition: TopicPartition) -> ConvertedBatches:
-        """The part of one partition."""
-        return _OfPartition(self, topic_partition)
+        """Return the view of one partition."""
+        return _PartitionView(self, topic_partition)
 
     def get(self, key: tuple[TopicPartition, int, int, int, int]) -> bytes | None:
-        found = self._entries.get(key)
-        if found is None:
+        converted = self._entries.get(key)
+        if converted is None:
             self.misses += 1
             return None
         self.hits += 1
         self._entries.move_to_end(key)
-        return found
+        return converted
 
     def put(self, key: tuple[TopicPartition, int, int, int, int], converted: bytes) -> None:
         size = len(converted) + self._ENTRY_BYTES
@@ -51,8 +49,8 @@ class ConversionCache:
             self.size_bytes -= len(dropped) + self._ENTRY_BYTES
 
 
-class _OfPartition(NamedTuple):
-    """Batches are known by offset, length and CRC: compaction, or another leader, leaves others in their place."""
+class _PartitionView(NamedTuple):
+    """Converted batches by offset, length and CRC: compaction, or another leader, puts others in their place."""
 
     cache: ConversionCache
     topic_partition: TopicPartition

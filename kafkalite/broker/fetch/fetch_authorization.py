@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.broker.fetch.fetch_sessions import UNKNOWN_NAME
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, CLUSTER_NAME, Operation, Permission, ResourceType
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession
-    from kafkalite.broker.fetch.partition_reader import FetchParams
+    from kafkalite.broker.fetch.fetch_sessions import FetchSession
     from kafkalite.broker.requests.request_context import RequestContext
 
 READ: Final = Permission(Operation.READ, ResourceType.TOPIC)
 CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 
 
-def judge(items: Iterable[FetchItem], params: FetchParams, context: RequestContext) -> None:
-    """Mark those that are denied. A follower needs CLUSTER_ACTION, a consumer READ of each topic (CVE-2018-1288).
+def is_denied(topic: str, is_follower: bool, context: RequestContext) -> bool:
+    """True if the caller may not fetch the topic. A follower needs CLUSTER_ACTION, a consumer READ of the topic (CVE-2018-1288).
 
-    A consumer's items without a name are judged once they have one.
+    A topic of which only the id is known is not denied: a consumer's permission is checked once the id has a name.
     """
     if context.authorizer is ALLOW_ALL:
-        return
-    if params.is_follower:
-        is_denied = not context.may(CLUSTER_ACTION, CLUSTER_NAME)
-        for item in items:
-            item.is_denied = is_denied
-        return
-    named = [item for item in items if not item.is_nameless] if params.uses_topic_ids else items
-    verdicts: dict[str, bool] = {}
-    for item in named:
-        topic = item.topic_partition.topic
-        verdict = verdicts.get(topic)
-        if verdict is None:
-            verdict = verdicts[topic] = not context.may(READ, topic)
-        item.is_denied = verdict
+        return False
+    if is_follower:
+        return not context.may(CLUSTER_ACTION, CLUSTER_NAME)
+    return topic != UNKNOWN_NAME and not context.may(READ, topic)
 
 
-def judge_session(session: FetchSession, params: FetchParams, context: RequestContext) -> None:
-    """As `judge`, for all partitions of a session; what is judged otherwise than before is looked at next."""
+def authorize_session(session: FetchSession, is_follower: bool, context: RequestContext) -> None:
+    """Check the permissions of all partitions of a session; those with another outcome than before are read in this fetch."""
     if context.authorizer is ALLOW_ALL:
         return
-    judged_for = (context.authorizer.generation, context.principal, context.connection.peer_host, params.is_follower)
-    if session.judged_for == judged_for:
+    authorized_for = (context.authorizer.generation, context.principal, context.connection.peer_host, is_follower)
+    if session.authorized_for == authorized_for:
         return
-    session.judged_for = judged_for
-    before = {key: item.is_denied for key, item in session.items.items()}
-    judge(session.items.values(), params, context)
+    session.authorized_for = authorized_for
+    denied: dict[str, bool] = {}
     for key, item in session.items.items():
-        if item.is_denied != before[key]:
+        topic = "" if is_follower else item.topic_partition.topic
+        if topic not in denied:
+            denied[topic] = is_denied(topic, is_follower, context)
+        if item.is_denied != denied[topic]:
+            item.is_denied = denied[topic]
             session.ready[key] = None

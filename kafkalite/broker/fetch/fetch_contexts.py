@@ -9,30 +9,31 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
-from kafkalite.broker.fetch.fetch_authorization import judge, judge_session
+from kafkalite.broker.fetch.fetch_authorization import authorize_session, is_denied
 from kafkalite.broker.fetch.leader_endpoints import FETCH_FROM, FetchLeaders
-from kafkalite.broker.fetch.partition_reader import SessionlessWatch, changed_answers, note_look, note_told
 from kafkalite.protocol import messages
-from kafkalite.storage.cold_reads import LOADS_LIMIT
 from kafkalite.storage.log.file_records import FileRecords
 from kafkalite.storage.open_files import NotInMemory
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession, FetchSessionCache, PartitionKey
-    from kafkalite.broker.fetch.partition_reader import Answers, FetchParams, PartitionReader
+    from kafkalite.broker.fetch.fetch_sessions import Answers, FetchItem, FetchSession, FetchSessionCache, PartitionKey
+    from kafkalite.broker.fetch.partition_reader import FetchParams, PartitionReader, ReadAnswers
     from kafkalite.broker.replication.follower_state import FetchRequester
+    from kafkalite.broker.replication.partition import Partition
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.requests.request_context import RequestContext
     from kafkalite.broker.settings.quotas import ClientQuotas
     from kafkalite.broker.traffic import Traffic
     from kafkalite.clock import Clock
 
+    Response: TypeAlias = messages.fetch_response.FetchResponse
+    Reply: TypeAlias = Response | asyncio.Future[Response]
     Topics: TypeAlias = dict[str | bytes, messages.fetch_response.FetchableTopicResponse]
-    """By name, or id where topics go by id."""
+    """Topics of a response by name, or by id where topics go by id."""
 
 AT_ONCE: Final = 2000
-"""Partitions that one fetch looks at in one go."""
+"""Partitions that one fetch reads without letting the event loop serve others in between."""
 _INSTEAD_OF_WAITING_S: Final = 0.1
 
 
@@ -58,11 +59,10 @@ class Parts(Protocol):
     def partition_reader(self) -> PartitionReader: ...
 
 
-class _Fetch(ABC):
-    """What a full and an incremental fetch share: read, answer at once or later."""
+class FetchContext(ABC):
+    """One fetch, from the read of its partitions to its response; `items` are its partitions, or all of its session."""
 
     items: dict[PartitionKey, FetchItem]
-    """All that is fetched, or all of the session."""
 
     def __init__(self, parts: Parts, params: FetchParams, context: RequestContext) -> None:
         self.parts, self.params, self.context = parts, params, context
@@ -70,65 +70,53 @@ class _Fetch(ABC):
         self.leaders: FetchLeaders | None = None
 
     @abstractmethod
-    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
-        """The partitions to look at now, and who fetches."""
+    def select_items(self) -> tuple[Iterable[FetchItem], FetchRequester]:
+        """Return the partitions to read now, and the requester of the fetch."""
 
     @abstractmethod
-    def width(self) -> int:
-        """How many partitions there are to look at now."""
+    def count_items(self) -> int:
+        """Return how many partitions there are to read now."""
 
     @abstractmethod
-    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
-        """Have `on_ready` called; returns what ends that."""
+    def watch(self, on_ready: Callable[[Partition, bool], None]) -> Callable[[], None]:
+        """Have `on_ready` called on changes of the partitions; return the function that ends it."""
 
     @abstractmethod
-    def told(self, answers: Answers) -> Answers:
-        """What of `answers` goes into the response: an incremental fetch leaves out what has not changed (KIP-227)."""
+    def select_answers(self, answers: Answers) -> Answers:
+        """Return the answers that the response contains: an incremental one leaves out what has not changed (KIP-227)."""
 
-    def start(self) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
+    def start(self) -> Reply:
+        """Return the response, or a future of it while records come from the medium or are too few."""
+        items, requester = self.select_items()
         try:
-            found = self.parts.partition_reader.read_in_memory(*self.wanted_within_params())
+            read = self.parts.partition_reader.read_in_memory(items, self.params, requester)
         except NotInMemory as cold:
-            return asyncio.ensure_future(self._start_later(cold))
-        return self._answer_or_delay(*found)
+            return asyncio.ensure_future(self._start_cold(cold))
+        return self._respond_or_delay(*read)
 
-    def wanted_within_params(self) -> tuple[list[FetchItem], FetchParams, FetchRequester]:
-        items, requester = self.wanted()
-        return items, self.params, requester
-
-    def gather(self) -> tuple[Answers, int, bool]:
-        """What is there now; waits for the medium if need be, which for what was just appended is never."""
-        return self.parts.partition_reader.read_all(*self.wanted_within_params())
-
-    async def _start_later(self, cold: NotInMemory) -> messages.fetch_response.FetchResponse:
-        """As `start`, once the first records are in memory."""
-        reader = self.parts.partition_reader
-        for _ in range(LOADS_LIMIT):
-            await reader.cold_reads.load(cold)
-            try:
-                found = reader.read_in_memory(*self.wanted_within_params())
-                break
-            except NotInMemory as problem:
-                cold = problem
-        else:
-            found = self.gather()
-        reply = self._answer_or_delay(*found)
+    async def _start_cold(self, cold: NotInMemory) -> Response:
+        """Return the response once the first records are in memory."""
+        read = await self.parts.partition_reader.load_and_read(cold, self.params, self.select_items)
+        reply = self._respond_or_delay(*read)
         return await reply if isinstance(reply, asyncio.Future) else reply
 
-    def _answer_or_delay(
-        self, answers: Answers, total: int, urgent: bool
-    ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        enough = total >= self.params.min_bytes or urgent or self.params.max_wait_ms == 0
-        if enough or not self.may_wait():
-            return self.reply(answers)
+    def read(self) -> ReadAnswers:
+        """Read the partitions; wait for the medium if need be, which for what was just appended is never."""
+        items, requester = self.select_items()
+        return self.parts.partition_reader.read_all(items, self.params, requester)
+
+    def _respond_or_delay(self, answers: Answers, total: int, urgent: bool) -> Reply:
+        params = self.params
+        if total >= params.min_bytes or urgent or params.max_wait_ms == 0 or not self.may_wait():
+            return self.respond(answers)
         release: list[Callable[[], None]] = []
         delayed = DelayedFetch(
-            self.params, total, self.gather, self.reply, lambda: release[0](), self.width, self.context.portions
+            params, total, self.read, self.respond, lambda: release[0](), self.count_items, self.context.portions
         )
         release.append(self.watch(delayed.notify))
         partitions, items = self.parts.replicas.partitions, self.items
-        looked_at = [items[key].topic_partition for key in answers]
-        delayed.note_sizes(partitions[tp] for tp in looked_at if tp in partitions)
+        read = [items[key].topic_partition for key in answers]
+        delayed.note_sizes(partitions[tp] for tp in read if tp in partitions)
         if self.has_news(answers):
             delayed.expire_soon()
         delayed.future.add_done_callback(lambda _: delayed.close())
@@ -138,11 +126,11 @@ class _Fetch(ABC):
         return True
 
     def has_news(self, answers: Answers) -> bool:
-        """Is there anything to tell that is no reason to answer at once?"""
+        """True if something changed that is no reason to answer at once."""
         return False
 
     def throttle_ms(self, answers: Answers) -> int:
-        """How long the consumer must be silent instead of getting these answers; 0 when it gets them."""
+        """Return for how long the consumer is muted instead of getting these answers; 0 if it gets them."""
         quota = self.parts.quotas.fetched
         if self.params.is_follower or not quota.is_set:
             return 0
@@ -150,22 +138,23 @@ class _Fetch(ABC):
         now_ms = self.parts.clock.monotonic_ms()
         return quota.admit(self.context.user, self.context.client_id or "", size, now_ms) if size else 0
 
-    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
-        """Nothing is answered, so all of it is there for the next fetch."""
+    def throttle(self, throttle_ms: int) -> Response:
+        """Mute the connection and return a response without answers, which the next fetch gets."""
         self.context.connection.mute(throttle_ms / 1000)
         return messages.fetch_response.FetchResponse(session_id=self.session_id, throttle_time_ms=throttle_ms)
 
-    def reply(self, answers: Answers) -> messages.fetch_response.FetchResponse:
+    def respond(self, answers: Answers) -> Response:
+        """Return the response with these answers, or a throttled one."""
         if throttle_ms := self.throttle_ms(answers):
-            return self.throttled(throttle_ms)
+            return self.throttle(throttle_ms)
         topics: Topics = {}
-        self.tell(answers, topics)
-        return self.response(topics)
+        self.add_answers(answers, topics)
+        return self.make_response(topics)
 
-    def tell(self, answers: Answers, topics: Topics) -> None:
-        """Add these answers to the topics of the response."""
+    def add_answers(self, answers: Answers, topics: Topics) -> None:
+        """Add what of these answers the client needs to the topics of the response."""
         m = messages.fetch_response
-        for key, data in self.told(answers).items():
+        for key, data in self.select_answers(answers).items():
             topic = topics.get(key[0])
             if topic is None:
                 item = self.items[key]
@@ -178,15 +167,15 @@ class _Fetch(ABC):
                     self.leaders = FetchLeaders(self.parts.replicas, self.context.listener)
                 self.leaders.name_leader(self.items[key].topic_partition, data)
             if data.records:
-                self._count(topic.topic, data.records)
+                self._count_bytes(topic.topic, data.records)
 
-    def response(self, topics: Topics) -> messages.fetch_response.FetchResponse:
-        reply = messages.fetch_response.FetchResponse(session_id=self.session_id, responses=list(topics.values()))
+    def make_response(self, topics: Topics) -> Response:
+        response = messages.fetch_response.FetchResponse(session_id=self.session_id, responses=list(topics.values()))
         if self.leaders is not None:
-            reply.node_endpoints = list(self.leaders.endpoints.values())
-        return reply
+            response.node_endpoints = list(self.leaders.endpoints.values())
+        return response
 
-    def _count(self, topic: str, records: Buffer) -> None:
+    def _count_bytes(self, topic: str, records: Buffer) -> None:
         traffic = self.parts.traffic
         if self.params.is_follower:
             traffic.replication_bytes_out += len(records)
@@ -194,8 +183,24 @@ class _Fetch(ABC):
             traffic.fetched(topic, records.head if isinstance(records, FileRecords) else records, len(records))
 
 
-class FullFetch(_Fetch):
-    """A fetch that names all its partitions; answers all of them."""
+class SessionlessWatch:
+    """The watcher of a delayed fetch without a session, and its requester."""
+
+    def __init__(self, now_ms: float) -> None:
+        self.last_fetch_ms = now_ms
+        self.on_ready: Callable[[Partition, bool], None] | None = None
+
+    def appended(self, partition: Partition) -> None:
+        if self.on_ready is not None:
+            self.on_ready(partition, True)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        if self.on_ready is not None:
+            self.on_ready(partition, True)
+
+
+class FullFetch(FetchContext):
+    """A fetch that names all its partitions and answers all of them, in a new session or without one."""
 
     def __init__(
         self,
@@ -210,20 +215,20 @@ class FullFetch(_Fetch):
         self.session_id = session.session_id if session else 0
         self.requester = session or SessionlessWatch(parts.clock.monotonic_ms())
 
-    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
-        return list(self.items.values()), self.requester
+    def select_items(self) -> tuple[Iterable[FetchItem], FetchRequester]:
+        return self.items.values(), self.requester
+
+    def count_items(self) -> int:
+        return len(self.items)
 
     def may_wait(self) -> bool:
-        """Without a session it may not while others wait for very many partitions; its next one has to wait a little, then."""
+        """True unless fetches without a session wait for very many partitions; the client's next fetch is then delayed a little."""
         if self.session is None and not self.parts.partition_reader.may_wait_for(len(self.items)):
             self.context.connection.mute(_INSTEAD_OF_WAITING_S)
             return False
         return bool(self.items)
 
-    def width(self) -> int:
-        return len(self.items)
-
-    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+    def watch(self, on_ready: Callable[[Partition, bool], None]) -> Callable[[], None]:
         requester = self.requester
         requester.on_ready = on_ready
         if not isinstance(requester, SessionlessWatch):
@@ -234,88 +239,78 @@ class FullFetch(_Fetch):
             replicas.watch(item.topic_partition, requester)
 
         def release() -> None:
-            requester.on_ready = (
-                None  # it holds the delayed fetch, which holds this one: the garbage collector would have to find them
-            )
+            # It holds the delayed fetch, which holds this one: the garbage collector would have to find them.
+            requester.on_ready = None
             reader.awaited_partitions -= len(self.items)
             for item in self.items.values():
                 replicas.unwatch(item.topic_partition, requester)
 
         return release
 
-    def throttled(self, throttle_ms: int) -> messages.fetch_response.FetchResponse:
-        """The session that was to begin does not, as the client would not know what is in it."""
+    def throttle(self, throttle_ms: int) -> Response:
+        """Close the session that this fetch opened too: the client would not know what is in it."""
         if self.session is not None:
             self.parts.fetch_sessions.close(self.session_id)
             self.session_id = 0
-        return super().throttled(throttle_ms)
+        return super().throttle(throttle_ms)
 
-    def told(self, answers: Answers) -> Answers:
+    def select_answers(self, answers: Answers) -> Answers:
         if self.session is not None:
             for key, data in answers.items():
                 item = self.session.items.get(key)
                 if item is not None:  # else the session was closed while this fetch waited
-                    note_told(item, data)
-                    note_look(self.session, item, data)
+                    item.note_sent(data)
+                    self.session.note_read(item, data)
         return answers
 
 
-class IncrementalFetch(_Fetch):
-    """A fetch within a session: looks at what is ready, answers what is news."""
+class IncrementalFetch(FetchContext):
+    """A fetch within a session: reads the partitions that are ready, answers those with news."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        session: FetchSession,
-        params: FetchParams,
-        context: RequestContext,
-    ) -> None:
+    def __init__(self, parts: Parts, session: FetchSession, params: FetchParams, context: RequestContext) -> None:
         super().__init__(parts, params, context)
-        judge_session(session, params, context)
+        authorize_session(session, params.is_follower, context)
         self.session, self.items = session, session.items
         self.session_id = session.session_id
         self.leaves_out = False
 
-    def wanted(self) -> tuple[list[FetchItem], FetchRequester]:
-        """Where many are ready some of them, which go to the back: what a response leaves out the client asks for in the next fetch."""
+    def select_items(self) -> tuple[Iterable[FetchItem], FetchRequester]:
+        """Return the items that are ready, at most `AT_ONCE`, which go to the back: the client fetches the others next."""
         items, ready = self.items, self.session.ready
-        looked_at: Iterable[PartitionKey] = ready
+        keys: Iterable[PartitionKey] = ready
         self.leaves_out = len(ready) > AT_ONCE
         if self.leaves_out:
-            looked_at = list(islice(ready, AT_ONCE))
-            for key in looked_at:
+            keys = list(islice(ready, AT_ONCE))
+            for key in keys:
                 del ready[key]
                 ready[key] = None
-        wanted = [items[key] for key in looked_at if key in items]
-        if self.session.nameless:
-            self._find_names(wanted)
-        return wanted, self.session
+        selected = [items[key] for key in keys if key in items]
+        if self.session.unresolved:
+            self._resolve_names(selected)
+        return selected, self.session
 
-    def _find_names(self, items: Iterable[FetchItem]) -> None:
-        """Name those whose topic id is known by now."""
-        found = []
+    def _resolve_names(self, items: Iterable[FetchItem]) -> None:
+        """Name the items whose topic id is known by now, and check the permissions for them."""
         for item in items:
-            if item.is_nameless and (topic := self.parts.replicas.topic_name(item.topic_id)) is not None:
-                self.parts.fetch_sessions.name(self.session, item, topic)
-                found.append(item)
-        if found:
-            judge(found, self.params, self.context)
+            if item.is_unresolved and (topic := self.parts.replicas.topic_name(item.topic_id)) is not None:
+                self.parts.fetch_sessions.resolve(self.session, item, topic)
+                item.is_denied = is_denied(topic, self.params.is_follower, self.context)
 
     def may_wait(self) -> bool:
         return not self.leaves_out
 
-    def width(self) -> int:
+    def count_items(self) -> int:
         return len(self.session.ready)
 
     def has_news(self, answers: Answers) -> bool:
-        """Followers hear soon of the high watermark. Consumers wait for records: it moves while a transaction keeps them back."""
+        """True if a follower is to learn of a high watermark. Consumers wait for records: it moves while a transaction holds them back."""
         return self.params.is_follower and any(
-            data.high_watermark != self.items[key].told_high_watermark for key, data in answers.items()
+            data.high_watermark != self.items[key].sent_high_watermark for key, data in answers.items()
         )
 
-    def watch(self, on_ready: Callable[..., None]) -> Callable[[], None]:
+    def watch(self, on_ready: Callable[[Partition, bool], None]) -> Callable[[], None]:
         self.session.on_ready = on_ready
         return lambda: setattr(self.session, "on_ready", None)
 
-    def told(self, answers: Answers) -> Answers:
-        return changed_answers(self.session, answers)
+    def select_answers(self, answers: Answers) -> Answers:
+        return self.session.select_changed(answers)

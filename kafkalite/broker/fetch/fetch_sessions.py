@@ -1,18 +1,19 @@
 """Incremental fetch sessions (KIP-227): the broker remembers which partitions a client fetches, so that idle ones cost nothing.
 
-A session keeps, for each of its partitions, what the client asked and what it was last told, and the set of partitions that are
-*ready*: those that changed since they were last looked at. Partitions report changes to their watchers, and a session is one, so
-a fetch of a thousand idle partitions looks at none of them.
+A session keeps, for each of its partitions, what the client requested and what it was sent last, and the set of partitions that are
+*ready*: those that changed since they were last read. Partitions notify their watchers of changes, and a session is one, so a fetch of a
+thousand idle partitions reads none of them.
 
-From Fetch 13 on topics go by id (KIP-516), and a client may know an id before this broker does, because the controller tells each broker
-in its own time. Such a partition is in the session like any other, without a name until its id has one, because a client names in its next
-fetch only what has changed. So partitions are known by their ids: a topic that was made again may be there twice under its name.
+From Fetch 13 on topics go by id (KIP-516), and a client may know an id before this broker does, because the controller updates each broker
+separately. Such a partition is in the session without a name until its id is resolved (Kafka's resolveUnknownTopics), because a client
+names in its next fetch only what has changed. Partitions are therefore keyed by topic id: a topic that was deleted and created again may
+be there twice under its name.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,21 +24,24 @@ if TYPE_CHECKING:
     from kafkalite.broker.replication.partition import Partition
     from kafkalite.protocol import messages
 
+    PartitionData: TypeAlias = messages.fetch_response.PartitionData
+    Answers: TypeAlias = dict["PartitionKey", PartitionData]
+
 SESSIONLESS_EPOCH = -1
 FIRST_EPOCH = 0
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_OF_A_SLOT = 500
-"""On the average of all sessions that there may be; Kafka has no such bound. A partition takes some 500 bytes."""
-NAMELESS = ""
+"""Average over all sessions that there may be; Kafka has no such bound. A partition takes some 500 bytes."""
+UNKNOWN_NAME = ""
 """Stands for the name of a topic whose id is not known yet."""
 
 PartitionKey: TypeAlias = TopicPartition | tuple[bytes, int]
-"""A partition as the client names it: by topic id and index, or where topics go by name by these."""
+"""A partition as the client names it: by topic id and index, or by topic name and index."""
 
 
 @dataclass(slots=True)
 class FetchItem:
-    """One partition of a fetch: what is asked, and what was answered last (a session leaves out what did not change)."""
+    """One partition of a fetch: what is requested, and what was sent last (Kafka's CachedPartition)."""
 
     key: PartitionKey
     topic_partition: TopicPartition
@@ -47,34 +51,40 @@ class FetchItem:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     log_start_offset: int = -1
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
-    told_error: int = 0
-    is_drained: bool = False
-    """Whether the last look read to the end: nothing can be new before the partition reports a change."""
-    is_full: bool = False
-    """Whether the last look left out a batch that did not fit: waiting brings no more of it."""
     is_denied: bool = False
-    """Whether the caller may not read the topic."""
+    """True if the caller may not fetch the topic."""
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
+    sent_error: int = 0
+    is_drained: bool = False
+    """True if the last read reached the end: there is nothing new before the partition reports a change."""
+    is_full: bool = False
+    """True if the last read left out a batch that did not fit: waiting brings no more bytes of the partition."""
 
     @property
-    def is_nameless(self) -> bool:
-        """True while nobody has told what the topic id stands for."""
-        return self.topic_partition.topic == NAMELESS
+    def is_unresolved(self) -> bool:
+        """True while the name of the topic id is unknown."""
+        return self.topic_partition.topic == UNKNOWN_NAME
 
-    def take(self, asked: FetchItem) -> None:
-        """The client changed what it asks of this partition."""
-        self.fetch_offset = asked.fetch_offset
-        self.max_bytes = asked.max_bytes
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
-        self.log_start_offset = asked.log_start_offset
-        if asked.topic_partition[0] != NAMELESS:  # of whose topic nothing was judged
-            self.is_denied = asked.is_denied
+    def update(self, requested: FetchItem) -> None:
+        """Copy what the client requests from now on."""
+        self.fetch_offset = requested.fetch_offset
+        self.max_bytes = requested.max_bytes
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
+        self.log_start_offset = requested.log_start_offset
+        if requested.topic_partition[0] != UNKNOWN_NAME:  # without a name no permission was checked
+            self.is_denied = requested.is_denied
+
+    def note_sent(self, data: PartitionData) -> None:
+        """Remember what the client knows now; after an error it knows no offset."""
+        self.sent_high_watermark = -1 if data.error_code else data.high_watermark
+        self.sent_log_start_offset = -1 if data.error_code else data.log_start_offset
+        self.sent_error = data.error_code
 
 
 class FetchSession:
-    """One client's session; a watcher of its partitions and the requester of its fetches."""
+    """One client's session; a watcher of its partitions and the requester of its fetches. `FetchSessionCache` owns and bounds them."""
 
     def __init__(self, session_id: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> None:
         self.session_id = session_id
@@ -83,27 +93,27 @@ class FetchSession:
         self.next_epoch = 1
         self.items: dict[PartitionKey, FetchItem] = {}
         self.ready: dict[PartitionKey, None] = {}
-        self.nameless = 0
-        """How many of the items wait for a name."""
+        self.unresolved = 0
+        """Number of items whose topic id has no name yet."""
         self.keys: dict[TopicPartition, tuple[PartitionKey, ...]] = {}
-        """Of the items that go by id and have a name, by that."""
+        """Keys of the items that go by topic id and have a name, by that name."""
         self.created_ms = self.last_fetch_ms = now_ms
-        self.judged_for: tuple[object, ...] | None = None
-        """Whose permissions at what time the partitions were judged by, where an authorizer is."""
+        self.authorized_for: tuple[object, ...] | None = None
+        """Generation of the ACLs, principal, host and role for which permissions were checked last; None without an authorizer."""
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
 
     def appended(self, partition: Partition) -> None:
-        self._note_ready(partition)
+        self._mark_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        self._note_ready(partition)
+        self._mark_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, not self.is_follower)
 
-    def _note_ready(self, partition: Partition) -> None:
+    def _mark_ready(self, partition: Partition) -> None:
         topic_partition = partition.topic_partition
         if topic_partition in self.items:
             self.ready[topic_partition] = None
@@ -111,56 +121,85 @@ class FetchSession:
             for key in self.keys.get(topic_partition, ()):
                 self.ready[key] = None
 
-    def update(self, asked: Iterable[FetchItem]) -> None:
-        """Partitions that the client added or asks differently; they are looked at next."""
-        for item in asked:
+    def update(self, requested: Iterable[FetchItem]) -> None:
+        """Add or change partitions; they are ready for the next read."""
+        for item in requested:
             key = item.key
             known = self.items.get(key)
             if known is None:
                 self.items[key] = item
-                if item.is_nameless:
-                    self.nameless += 1
+                if item.is_unresolved:
+                    self.unresolved += 1
                 else:
-                    self._note_name(item)
+                    self._index_name(item)
             else:
-                known.take(item)
+                known.update(item)
             self.ready[key] = None
 
-    def _note_name(self, item: FetchItem) -> None:
+    def _index_name(self, item: FetchItem) -> None:
         if item.key is not item.topic_partition:
             self.keys[item.topic_partition] = *self.keys.get(item.topic_partition, ()), item.key
 
-    def name(self, item: FetchItem, topic: str) -> None:
-        """The id of an item without a name stands for this topic."""
+    def resolve(self, item: FetchItem, topic: str) -> None:
+        """Set the name of an item's topic id."""
         item.topic_partition = TopicPartition(topic, item.topic_partition.partition)
-        self.nameless -= 1
-        self._note_name(item)
+        self.unresolved -= 1
+        self._index_name(item)
 
     def forget(self, key: PartitionKey) -> FetchItem | None:
-        """Return the item that is in the session no more, None where it was not."""
+        """Remove a partition; return its item, or None if it was not in the session."""
         item = self.items.pop(key, None)
         self.ready.pop(key, None)
-        if item is not None and item.is_nameless:
-            self.nameless -= 1
+        if item is not None and item.is_unresolved:
+            self.unresolved -= 1
         elif item is not None:
             remaining = tuple(each for each in self.keys.pop(item.topic_partition, ()) if each != key)
             if remaining:
                 self.keys[item.topic_partition] = remaining
         return item
 
-    def meant_by(self, topics: Sequence[messages.fetch_request.ForgottenTopic]) -> list[PartitionKey]:
-        """The partitions that a request takes out of the session. Ids count as they came: a deleted topic has no name any more."""
+    def forgotten_keys(self, topics: Sequence[messages.fetch_request.ForgottenTopic]) -> list[PartitionKey]:
+        """Return the keys of the partitions that a request removes from the session; by id, because a deleted topic has no name."""
         if not self.uses_topic_ids:
             return [TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions]
         return [
-            TopicPartition(NAMELESS, index) if topic.topic_id == NO_TOPIC_ID else (topic.topic_id, index)
+            TopicPartition(UNKNOWN_NAME, index) if topic.topic_id == NO_TOPIC_ID else (topic.topic_id, index)
             for topic in topics
             for index in topic.partitions
         ]
 
+    def note_read(self, item: FetchItem, data: PartitionData) -> None:
+        """Remove a drained partition from those that are ready; move one that got records or an error to the back."""
+        key = item.key
+        if data.records or data.error_code:
+            self.ready.pop(key, None)
+            self.ready[key] = None
+        elif item.is_drained:
+            self.ready.pop(key, None)
+
+    def select_changed(self, answers: Answers) -> Answers:
+        """Return the answers that an incremental response must contain, and remember that they are sent (KIP-227)."""
+        changed: Answers = {}
+        for key, data in answers.items():
+            item = self.items.get(key)
+            if item is None:
+                continue
+            if (
+                data.records
+                or data.error_code != 0
+                or data.diverging_epoch is not None
+                or data.preferred_read_replica >= 0
+                or data.high_watermark != item.sent_high_watermark
+                or data.log_start_offset != item.sent_log_start_offset
+            ):
+                changed[key] = data
+                item.note_sent(data)
+            self.note_read(item, data)
+        return changed
+
 
 def random_session_ids(rng: random.Random) -> Callable[[Container[int]], int]:
-    """Chooses ids that are not taken, as `FetchSessionCache` wants them."""
+    """Return a chooser of session ids for `FetchSessionCache`: random, positive, not taken."""
 
     def choose(taken: Container[int]) -> int:
         session_id = 0
@@ -172,8 +211,8 @@ def random_session_ids(rng: random.Random) -> Callable[[Container[int]], int]:
 
 
 class FetchSessionCache:
-    """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots), of which also follows how many partitions
-    they can have together, so that strangers cannot fill the memory with large ones.
+    """All sessions of a broker: at most `slots` (max.incremental.fetch.session.cache.slots), with `PARTITIONS_OF_A_SLOT` partitions each
+    on the average, so that clients cannot fill the memory with large ones.
 
     `choose_id(taken)` gives a new positive id that is not taken. `watch` and `unwatch` register a session with a partition.
     """
@@ -189,25 +228,18 @@ class FetchSessionCache:
         self.sessions: dict[int, FetchSession] = {}
         self._partitions_max = slots * PARTITIONS_OF_A_SLOT
         self.partitions = 0
-        """Of all sessions together."""
+        """Number of partitions of all sessions."""
 
-    def open(
-        self, items: list[FetchItem], is_follower: bool, uses_topic_ids: bool, now_ms: float, size: int = 0
-    ) -> FetchSession | None:
-        """A new session with these partitions; None when there is no room, and the client fetches without one.
-
-        `size` says how many partitions it will have, where they are added in portions.
-        """
-        size = max(size, len(items))
-        if not items or self.partitions + size > self._partitions_max or not self._make_room(is_follower, size, now_ms):
+    def open(self, size: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> FetchSession | None:
+        """Return a new session, to be updated with `size` partitions; None if there is no room, and the client fetches without one."""
+        if not size or self.partitions + size > self._partitions_max or not self._make_room(is_follower, size, now_ms):
             return None
         session = FetchSession(self._choose_id(self.sessions), is_follower, uses_topic_ids, now_ms)
         self.sessions[session.session_id] = session
-        self.update(session, items)
         return session
 
-    def update(self, session: FetchSession, items: list[FetchItem]) -> None:
-        """Add or change partitions of a session. FETCH_SESSION_ID_NOT_FOUND, and it ends, when they are too many."""
+    def update(self, session: FetchSession, items: Collection[FetchItem]) -> None:
+        """Add or change partitions of a session. If they are too many, close it and raise FETCH_SESSION_ID_NOT_FOUND."""
         new = [item for item in items if item.key not in session.items]
         if self.partitions + len(new) > self._partitions_max:
             self.close(session.session_id)
@@ -216,22 +248,22 @@ class FetchSessionCache:
         session.update(items)
         self.partitions += len(session.items) - before
         for item in new:
-            if not item.is_nameless:
+            if not item.is_unresolved:
                 self._watch(item.topic_partition, session)
 
-    def name(self, session: FetchSession, item: FetchItem, topic: str) -> None:
-        """The id of an item without a name stands for this topic."""
-        session.name(item, topic)
+    def resolve(self, session: FetchSession, item: FetchItem, topic: str) -> None:
+        """Set the name of an item's topic id, and watch the partition."""
+        session.resolve(item, topic)
         self._watch(item.topic_partition, session)
 
     def forget(self, session: FetchSession, keys: Iterable[PartitionKey]) -> None:
-        """The client fetches these partitions no more."""
+        """Remove partitions from a session."""
         for key in keys:
             item = session.forget(key)
             if item is None:
                 continue
             self.partitions -= 1
-            if not item.is_nameless and item.topic_partition not in session.keys:
+            if not item.is_unresolved and item.topic_partition not in session.keys:
                 self._unwatch(item.topic_partition, session)
 
     def close(self, session_id: int) -> None:
@@ -240,7 +272,10 @@ class FetchSessionCache:
             self.forget(session, list(session.items))
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
-        """The session of an incremental fetch. FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, …_TOPIC_ID_ERROR."""
+        """Return the session of an incremental fetch.
+
+        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+        """
         session = self.sessions.get(session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -9,7 +9,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.fetch.partition_reader import PartitionData
+    from kafkalite.broker.fetch.fetch_sessions import PartitionData
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.requests.request_context import RequestContext

@@ -10,37 +10,37 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.fetch.down_conversion_cache import ConversionCache
-from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession, PartitionKey
 from kafkalite.broker.replication.follower_state import FetchRequester
 from kafkalite.broker.replication.partition import IsrChange, Partition
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.broker.settings.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from kafkalite.storage.cold_reads import ColdReads
+from kafkalite.storage.cold_reads import LOADS_LIMIT, ColdReads
 from kafkalite.storage.log.file_records import PORTION_BYTES
 from kafkalite.storage.open_files import NotInMemory
-from kafkalite.types import BrokerId
+from kafkalite.types import NO_TOPIC_ID, BrokerId
 
 if TYPE_CHECKING:
+    from kafkalite.broker.fetch.fetch_sessions import Answers, FetchItem, PartitionData
     from kafkalite.storage.segments.transaction_index import AbortedTransaction
 
-    PartitionData: TypeAlias = messages.fetch_response.PartitionData
-    Answers: TypeAlias = dict[PartitionKey, PartitionData]
+    ReadAnswers: TypeAlias = tuple[Answers, int, bool]
+    """Answers, bytes of records, and True if there is a reason to answer at once, however few bytes they are."""
 
 READ_COMMITTED = 1
 BATCHES_FROM: Final = 4
 """The version of Fetch from which record batches are understood."""
 TOPIC_IDS_FROM: Final = 13
 """The version of Fetch from which topics go by id."""
-_MAY_BE_MADE: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Errors of partitions that this broker may hear of any time. A session that was told them waits for records in its next fetch, which would
-be answered at once, again and again. Apache Kafka waits already in the fetch that tells them first."""
+_MAY_BE_CREATED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Errors that end once the controller tells this broker of the topic. A session that was sent one waits in its next fetch, which would
+be answered at once, again and again. Apache Kafka waits already in the fetch that has such an error first."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """The parts of a Fetch request that concern all its partitions; `replica_id` is negative for a consumer."""
+    """Parameters of all partitions of a fetch (Kafka's FetchParams); `replica_id` is negative for a consumer."""
 
     replica_id: BrokerId
     version: int
@@ -60,16 +60,17 @@ class FetchParams:
 
     @property
     def is_debugging(self) -> bool:
-        """Kafka's replica verification tool, which followers serve in every version."""
+        """True for Kafka's replica verification tool, which followers serve in every version."""
         return self.replica_id == -2
 
 
 AWAITED_PARTITIONS_MAX: Final = 500_000
+"""Partitions that delayed fetches without a session may wait for together; half a KiB is kept for each."""
 
 
 @dataclass(slots=True)
 class PartitionReader:
-    """Answers one partition of a fetch. `choose_replica` is KIP-392's selector, None when there is none."""
+    """Reads partitions for fetches. `choose_replica` is KIP-392's selector, None without one."""
 
     replicas: Replicas
     propose_isr: Callable[[Partition, IsrChange], None]
@@ -78,22 +79,22 @@ class PartitionReader:
     cold_reads: ColdReads = field(default_factory=ColdReads)
     conversion_cache: ConversionCache = field(default_factory=ConversionCache)
     awaited_partitions: int = 0
-    """Of fetches without a session that wait, each of which keeps half a KiB for each."""
+    """Partitions that delayed fetches without a session wait for."""
 
     def may_wait_for(self, partitions: int) -> bool:
-        """May a fetch without a session wait for so many partitions more?"""
+        """True if a fetch without a session may wait for so many partitions more."""
         return self.awaited_partitions + partitions <= AWAITED_PARTITIONS_MAX
 
     def read(
         self, item: FetchItem, params: FetchParams, budget: int, min_one: bool, requester: FetchRequester
     ) -> PartitionData:
-        """The answer as PartitionData; errors are in it. `budget` is what is left of the whole response in bytes."""
+        """Return the answer of one partition, errors included. `budget` is what is left of max.bytes for the response."""
         data = messages.fetch_response.PartitionData(
             partition_index=item.topic_partition.partition,
             high_watermark=-1,
             last_stable_offset=-1,
             log_start_offset=-1,
-            records=b"",  # never null: librdkafka cannot parse an answer without records, and would ask for ever
+            records=b"",  # never null: librdkafka cannot parse an answer without records, and would retry for ever
         )
         item.is_drained, item.is_full = True, False
         if item.is_denied:
@@ -101,7 +102,8 @@ class PartitionReader:
             return data
         try:
             partition = self.replicas.require(item.topic_partition)
-            self._check_topic_id(partition, item)
+            if partition.topic_id != item.topic_id != NO_TOPIC_ID != partition.topic_id:
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
             if params.is_follower or partition.is_leader or (params.version <= 10 and not params.is_debugging):
                 partition.require_leader(item.current_leader_epoch)
             else:
@@ -110,14 +112,10 @@ class PartitionReader:
         except KafkaError as problem:
             data.error_code = problem.code
             if problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                data.aborted_transactions = []  # as Kafka, which has null for all that it finds later
-                if item.is_nameless and params.uses_topic_ids:
+                data.aborted_transactions = []  # as Kafka, which has null for all errors that it finds later
+                if item.is_unresolved and params.uses_topic_ids:
                     data.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         return data
-
-    def _check_topic_id(self, partition: Partition, item: FetchItem) -> None:
-        if any(item.topic_id) and any(partition.topic_id) and item.topic_id != partition.topic_id:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _fill(
         self,
@@ -156,7 +154,7 @@ class PartitionReader:
                 data.records = b""
                 return
         data.records = b""
-        # Who is outside the ISR is looked at in each of its fetches: whether it may join can change without a record.
+        # A replica outside the ISR is read for in each of its fetches: whether it may join can change without a record.
         item.is_drained = item.fetch_offset >= upper_bound and (
             not params.is_follower or params.replica_id in partition.isr
         )
@@ -165,7 +163,7 @@ class PartitionReader:
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id
             )
             now_ms = self.replicas.clock.monotonic_ms() if throttled else 0.0
-            if throttled and self._must_pause(partition, params.replica_id, now_ms):
+            if throttled and self._must_throttle(partition, params.replica_id, now_ms):
                 return
             size = min(item.max_bytes, budget)
             is_much = params.max_bytes - budget + size > PORTION_BYTES
@@ -182,23 +180,25 @@ class PartitionReader:
             if throttled:
                 self.throttled_rate.add(len(records), now_ms)
             if params.isolation_level == READ_COMMITTED and not params.is_follower:
-                data.aborted_transactions = _aborted(log.aborted_transactions(item.fetch_offset, upper_bound, read))
+                data.aborted_transactions = _encode_aborted(
+                    log.aborted_transactions(item.fetch_offset, upper_bound, read)
+                )
         elif params.isolation_level == READ_COMMITTED and not params.is_follower:
             data.aborted_transactions = []
 
-    def _must_pause(self, partition: Partition, replica_id: BrokerId, now_ms: float) -> bool:
-        """Is the rate of throttled replicas exceeded, and nobody kept waiting when this one gets nothing for now?
+    def _must_throttle(self, partition: Partition, replica_id: BrokerId, now_ms: float) -> bool:
+        """True if the rate of throttled replicas is exceeded, and the high watermark does not wait for this one (KIP-73).
 
         Kafka exempts the ISR only, so that a replica about to join it may stop acks=all for replica.lag.time.max.ms.
         """
         return self.throttled_rate.is_exceeded(now_ms) and not partition.waits_for(replica_id, now_ms)
 
     def _diverges(self, data: PartitionData, partition: Partition, item: FetchItem) -> bool:
-        """Does the fetcher's log end in records that ours does not have (KIP-595's truncation on fetch)?"""
+        """True, with the diverging epoch in `data`, if the follower's log ends in records that this one has not (KIP-595)."""
         epoch, end_offset = partition.log.end_offset_for_epoch(item.last_fetched_epoch)
         if end_offset < 0:
             if partition.log.latest_epoch is None and item.last_fetched_epoch == partition.leader_epoch:
-                # What it has it got from us, before messages of an older format ended the history of epochs.
+                # The follower fetched all it has from here, before messages of an older format ended the history of epochs.
                 return False
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch >= item.last_fetched_epoch and end_offset >= item.fetch_offset:
@@ -220,10 +220,10 @@ class PartitionReader:
 
     def read_in_memory(
         self, items: Iterable[FetchItem], params: FetchParams, requester: FetchRequester, so_far: int = 0
-    ) -> tuple[Answers, int, bool]:
-        """As `read_all`, without waiting for a medium: what is not in memory is loaded for the next fetch.
+    ) -> ReadAnswers:
+        """Read partitions without waiting for the medium: records that are not in memory are loaded for the next fetch.
 
-        Raises NotInMemory when there is nothing else to answer with.
+        `so_far` is the number of bytes read of other partitions for the same response. Raises NotInMemory if nothing else can be answered.
         """
         return self._read_all(items, params, requester, self._read_or_load, so_far)
 
@@ -243,13 +243,28 @@ class PartitionReader:
             item.is_drained = False
             return self.read(item, params, 0, False, requester)
 
+    async def load_and_read(
+        self,
+        cold: NotInMemory,
+        params: FetchParams,
+        select_items: Callable[[], tuple[Iterable[FetchItem], FetchRequester]],
+        so_far: int = 0,
+    ) -> ReadAnswers:
+        """Read partitions as `read_in_memory` once the first records are in memory; after `LOADS_LIMIT` loads wait for the medium."""
+        for _ in range(LOADS_LIMIT):
+            await self.cold_reads.load(cold)
+            items, requester = select_items()
+            try:
+                return self.read_in_memory(items, params, requester, so_far)
+            except NotInMemory as still_cold:
+                cold = still_cold
+        items, requester = select_items()
+        return self.read_all(items, params, requester, so_far)
+
     def read_all(
         self, items: Iterable[FetchItem], params: FetchParams, requester: FetchRequester, so_far: int = 0
-    ) -> tuple[Answers, int, bool]:
-        """(answers, bytes of records, whether there is a reason to answer at once, however few bytes they are).
-
-        The bytes are counted from `so_far`, what was read of other partitions for the same response.
-        """
+    ) -> ReadAnswers:
+        """Read partitions, from the medium where need be; `so_far` is the number of bytes read of others for the same response."""
         return self._read_all(items, params, requester, self.read, so_far)
 
     def _read_all(
@@ -259,7 +274,7 @@ class PartitionReader:
         requester: FetchRequester,
         read: Callable[..., PartitionData],
         so_far: int,
-    ) -> tuple[Answers, int, bool]:
+    ) -> ReadAnswers:
         answers: Answers = {}
         total, urgent = so_far, False
         for item in items:
@@ -268,65 +283,10 @@ class PartitionReader:
             total += len(data.records or b"")
             code = data.error_code
             if item.is_full or code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
-                urgent = urgent or code != item.told_error or code not in _MAY_BE_MADE
+                urgent = urgent or code != item.sent_error or code not in _MAY_BE_CREATED
         return answers, total, urgent
 
 
-def _aborted(found: Iterable[AbortedTransaction]) -> list[messages.fetch_response.AbortedTransaction]:
+def _encode_aborted(transactions: Iterable[AbortedTransaction]) -> list[messages.fetch_response.AbortedTransaction]:
     kind = messages.fetch_response.AbortedTransaction
-    return [kind(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
-
-
-class SessionlessWatch:
-    """Watches the partitions of one delayed fetch that has no session; and who requested it."""
-
-    def __init__(self, now_ms: float) -> None:
-        self.last_fetch_ms = now_ms
-        self.on_ready: Callable[[Partition, bool], None] | None = None
-
-    def appended(self, partition: Partition) -> None:
-        if self.on_ready is not None:
-            self.on_ready(partition, True)
-
-    def high_watermark_moved(self, partition: Partition) -> None:
-        if self.on_ready is not None:
-            self.on_ready(partition, True)
-
-
-def changed_answers(session: FetchSession, answers: Answers) -> Answers:
-    """Of an incremental fetch: what the answer must contain; also notes what the client knows from now on (KIP-227)."""
-    told: Answers = {}
-    for key, data in answers.items():
-        item = session.items.get(key)
-        if item is None:
-            continue
-        news = (
-            bool(data.records)
-            or data.error_code != 0
-            or data.diverging_epoch is not None
-            or data.preferred_read_replica >= 0
-            or data.high_watermark != item.told_high_watermark
-            or data.log_start_offset != item.told_log_start_offset
-        )
-        if news:
-            told[key] = data
-            note_told(item, data)
-        note_look(session, item, data)
-    return told
-
-
-def note_look(session: FetchSession, item: FetchItem, data: PartitionData) -> None:
-    """A partition with nothing more to read is looked at again when it reports a change; who got something goes to the back."""
-    key = item.key
-    if data.records or data.error_code:
-        session.ready.pop(key, None)
-        session.ready[key] = None
-    elif item.is_drained:
-        session.ready.pop(key, None)
-
-
-def note_told(item: FetchItem, data: PartitionData) -> None:
-    """Remember what the client knows now; after an error it knows nothing."""
-    item.told_high_watermark = -1 if data.error_code else data.high_watermark
-    item.told_log_start_offset = -1 if data.error_code else data.log_start_offset
-    item.told_error = data.error_code
+    return [kind(producer_id=each.producer_id, first_offset=each.first_offset) for each in transactions]

@@ -13,34 +13,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.fetch.fetch_authorization import CLUSTER_ACTION, READ, judge
-from kafkalite.broker.fetch.fetch_contexts import AT_ONCE, FullFetch, IncrementalFetch
+from kafkalite.broker.fetch.fetch_authorization import CLUSTER_ACTION, READ, is_denied
+from kafkalite.broker.fetch.fetch_contexts import AT_ONCE, FetchContext, FullFetch, IncrementalFetch
 from kafkalite.broker.fetch.fetch_contexts import Parts as FetchParts
-from kafkalite.broker.fetch.fetch_down_conversion import ALL_KNOWN_FROM, OldFetch, in_known_errors, tell_known_errors
+from kafkalite.broker.fetch.fetch_down_conversion import ALL_KNOWN_FROM, DownConvertedFetch, replace_unknown_errors
 from kafkalite.broker.fetch.fetch_sessions import (
     FIRST_EPOCH,
-    NAMELESS,
     SESSIONLESS_EPOCH,
+    UNKNOWN_NAME,
     FetchItem,
     FetchSession,
+    FetchSessionCache,
     PartitionKey,
 )
-from kafkalite.broker.fetch.paced_fetch import ManyPartitions, is_much, pieces, session_of_many
+from kafkalite.broker.fetch.paced_fetch import PacedFullFetch
 from kafkalite.broker.fetch.partition_reader import BATCHES_FROM, FetchParams
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import find_replica_id
 from kafkalite.broker.requests.served_api import served
-from kafkalite.errors import KafkaError
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import PORTION_UNITS, Work, idle_units
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.fetch.fetch_contexts import Reply, Response
     from kafkalite.config.broker import BrokerConfig
+
+
+_PIECE: Final = 2000
+"""Partitions of a session that are changed in one portion."""
 
 
 class Parts(FetchParts, Protocol):
@@ -50,38 +57,25 @@ class Parts(FetchParts, Protocol):
     def config(self) -> BrokerConfig: ...
 
 
-def fetch(
-    parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
-) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-    """The reply, or a future of it while the fetch is delayed."""
-    if is_much(request):
-        return asyncio.ensure_future(_fetch_much(parts, request, context))
+def fetch(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> Reply:
+    """Return the response, or a future of it while the fetch is delayed or its partitions take several portions."""
     params = _params(parts, request, context)
-    version = context.api_version
-    items = _items(parts, request.topics, params, context)
-    if version < BATCHES_FROM:
-        return asyncio.ensure_future(_old_fetch(parts, items.values(), params, context).answered())
     try:
-        session, is_full = _session(parts, request, list(items.values()), params)
+        fetching = context.portions.run(_new_context(parts, request, params, context))
     except KafkaError as problem:
         return messages.fetch_response.FetchResponse(error_code=problem.code)
-    if session is not None and not is_full:
-        reply = IncrementalFetch(parts, session, params, context).start()
-    else:
-        reply = FullFetch(parts, session, items, params, context).start()
-    return reply if version >= ALL_KNOWN_FROM else in_known_errors(parts, reply, version)
+    reply = asyncio.ensure_future(_start(fetching)) if isinstance(fetching, asyncio.Future) else fetching.start()
+    version = params.version
+    return reply if version >= ALL_KNOWN_FROM else replace_unknown_errors(parts, reply, version, context.portions)
 
 
-def _old_fetch(parts: Parts, items: Iterable[FetchItem], params: FetchParams, context: RequestContext) -> OldFetch:
-    def begin(
-        items: list[FetchItem], params: FetchParams
-    ) -> messages.fetch_response.FetchResponse | asyncio.Future[messages.fetch_response.FetchResponse]:
-        fetching = FullFetch(parts, None, {item.key: item for item in items}, params, context)
-        if len(items) > AT_ONCE:
-            return asyncio.ensure_future(ManyPartitions(fetching, context.portions.pace()).answered())
-        return fetching.start()
-
-    return OldFetch(parts, context, parts.partition_reader.conversion_cache, items, params, begin)
+async def _start(fetching: asyncio.Future[FetchContext | DownConvertedFetch]) -> Response:
+    """Return the response of a fetch whose partitions take several portions; it is not the request's, which may be much larger."""
+    try:
+        reply = (await fetching).start()
+    except KafkaError as problem:
+        return messages.fetch_response.FetchResponse(error_code=problem.code)
+    return await reply if isinstance(reply, asyncio.Future) else reply
 
 
 def _params(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchParams:
@@ -102,87 +96,100 @@ def _params(parts: Parts, request: messages.fetch_request.FetchRequest, context:
     )
 
 
+def _new_context(
+    parts: Parts, request: messages.fetch_request.FetchRequest, params: FetchParams, context: RequestContext
+) -> Work[FetchContext | DownConvertedFetch]:
+    """Return the context that serves a request (Kafka's FetchManager.newContext); of `AT_ONCE` partitions in one go.
+
+    Raises KafkaError for the whole request as `FetchSessionCache.resume` and `update`.
+    """
+    items, is_large = yield from _items(parts, request.topics, params, context)
+    if params.version < BATCHES_FROM:
+        return DownConvertedFetch(parts, context, items, params, is_large)
+    sessions = parts.fetch_sessions
+    if request.session_epoch == SESSIONLESS_EPOCH or request.session_epoch == FIRST_EPOCH:
+        if request.session_id:
+            sessions.close(request.session_id)
+        session = None
+        if request.session_epoch == FIRST_EPOCH:
+            now_ms = parts.clock.monotonic_ms()
+            session = sessions.open(len(items), params.is_follower, params.uses_topic_ids, now_ms)
+            if session is not None and not (yield from _update(sessions, session, list(items.values()))):
+                session = None
+        kind = PacedFullFetch if is_large else FullFetch
+        return kind(parts, session, items, params, context)
+    session = sessions.resume(request.session_id, request.session_epoch, params.uses_topic_ids)
+    session.last_fetch_ms = parts.clock.monotonic_ms()
+    if request.forgotten_topics_data:
+        yield from _forget(sessions, session, session.forgotten_keys(request.forgotten_topics_data))
+    if is_large:
+        if not (yield from _update(sessions, session, list(items.values()))):
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    elif items:
+        sessions.update(session, items.values())
+    return IncrementalFetch(parts, session, params, context)
+
+
 def _items(
     parts: Parts,
-    topics: Iterable[messages.fetch_request.FetchTopic],
+    topics: Sequence[messages.fetch_request.FetchTopic],
     params: FetchParams,
     context: RequestContext,
-) -> dict[PartitionKey, FetchItem]:
-    """Return the partitions asked for; one that is named twice is asked for as the last time."""
+) -> Work[tuple[dict[PartitionKey, FetchItem], bool]]:
+    """Return the partitions that are fetched, and True if the request has more than `AT_ONCE` entries.
+
+    The last entry counts for a partition that is named twice.
+    """
     items: dict[PartitionKey, FetchItem] = {}
+    left, is_follower = AT_ONCE, params.is_follower
+    is_follower_denied = is_follower and bool(topics) and is_denied("", True, context)
     for topic in topics:
+        left -= 1
+        if not topic.partitions:
+            continue
         name: str = topic.topic
         if params.uses_topic_ids:
-            name = parts.replicas.topic_name(topic.topic_id) or NAMELESS
+            name = parts.replicas.topic_name(topic.topic_id) or UNKNOWN_NAME
         topic_id = topic.topic_id
         goes_by_name = topic_id == NO_TOPIC_ID
-        for asked in topic.partitions:
-            topic_partition = TopicPartition(name, asked.partition)
-            key = topic_partition if goes_by_name else (topic_id, asked.partition)
+        is_topic_denied = is_follower_denied if is_follower else is_denied(name, False, context)
+        for requested in topic.partitions:
+            left -= 1
+            if left < 0:
+                yield
+            topic_partition = TopicPartition(name, requested.partition)
+            key = topic_partition if goes_by_name else (topic_id, requested.partition)
             items[key] = FetchItem(
                 key,
                 topic_partition,
                 topic_id,
-                asked.fetch_offset,
-                asked.partition_max_bytes,
-                asked.current_leader_epoch,
-                asked.last_fetched_epoch,
-                asked.log_start_offset,
+                requested.fetch_offset,
+                requested.partition_max_bytes,
+                requested.current_leader_epoch,
+                requested.last_fetched_epoch,
+                requested.log_start_offset,
+                is_topic_denied,
             )
-    judge(items.values(), params, context)
-    return items
+    return items, left < 0
 
 
-def _session(
-    parts: Parts,
-    request: messages.fetch_request.FetchRequest,
-    items: list[FetchItem],
-    params: FetchParams,
-) -> tuple[FetchSession | None, bool]:
-    """(session or None, whether this fetch names all its partitions)."""
-    sessions, now_ms = parts.fetch_sessions, parts.clock.monotonic_ms()
-    if request.session_epoch in (FIRST_EPOCH, SESSIONLESS_EPOCH):
-        if request.session_id:
-            sessions.close(request.session_id)
-        if request.session_epoch == SESSIONLESS_EPOCH:
-            return None, True
-        return sessions.open(items, params.is_follower, params.uses_topic_ids, now_ms), True
-    session = sessions.resume(request.session_id, request.session_epoch, params.uses_topic_ids)
-    session.last_fetch_ms = now_ms
-    sessions.forget(session, session.meant_by(request.forgotten_topics_data))
-    sessions.update(session, items)
-    return session, False
+def _update(sessions: FetchSessionCache, session: FetchSession, items: list[FetchItem]) -> Work[bool]:
+    """Add or change partitions of a session; return False if it was closed meanwhile, because others needed its room."""
+    for first in range(0, len(items), _PIECE):
+        if first:
+            yield from idle_units(PORTION_UNITS)
+            if session.session_id not in sessions.sessions:
+                return False
+        sessions.update(session, items[first : first + _PIECE])
+    return True
 
 
-# Fetches of very many partitions
-
-
-async def _fetch_much(
-    parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext
-) -> messages.fetch_response.FetchResponse:
-    """As `fetch`, in portions; a full one is answered as soon as there is anything, whatever min.bytes says."""
-    params = _params(parts, request, context)
-    pace = context.portions.pace()
-    items: dict[PartitionKey, FetchItem] = {}
-    for piece in pieces(request.topics):
-        await pace.unit(1 + len(piece.partitions))
-        items |= _items(parts, [piece], params, context)
-    version = params.version
-    if version < BATCHES_FROM:
-        return await _old_fetch(parts, items.values(), params, context).answered()
-    try:
-        session, is_full = await session_of_many(parts, request, list(items.values()), params, pace)
-    except KafkaError as problem:
-        return messages.fetch_response.FetchResponse(error_code=problem.code)
-    del request  # which may be much larger than what is waited for
-    if session is not None and not is_full:
-        begun = IncrementalFetch(parts, session, params, context).start()
-        reply = await begun if isinstance(begun, asyncio.Future) else begun
-    else:
-        reply = await ManyPartitions(FullFetch(parts, session, items, params, context), pace).answered()
-    if version < ALL_KNOWN_FROM:
-        await tell_known_errors(parts, reply, version, pace)
-    return reply
+def _forget(sessions: FetchSessionCache, session: FetchSession, keys: list[PartitionKey]) -> Work[None]:
+    """Remove partitions from a session."""
+    for first in range(0, len(keys), _PIECE):
+        if first:
+            yield from idle_units(PORTION_UNITS)
+        sessions.forget(session, keys[first : first + _PIECE])
 
 
 APIS: Final = (served(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=FailedItems(high_watermark=-1)),)

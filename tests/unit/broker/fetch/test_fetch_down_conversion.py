@@ -247,7 +247,7 @@ def test_the_only_consumer_of_compressed_records_waits_for_few_pauses(monkeypatc
         item: Any = SimpleNamespace(topic_partition=NAME, fetch_offset=0)
         data = messages.fetch_response.PartitionData(records=batches)
         pauses.append(0)
-        fetch_down_conversion._convert(
+        fetch_down_conversion._run_all(
             [fetch_down_conversion._Conversion(item, data, batches, 1)], ConversionCache(0), partial(bool, is_alone)
         )
         assert data.records != batches and not data.error_code

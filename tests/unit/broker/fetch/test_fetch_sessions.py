@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from kafkalite.broker.fetch.fetch_sessions import EVICTABLE_AFTER_MS, FetchItem, FetchSession, FetchSessionCache
-from kafkalite.broker.fetch.partition_reader import changed_answers
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -38,8 +37,10 @@ class Sessions(FetchSessionCache):
         self.watched.discard((topic_partition, session.session_id))
 
     def opened(self, *items: FetchItem, is_follower: bool = False, now_ms: float = 0.0) -> FetchSession:
-        session = self.open(list(items or (item(),)), is_follower, True, now_ms)
+        items = items or (item(),)
+        session = self.open(len(items), is_follower, True, now_ms)
         assert session is not None
+        self.update(session, list(items))
         return session
 
 
@@ -107,14 +108,14 @@ def test_a_partition_that_changes_becomes_ready() -> None:
 
 
 def test_nothing_asked_is_no_session() -> None:
-    assert Sessions().open([], False, True, 0.0) is None
+    assert Sessions().open(0, False, True, 0.0) is None
 
 
 def test_when_the_cache_is_full_newcomers_go_without() -> None:
     cache = Sessions(slots=1)
     cache.opened(now_ms=0.0)
-    assert cache.open([item()], False, True, EVICTABLE_AFTER_MS) is None
-    assert cache.open([item()], False, True, EVICTABLE_AFTER_MS + 1) is not None
+    assert cache.open(1, False, True, EVICTABLE_AFTER_MS) is None
+    assert cache.open(1, False, True, EVICTABLE_AFTER_MS + 1) is not None
     assert len(cache.sessions) == 1
 
 
@@ -133,14 +134,13 @@ def test_a_greater_session_takes_the_place_of_a_lesser(
 ) -> None:
     cache = Sessions(slots=1)
     cache.opened(now_ms=0.0).last_fetch_ms = age_ms
-    items = [item(TopicPartition("t", number)) for number in range(partitions)]
-    assert (cache.open(items, is_follower, True, age_ms) is not None) is gets_in
+    assert (cache.open(partitions, is_follower, True, age_ms) is not None) is gets_in
 
 
 def test_a_session_with_a_parked_fetch_is_not_thrown_out() -> None:
     cache = Sessions(slots=1)
     cache.opened().on_ready = lambda partition, appended: None
-    assert cache.open([item(), item(OTHER)], True, True, 10 * EVICTABLE_AFTER_MS) is None
+    assert cache.open(2, True, True, 10 * EVICTABLE_AFTER_MS) is None
 
 
 # What an incremental answer contains
@@ -153,7 +153,7 @@ def answer(records: bytes = b"", **fields: int) -> messages.fetch_response.Parti
 
 def told(session: FetchSession, data: messages.fetch_response.PartitionData, drained: bool = True) -> bool:
     session.items[TP].is_drained = drained
-    return TP in changed_answers(session, {TP: data})
+    return TP in session.select_changed({TP: data})
 
 
 def test_only_news_is_told() -> None:
@@ -201,7 +201,7 @@ def test_who_got_nothing_for_want_of_room_keeps_its_turn() -> None:
 
 def test_an_answer_for_a_partition_that_was_forgotten_is_dropped() -> None:
     session = Sessions().opened(item(TP))
-    assert changed_answers(session, {OTHER: answer(b"x")}) == {}
+    assert session.select_changed({OTHER: answer(b"x")}) == {}
 
 
 def forgotten(topic: str, topic_id: bytes) -> messages.fetch_request.ForgottenTopic:
@@ -212,17 +212,17 @@ def test_a_topic_is_taken_out_by_the_id_with_which_it_came() -> None:
     """Once it is deleted nobody else knows what the id stood for, and each fetch would be answered at once with its error."""
     cache = Sessions()
     session = cache.opened(replace(item(), key=(b"old", 0), topic_id=b"old"))
-    cache.forget(session, session.meant_by([forgotten("", b"other")]))
+    cache.forget(session, session.forgotten_keys([forgotten("", b"other")]))
     assert list(session.items) == [(b"old", 0)]
     cache.update(session, [replace(item(), key=(b"new", 0), topic_id=b"new")])
-    cache.forget(session, session.meant_by([forgotten("", b"old")]))
+    cache.forget(session, session.forgotten_keys([forgotten("", b"old")]))
     assert list(session.items) == [(b"new", 0)] and cache.watched == {(TP, 1)}, "of the same name, and watched still"
-    cache.forget(session, session.meant_by([forgotten("", b"old")]))
+    cache.forget(session, session.forgotten_keys([forgotten("", b"old")]))
     assert list(session.items) == [(b"new", 0)]
-    cache.forget(session, session.meant_by([forgotten("", b"new")]))
+    cache.forget(session, session.forgotten_keys([forgotten("", b"new")]))
     assert not session.items and not session.keys and not cache.watched and not cache.partitions
 
 
 def test_without_ids_a_topic_is_taken_out_by_its_name() -> None:
     session = FetchSession(1, is_follower=False, uses_topic_ids=False, now_ms=0.0)
-    assert session.meant_by([forgotten("t", bytes(16))]) == [TP]
+    assert session.forgotten_keys([forgotten("t", bytes(16))]) == [TP]

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
+from kafkalite.broker.fetch.fetch_contexts import SessionlessWatch
 from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession
 from kafkalite.broker.fetch.partition_reader import (
     READ_COMMITTED,
     FetchParams,
     PartitionReader,
-    SessionlessWatch,
-    changed_answers,
 )
 from kafkalite.broker.replication.partition import IsrChange, Partition
 from kafkalite.broker.settings.rates import ReplicationRate
@@ -188,7 +187,7 @@ def test_a_follower_that_may_not_join_yet_joins_an_idle_partition_when_it_may(ob
         answers, _, urgent = reading.read_all(
             [session.items[tp] for tp in session.ready], limits(replica_id=3), session
         )
-        changed_answers(session, answers)
+        session.select_changed(answers)
         assert not urgent
 
     fetch()
@@ -246,7 +245,7 @@ def test_a_partition_that_found_no_room_is_read_in_the_next_fetch_of_the_session
     def fetch(max_bytes: int) -> dict[TopicPartition, int]:
         ready = [session.items[tp] for tp in session.ready]
         answers, _, _ = reading.read_all(ready, limits(max_bytes=max_bytes), session)
-        return {tp: len(data.records or b"") for tp, data in changed_answers(session, answers).items()}
+        return {tp: len(data.records or b"") for tp, data in session.select_changed(answers).items()}
 
     assert fetch(6) == {TP: 6, OTHER: 0}
     session.update([item(6)])

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkalite.broker.fetch import paced_fetch
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache
+from kafkalite.broker.handlers import fetch as fetch_handler
 from kafkalite.controller.control_requests import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
@@ -117,11 +117,17 @@ class Broker:
         }
 
 
+def make_fetches_large(patch: pytest.MonkeyPatch) -> None:
+    """Have every fetch take the portions of one with very many partitions."""
+    patch.setattr(fetch_handler, "AT_ONCE", -1)
+    patch.setattr(fetch_handler, "_PIECE", 1)
+
+
 @pytest.fixture(params=["a few partitions", "very many partitions"])
 def play(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run a scenario on a new broker, on both paths of fetches."""
     if request.param == "very many partitions":
-        monkeypatch.setattr(paced_fetch, "AT_ONCE", -1)
+        make_fetches_large(monkeypatch)
 
     def run(scenario: Callable[[Broker], Awaitable[None]]) -> None:
         async def act() -> None:
@@ -374,7 +380,7 @@ def test_sessions_go_as_a_model_of_them_goes(is_large: bool, steps: list[Any]) -
 
     with pytest.MonkeyPatch.context() as patch:
         if is_large:
-            patch.setattr(paced_fetch, "AT_ONCE", -1)
+            make_fetches_large(patch)
         virtual_time.run(scenario())
 
 

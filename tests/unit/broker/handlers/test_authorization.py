@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.fetch.fetch_authorization import judge_session
+from kafkalite.broker.fetch.fetch_authorization import authorize_session
 from kafkalite.broker.fetch.fetch_sessions import FetchItem, FetchSession
-from kafkalite.broker.fetch.partition_reader import FetchParams
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import Authorizer, Permission
 from kafkalite.broker.requests.dispatch import Dispatcher
@@ -298,7 +297,7 @@ class Session:
 
     def denied(self, authorizer: Any, replica_id: int = -1) -> set[str]:
         context = context_of(11, authorizer=authorizer)
-        judge_session(self.session, FetchParams(replica_id, 11, 0, 1, 1, 0), context)
+        authorize_session(self.session, replica_id >= 0, context)
         return {each.topic_partition.topic for each in self.session.items.values() if each.is_denied}
 
 
