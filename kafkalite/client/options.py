@@ -150,13 +150,13 @@ def split_config(options: type[ConnectionOptions], config: Mapping[str, Any]) ->
     for name, value in config.items():
         keyword = name.replace(".", "_")
         if keyword in defaults:
-            found[keyword] = _converted(name, value, defaults[keyword])
+            found[keyword] = _convert_value(name, value, defaults[keyword])
         else:
             unknown[name] = value
     return found, unknown
 
 
-def _converted(name: str, value: Any, default: Any) -> Any:
+def _convert_value(name: str, value: Any, default: Any) -> Any:
     if not isinstance(value, str) or isinstance(default, str):
         return value
     if isinstance(default, bool) or value.lower() in ("true", "false"):

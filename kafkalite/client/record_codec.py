@@ -87,11 +87,11 @@ class BatchWriter:
             packed = compress(codec, memoryview(batch)[HEADER_SIZE:])
             if len(packed) < len(batch) - HEADER_SIZE:
                 header = BatchHeader.read(batch)
-                return reassembled(header, packed, attributes=header.attributes | codec)
+                return reassemble_batch(header, packed, attributes=header.attributes | codec)
         return batch
 
 
-def reassembled(header: BatchHeader, body: Buffer, **changes: int) -> bytearray:
+def reassemble_batch(header: BatchHeader, body: Buffer, **changes: int) -> bytearray:
     """A batch of `header` with `changes` around `body`, with right length and CRC."""
     facts = {
         "records_count": header.records_count,
@@ -110,7 +110,7 @@ def reassembled(header: BatchHeader, body: Buffer, **changes: int) -> bytearray:
 
 def with_producer_state(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
     """The same batch under another producer id, epoch and sequence."""
-    return reassembled(
+    return reassemble_batch(
         BatchHeader.read(batch),
         memoryview(batch)[HEADER_SIZE:],
         producer_id=producer_id,
@@ -214,7 +214,7 @@ class RecordReader:
 
     def _read_bytes(self, found: list[ConsumerRecord], limit: int) -> None:
         topic, partition = self._topic_partition
-        epoch, time_type, append_time = self._shared()
+        epoch, time_type, append_time = self._common_fields()
         append = found.append
         for record in islice(self._records, limit):
             append(
@@ -235,7 +235,7 @@ class RecordReader:
         self, found: list[ConsumerRecord], limit: int, to_key: Decode | None, to_value: Decode | None
     ) -> None:
         topic, partition = self._topic_partition
-        epoch, time_type, append_time = self._shared()
+        epoch, time_type, append_time = self._common_fields()
         append = found.append
         for record in islice(self._records, limit):
             offset, key, value = record.offset, record.key, record.value
@@ -262,7 +262,7 @@ class RecordReader:
                 )
             )
 
-    def _shared(self) -> tuple[int, int, int | None]:
+    def _common_fields(self) -> tuple[int, int, int | None]:
         """What the records have in common: leader epoch, type of the timestamp, and the timestamp if the broker set it."""
         header = self._header
         if header.uses_log_append_time:
@@ -289,7 +289,7 @@ class BatchRecords:
     def decompress(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> None:
         """Decompress the records, once. ClientError when that fails; DecompressedTooLarge for more than a limit below the largest."""
         if self.header.codec and self._plain is None:
-            with self.named():
+            with self.naming_errors():
                 try:
                     self._plain = records_of(self.data, self.header, limit_bytes)
                 except DecompressedTooLarge:
@@ -298,7 +298,7 @@ class BatchRecords:
             if self._plain is None:
                 raise DecompressedTooLarge(limit_bytes)
 
-    def decompressed(self) -> int:
+    def decompressed_size(self) -> int:
         """Decompress the records now; returns their bytes, which headers may lie about. ClientError."""
         return len(self.plain_body()) if self.header.codec else self.header.size
 
@@ -311,7 +311,7 @@ class BatchRecords:
         """The batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one
         record at least: a megabyte may hold ten million records. ClientError."""
         left = self.header.records_count
-        if left <= rows and self.decompressed() <= _PART_FACTOR * size_bytes:
+        if left <= rows and self.decompressed_size() <= _PART_FACTOR * size_bytes:
             yield self
             return
         if self.header.codec:
@@ -321,7 +321,7 @@ class BatchRecords:
             data, (position, end) = self.data, self.span
         while left > 0:
             begin, taken = position, 0
-            with self.named():
+            with self.naming_errors():
                 while taken < min(rows, left) and position - begin < size_bytes:
                     length, position = read_varint32(data, position)
                     position += length
@@ -342,7 +342,7 @@ class BatchRecords:
         return BatchRecords(data, header, self.topic_partition)
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def naming_errors(self) -> Iterator[None]:
         """Makes what goes wrong in reading a ClientError that names the batch, as `RecordReader.read`."""
         try:
             yield

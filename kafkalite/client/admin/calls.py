@@ -88,14 +88,14 @@ class AdminCalls:
         await self._retrying(self._cluster.refresh, "finding the brokers")
         return list(self._cluster.view.brokers)
 
-    async def _watch(self, partitions: Iterable[TopicPartition]) -> None:
+    async def _watch_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         """Have the leaders of partitions in the view. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
         topics = sorted({each.topic for each in partitions})
         await self._cluster.fetch_topics(topics)
         self._cluster.watch_topics(topics)
         await self._cluster.refresh()
 
-    def _by_leader(self, wanted: Mapping[TopicPartition, Value]) -> dict[int, dict[TopicPartition, Value]]:
+    def _group_by_leader(self, wanted: Mapping[TopicPartition, Value]) -> dict[int, dict[TopicPartition, Value]]:
         grouped: dict[int, dict[TopicPartition, Value]] = {}
         for each, value in wanted.items():
             known = self._cluster.view.partition(each)
@@ -136,7 +136,7 @@ class Results:
     def has(self, name: str) -> bool:
         return name in self.done or name in self.failures
 
-    def take(self, name: str, code: int, context: str, message: str | None, value: Any = None) -> None:
+    def record_answer(self, name: str, code: int, context: str, message: str | None, value: Any = None) -> None:
         """Note an answer. Raises it when it is the answer of somebody who is not the controller any more."""
         if not code:
             self.done[name] = value

@@ -108,7 +108,9 @@ class CredentialAdmin(AdminCalls):
                 upsertions=[each for each in upsertions if not outcome.has(each.name)],
             )
             for answer in (await self._ask_controller(request)).results:
-                outcome.take(answer.user, answer.error_code, f"credentials of {answer.user}", answer.error_message)
+                outcome.record_answer(
+                    answer.user, answer.error_code, f"credentials of {answer.user}", answer.error_message
+                )
 
         await self._retrying(attempt, "changing credentials")
         outcome.raise_failures()

@@ -79,7 +79,7 @@ class PartitionAdmin(AdminCalls):
             )
             for answer in (await self._ask_controller(request)).results:
                 context = f"adding partitions to {answer.name}"
-                results.take(answer.name, answer.error_code, context, answer.error_message)
+                results.record_answer(answer.name, answer.error_code, context, answer.error_message)
 
         await self._retrying(attempt, "adding partitions")
         results.raise_failures()
@@ -123,7 +123,7 @@ class PartitionAdmin(AdminCalls):
                         results.done[str(each)] = (each, False)
                     else:
                         context = f"electing a leader of {each}"
-                        results.take(str(each), answer.error_code, context, answer.error_message, (each, True))
+                        results.record_answer(str(each), answer.error_code, context, answer.error_message, (each, True))
 
         await self._retrying(attempt, "electing leaders")
         results.raise_failures()
@@ -164,7 +164,9 @@ class PartitionAdmin(AdminCalls):
             for topic in response.responses:
                 for answer in topic.partitions:
                     each = TopicPartition(topic.name, answer.partition_index)
-                    results.take(str(each), answer.error_code, f"reassigning {each}", answer.error_message, each)
+                    results.record_answer(
+                        str(each), answer.error_code, f"reassigning {each}", answer.error_message, each
+                    )
 
         await self._retrying(attempt, "reassigning partitions")
         results.raise_failures()

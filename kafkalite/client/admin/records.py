@@ -46,11 +46,11 @@ class RecordAdmin(AdminCalls):
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
         done: dict[TopicPartition, DeletedRecords] = {}
         failures: dict[str, ClientError] = {}
-        await self._watch(wanted)
+        await self._watch_leaders(wanted)
 
         async def attempt() -> None:
             left = {each: offset for each, offset in wanted.items() if each not in done and str(each) not in failures}
-            for leader, asked in self._by_leader(left).items():
+            for leader, asked in self._group_by_leader(left).items():
                 await self._delete_on(leader, asked, done, failures)
 
         await self._retrying(attempt, "deleting records")
@@ -115,9 +115,9 @@ class RecordAdmin(AdminCalls):
         if described is None:
             known: Known = (await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))).partition
         else:
-            known = partial(_described_partition, described)
+            known = partial(_find_partition, described)
         return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s, known)
 
 
-def _described_partition(described: Mapping[str, TopicDescription], each: TopicPartition) -> PartitionView | None:
+def _find_partition(described: Mapping[str, TopicDescription], each: TopicPartition) -> PartitionView | None:
     return topic.partition(each.partition) if (topic := described.get(each.topic)) is not None else None

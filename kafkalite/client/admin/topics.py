@@ -188,7 +188,7 @@ class TopicAdmin(AdminCalls):
             topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
         )
         asked = "a broker" if broker is None else f"broker {broker}"
-        view = ClusterView().updated(await self._ask(broker, request, f"asking {asked} for topics"))
+        view = ClusterView().with_metadata(await self._ask(broker, request, f"asking {asked} for topics"))
         return {name: _description(topic) for name, topic in view.topics.items()}
 
     # cluster

@@ -17,7 +17,7 @@ from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.coordinator_link import CoordinatorKind
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
-from kafkalite.client.producer.transaction_requests import check_offsets, refused, txn_offset_commit
+from kafkalite.client.producer.transaction_requests import check_offsets, coordinator_error, txn_offset_commit
 from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.clock import Clock, SystemClock
 from kafkalite.errors import ErrorCode
@@ -164,11 +164,11 @@ class TransactionAdmin(AdminCalls):
         wanted = [TopicPartition(*each) for each in partitions]
         done: dict[TopicPartition, tuple[ProducerState, ...]] = {}
         failures: dict[str, ClientError] = {}
-        await self._watch(wanted)
+        await self._watch_leaders(wanted)
 
         async def attempt() -> None:
             left = [each for each in wanted if each not in done and str(each) not in failures]
-            grouped = self._by_leader(dict.fromkeys(left)) if broker is None else {broker: dict.fromkeys(left)}
+            grouped = self._group_by_leader(dict.fromkeys(left)) if broker is None else {broker: dict.fromkeys(left)}
             for leader, asked in grouped.items():
                 await self._describe_producers_on(leader, list(asked), done, failures, final=broker is not None)
 
@@ -227,10 +227,10 @@ class TransactionAdmin(AdminCalls):
         )
         request = m.WriteTxnMarkersRequest(markers=[marker])
         what = f"aborting the transaction of producer {producer.producer_id} in {wanted}"
-        await self._watch([wanted])
+        await self._watch_leaders([wanted])
 
         async def attempt() -> None:
-            (leader,) = self._by_leader({wanted: None})
+            (leader,) = self._group_by_leader({wanted: None})
             response = await self._cluster.request(leader, request)
             answers = [
                 each.error_code
@@ -267,7 +267,7 @@ class TransactionAdmin(AdminCalls):
 
         def read(response: Any, _: int) -> None:
             if response.error_code:
-                raise refused(response.error_code, what)
+                raise coordinator_error(response.error_code, what)
 
         if offsets and group_id is not None:
             wanted = committable(offsets)
@@ -304,11 +304,11 @@ class TransactionAdmin(AdminCalls):
         if not candidates:
             return []
         listed = await self.list_transactions(producer_ids=sorted({each.producer.producer_id for each in candidates}))
-        described = await self._described({each.transactional_id for each in listed})
+        described = await self._describe_all({each.transactional_id for each in listed})
         ids = {each.producer_id: each.transactional_id for each in listed}
         return [each for each in candidates if not _will_be_ended(each, ids, described)]
 
-    async def _described(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
+    async def _describe_all(self, transactional_ids: Iterable[str]) -> Mapping[str, TransactionDescription]:
         async def describe(transactional_id: str) -> TransactionDescription | None:
             try:
                 return await self._describe_transaction(transactional_id)

@@ -106,7 +106,7 @@ class ClusterClient:
 
     async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str | Exception]) -> bool:
         try:
-            connection = await self._connected(server)
+            connection = await self._ensure_connection(server)
             for asked in count(1):
                 await self._ask_metadata(connection)
                 if self.view.brokers:
@@ -140,7 +140,7 @@ class ClusterClient:
         self._links.clear()
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         return self._closed
 
     def _check_open(self) -> None:
@@ -164,7 +164,7 @@ class ClusterClient:
             raise
         return connection
 
-    async def _connected(self, address: tuple[str, int]) -> Connection:
+    async def _ensure_connection(self, address: tuple[str, int]) -> Connection:
         """The open connection to `address`, made if need be. ConnectionError or TimeoutError."""
         self._check_open()
         link = self._links.setdefault(address, _BrokerLink())
@@ -225,7 +225,7 @@ class ClusterClient:
         node = self.view.brokers.get(broker_id)
         if node is None:
             raise ClientError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not there")
-        return await self._connected((node.host, node.port))
+        return await self._ensure_connection((node.host, node.port))
 
     def _addresses(self) -> list[tuple[str, int]]:
         """Where metadata can be asked: brokers with an open connection first, least busy first, bootstrap servers last.
@@ -265,7 +265,7 @@ class ClusterClient:
         reasons: dict[str, str | Exception] = {}
         for address in self._addresses():
             try:
-                return await self._request_on(await self._connected(address), message)
+                return await self._request_on(await self._ensure_connection(address), message)
             except OSError as problem:
                 reasons[f"{address[0]}:{address[1]}"] = problem
         raise unreachable(reasons)
@@ -323,12 +323,12 @@ class ClusterClient:
         self._check_open()
         loop = asyncio.get_running_loop()
         if self._running_round is None:
-            self._running_round = loop.create_task(self._round())
+            self._running_round = loop.create_task(self._refresh_once())
             self._running_round.add_done_callback(_retrieve)
             await asyncio.shield(self._running_round)
             return
         if self._waiting_round is None:
-            self._waiting_round = loop.create_task(self._round_after(self._running_round))
+            self._waiting_round = loop.create_task(self._refresh_after(self._running_round))
             self._waiting_round.add_done_callback(_retrieve)
         await asyncio.shield(self._waiting_round)
 
@@ -339,18 +339,18 @@ class ClusterClient:
         except (OSError, ClientError):
             self._check_open()
 
-    async def _round_after(self, earlier: asyncio.Task[None]) -> None:
+    async def _refresh_after(self, earlier: asyncio.Task[None]) -> None:
         await asyncio.wait([earlier])
         self._running_round, self._waiting_round = self._waiting_round, None
-        await self._round()
+        await self._refresh_once()
 
-    async def _round(self) -> None:
+    async def _refresh_once(self) -> None:
         task = asyncio.current_task()
         reasons: dict[str, str | Exception] = {}
         try:
             for address in self._addresses():
                 try:
-                    await self._ask_metadata(await self._connected(address))
+                    await self._ask_metadata(await self._ensure_connection(address))
                     return
                 except (OSError, ClientError) as problem:
                     self._check_open()
@@ -365,14 +365,14 @@ class ClusterClient:
         everything = self._all_topics
         topics = None if everything else [m.MetadataRequestTopic(name=name) for name in sorted(self._topics)]
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
-        self._take(await self._request_on(connection, request), everything)
+        self._apply_metadata(await self._request_on(connection, request), everything)
 
-    def _take(self, response: messages.metadata_response.MetadataResponse, everything: bool) -> None:
+    def _apply_metadata(self, response: messages.metadata_response.MetadataResponse, everything: bool) -> None:
         if not everything:
             response.topics = [each for each in response.topics if each.name in self._topics]
         if response.brokers or not self.view.brokers:
             before = self.view
-            self.view = before.updated(response, everything)
+            self.view = before.with_metadata(response, everything)
             is_another = before.cluster_id is not None and self.view.cluster_id != before.cluster_id
             if is_another and not self._cluster_changed:
                 self._cluster_changed = True
@@ -404,7 +404,7 @@ class ClusterClient:
         for topic in response.topics:
             if topic.error_code:
                 raise error_of(topic.error_code, f"topic {topic.name}")
-        view = ClusterView().updated(response)
+        view = ClusterView().with_metadata(response)
         for name in topics:
             if name not in view.topics:
                 raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, f"topic {name}", "the answer lacks it")

@@ -105,7 +105,9 @@ class ClusterView:
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
-    def updated(self, response: messages.metadata_response.MetadataResponse, everything: bool = False) -> ClusterView:
+    def with_metadata(
+        self, response: messages.metadata_response.MetadataResponse, everything: bool = False
+    ) -> ClusterView:
         """The view after a MetadataResponse; with `everything` the answer lists all topics, and others are forgotten."""
         topics = {} if everything else dict(self.topics)
         errors: dict[str, int] = {} if everything else dict(self.topic_errors)
@@ -148,7 +150,7 @@ def views_of(response: messages.metadata_response.MetadataResponse) -> Iterator[
     topics, view = response.topics, ClusterView()
     for begin in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
         response.topics = topics[begin : begin + TOPICS_AT_ONCE]
-        view = view.updated(response)
+        view = view.with_metadata(response)
         yield view
 
 

@@ -20,7 +20,7 @@ from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
-from kafkalite.client.group.committable import Committable, OnCommit, committable, tell
+from kafkalite.client.group.committable import Committable, OnCommit, committable, notify_commit
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, shows
@@ -130,7 +130,7 @@ class Consumer:
             raise ValueError("subscribe needs a group_id; assign does not")
         if bool(names) == (pattern is not None):
             raise ValueError("subscribe needs either topics or a pattern")
-        if self._buffer.states and not self._group.subscribed:
+        if self._buffer.states and not self._group.is_subscribed:
             raise ValueError("partitions are assigned by hand; unsubscribe first")
         self._wanted = (names, pattern, listener)
         if self._fetching is not None:
@@ -145,7 +145,7 @@ class Consumer:
         """Read nothing: leave the group, in the background, or drop the assignment."""
         self._check_open()
         self._wanted = None
-        if self._group is not None and self._group.subscribed:
+        if self._group is not None and self._group.is_subscribed:
             self._group.unsubscribe()
         else:
             self._buffer.assign(())
@@ -163,7 +163,7 @@ class Consumer:
         With a `group_id` they begin where the group committed.
         """
         self._check_open()
-        if self._wanted is not None or (self._group is not None and self._group.subscribed):
+        if self._wanted is not None or (self._group is not None and self._group.is_subscribed):
             raise ValueError("the group decides the assignment; unsubscribe first")
         wanted = [TopicPartition(*each) for each in partitions]
         self._buffer.assign(wanted, awaits_committed=self._group is not None)
@@ -188,7 +188,7 @@ class Consumer:
             raise ValueError(f"{TopicPartition(*topic_partition)} is not assigned to this consumer")
         return state
 
-    def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def _choose_partitions(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [self._state(each).topic_partition for each in partitions] or list(self._buffer.states)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -219,28 +219,28 @@ class Consumer:
             raise ValueError(f"offset {offset} is negative")
         moved = self._state(partition).topic_partition
         self._buffer.seek(moved, offset)
-        self._moved({moved})
+        self._drop_unread({moved})
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Read on from the first records; all assigned partitions by default. Takes effect before the next record."""
-        self._seek_all(dict.fromkeys(self._chosen(partitions), EARLIEST))
+        self._seek_all(dict.fromkeys(self._choose_partitions(partitions), EARLIEST))
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Read on behind the last records; all assigned partitions by default. The end is looked up now."""
-        ends = await self.end_offsets(self._chosen(partitions))
+        ends = await self.end_offsets(self._choose_partitions(partitions))
         for each, offset in ends.items():
             self.seek(each, offset)
 
     async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Read on from the first record at or after a time (ms since 1970 UTC), the end where there is none."""
-        self._seek_all(dict.fromkeys(self._chosen(partitions), timestamp_ms))
+        self._seek_all(dict.fromkeys(self._choose_partitions(partitions), timestamp_ms))
 
     def _seek_all(self, wanted: Mapping[TopicPartition, int]) -> None:
         for each, timestamp in wanted.items():
             self._buffer.seek_to_time(each, timestamp)
-        self._moved(wanted)
+        self._drop_unread(wanted)
 
-    def _moved(self, partitions: Collection[TopicPartition]) -> None:
+    def _drop_unread(self, partitions: Collection[TopicPartition]) -> None:
         """Records that `async for` has not given yet are of the old position."""
         self._iterated = none_of(self._iterated, partitions)
         self._fetcher.wake()
@@ -254,7 +254,7 @@ class Consumer:
                 while state.position is None:
                     if state.error is not None:
                         raise state.error
-                    await self._news()
+                    await self._wait_for_news()
         except TimeoutError:
             code = self._cluster.view.topic_errors.get(state.topic_partition.topic)
             why = f": {error_of(code, 'metadata').name}" if code else ""
@@ -297,7 +297,7 @@ class Consumer:
         session = self._session()
         chosen = self.consumed_offsets() if offsets is None else committable(offsets)
         task = asyncio.get_running_loop().create_task(session.commit(chosen))
-        task.add_done_callback(lambda done: tell(done, chosen, callback))
+        task.add_done_callback(lambda done: notify_commit(done, chosen, callback))
         return task
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -311,7 +311,7 @@ class Consumer:
         """What the group committed for each partition, with notes."""
         session = self._session()
         await self._ensure_connected()
-        return await session.committed([TopicPartition(*each) for each in partitions])
+        return await session.fetch_committed([TopicPartition(*each) for each in partitions])
 
     def group_metadata(self) -> GroupMetadata:
         """Who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); ask again for each transaction.
@@ -398,13 +398,13 @@ class Consumer:
         self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         only = {self._state(each).topic_partition for each in partitions} or None
-        found = self._take(limit, only)
+        found = self._read_buffer(limit, only)
         if not found and timeout_ms > 0:
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     while not found:
-                        await self._news()
-                        found = self._take(limit, only)
+                        await self._wait_for_news()
+                        found = self._read_buffer(limit, only)
             except TimeoutError:
                 pass
         elif not found:
@@ -468,18 +468,18 @@ class Consumer:
         if self._fetching is None:
             await self.connect()
 
-    async def _news(self) -> None:
+    async def _wait_for_news(self) -> None:
         await self._data.wait()
         self._data.clear()
         self._check_open()
         if self._group is not None:
-            await self._group.settled()
+            await self._group.wait_until_settled()
             self._check_open()
 
-    def _take(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
-        found = self._buffer.take_many(limit, only)
+    def _read_buffer(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
+        found = self._buffer.read_many(limit, only)
         if self._buffer.deferred is not None:
-            self._large.begin()
+            self._large.open_deferred()
         self._fetcher.wake()
         return found
 

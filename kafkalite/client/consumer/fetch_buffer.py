@@ -65,22 +65,22 @@ class Chunk:
         """From which offset the first batch, that would hold the event loop, is to be opened, and whether its CRC is checked."""
         self._problem: BaseException | None = None
         self.leader_epoch = -1
-        """That of the last batch which `take` passed or read from, whether its records are shown or not; -1 before the first."""
+        """That of the last batch which `read_records` passed or read from, whether its records are shown or not; -1 before the first."""
 
     @property
     def is_deferred(self) -> bool:
-        """Is the first batch to be opened by another thread (`open_apart`)?"""
+        """Is the first batch to be opened by another thread (`open_deferred`)?"""
         return self._deferred is not None
 
-    def open_apart(self) -> OpenedBatch:
-        """A reader of the first batch, for `opened`; it changes nothing. ClientError."""
+    def open_deferred(self) -> OpenedBatch:
+        """A reader of the first batch, for `finish_opening`; it changes nothing. ClientError."""
         if self._deferred is None:
             raise InvariantBroken("only what is deferred is opened apart")
         position, check_crcs = self._deferred
         return self._reader_of(self.headers[0], position, check_crcs, DECOMPRESSED_LIMIT_BYTES)
 
-    def opened(self, outcome: OpenedBatch | BaseException) -> None:
-        """Take what `open_apart` returned or raised; an error is raised whenever it is this batch's turn."""
+    def finish_opening(self, outcome: OpenedBatch | BaseException) -> None:
+        """Take what `open_deferred` returned or raised; an error is raised whenever it is this batch's turn."""
         self._deferred = None
         if isinstance(outcome, BaseException):
             self._problem = outcome
@@ -88,7 +88,7 @@ class Chunk:
             self._reader, self._reader_end = outcome
             self.leader_epoch = self.headers.popleft().partition_leader_epoch
 
-    def take(
+    def read_records(
         self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
     ) -> tuple[list[ConsumerRecord], int]:
         """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk, and
@@ -123,7 +123,7 @@ class Chunk:
                 position = max(position, self._reader_end)
 
     def take_batch(self, position: int, check_crcs: bool, limit_bytes: int) -> BatchRecords | None:
-        """The next batch with records from `position` on, decompressed; None at the end. Not together with `take`.
+        """The next batch with records from `position` on, decompressed; None at the end. Not together with `read_records`.
 
         ClientError CORRUPT_MESSAGE and others; DecompressedTooLarge for more than a limit below the largest, and the batch is
         still the next.
@@ -132,7 +132,7 @@ class Chunk:
             header, data = self.headers[0], self.data
             is_wanted = header.next_offset > position and not self._is_skipped(header)
             if is_wanted and header.magic != MAGIC:
-                data, header = self._rebatched(check_crcs, limit_bytes)
+                data, header = self._convert_to_batch(check_crcs, limit_bytes)
             elif is_wanted and check_crcs:
                 self._check_crc(header)
             if is_wanted:
@@ -144,7 +144,7 @@ class Chunk:
         return None
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self._reader is None and not self.headers
 
     def _open(self, header: BatchHeader, position: int, check_crcs: bool) -> None:
@@ -159,7 +159,7 @@ class Chunk:
         if header.records_count < 0:
             if header.magic == MAGIC:
                 raise self._unreadable(header, f"has {header.records_count} records and cannot be read")
-            data, header = self._rebatched(check_crcs, limit_bytes)
+            data, header = self._convert_to_batch(check_crcs, limit_bytes)
         elif header.base_offset < 0 or header.last_offset_delta < 0:
             raise self._unreadable(header, f"has offsets from {header.base_offset} to {header.last_offset}")
         elif check_crcs:
@@ -167,7 +167,9 @@ class Chunk:
         reader = RecordReader(data, header, self.topic_partition, position, limit_bytes)
         return reader, min(header.next_offset, self.next_offset)
 
-    def _rebatched(self, check_crcs: bool, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> tuple[Buffer, BatchHeader]:
+    def _convert_to_batch(
+        self, check_crcs: bool, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES
+    ) -> tuple[Buffer, BatchHeader]:
         """The message of an older format at the front as a batch; a plain one together with plain ones behind it.
 
         Of those, the last one is left at the front.
@@ -398,13 +400,13 @@ class FetchBuffer:
 
     # reading
 
-    def take_many(
+    def read_many(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         try:
-            while limit > 0 and (taken := self.take(limit, only)) is not None:
+            while limit > 0 and (taken := self.read_next(limit, only)) is not None:
                 state, records = taken
                 limit -= len(records)
                 found.setdefault(state.topic_partition, []).extend(records)
@@ -413,7 +415,7 @@ class FetchBuffer:
                 raise
         return found
 
-    def take(
+    def read_next(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> tuple[PartitionState, list[ConsumerRecord]] | None:
         """Up to `limit` records of the next partition in turn that has some; None when nothing is buffered.
@@ -423,7 +425,7 @@ class FetchBuffer:
         for _ in range(len(self._turn)):
             state = self.states[self._turn[0]]
             if not state.paused and (only is None or state.topic_partition in only):
-                records = self._take_from(state, limit)
+                records = self._read_from(state, limit)
                 if records:
                     return state, records
                 if state.error is not None:
@@ -431,17 +433,17 @@ class FetchBuffer:
             self._turn.rotate(-1)
         return None
 
-    def _take_from(self, state: PartitionState, limit: int) -> list[ConsumerRecord]:
+    def _read_from(self, state: PartitionState, limit: int) -> list[ConsumerRecord]:
         if not state.chunks:
             return []
         to_key, to_value = self.decoders_of(state.topic_partition.topic)
         while state.chunks and state.position is not None:
             chunk = state.chunks[0]
             before = state.position
-            taken, state.position = chunk.take(before, limit, self.check_crcs, to_key, to_value)
+            taken, state.position = chunk.read_records(before, limit, self.check_crcs, to_key, to_value)
             if state.position > before:
                 state.position_epoch = chunk.leader_epoch
-            if chunk.exhausted:
+            if chunk.is_exhausted:
                 state.chunks.popleft()
                 state.buffered_bytes -= chunk.size_bytes
                 self.buffered_bytes -= chunk.size_bytes

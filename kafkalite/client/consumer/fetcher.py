@@ -35,13 +35,13 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 log = logging.getLogger(__name__)
 
-_TOLD_FAILURES = (2, 20, 200)
+_LOGGED_FAILURES = (2, 20, 200)
 """After how many failures in a row a warning is logged; the first pass when a broker stops."""
 
 _NEWEST_FETCH_BY_NAME = 12
 """From version 13 on topics go by id (KIP-516)."""
 
-_EMPTY_ANSWERS = 10
+_EMPTY_RESPONSES = 10
 """So many answers in a row may bring nothing before their time; a leader has reasons for one or two."""
 
 _SHORT_WAIT_MS = 20
@@ -63,10 +63,10 @@ class Fetcher:
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._reserved_bytes = 0
         self._stopped = False
-        self._begun: dict[int, int] = {}
+        self._last_fetch: dict[int, int] = {}
         self._resetting: asyncio.Task[None] | None = None
         self._sessions: dict[int, ConsumerFetchSession] = {}
-        self._empty_answers: dict[int, int] = {}
+        self._empty_responses: dict[int, int] = {}
         """How many answers of a leader in a row brought nothing, and too early."""
         self._checks: dict[asyncio.Task[None], None] = {}
         self.requests = 0
@@ -82,11 +82,11 @@ class Fetcher:
         while True:
             self._wake.clear()
             try:
-                self._begin_resets(loop.time())
-                self._begin_checks(loop.time())
-                self._begin_fetches(loop.time())
+                self._start_resets(loop.time())
+                self._start_checks(loop.time())
+                self._start_fetches(loop.time())
             except Exception as problem:
-                self._broken(self._buffer.states.values(), problem)
+                self._fail_unexpectedly(self._buffer.states.values(), problem)
             try:
                 async with asyncio.timeout(self._until_next_retry_s(loop.time())):
                     await self._wake.wait()
@@ -106,7 +106,7 @@ class Fetcher:
 
     # positions
 
-    def _begin_resets(self, now_s: float) -> None:
+    def _start_resets(self, now_s: float) -> None:
         if self._resetting is not None:
             return
         wanted: dict[PartitionState, int] = {}
@@ -142,7 +142,7 @@ class Fetcher:
                 offset = found[state.topic_partition] or ends[state.topic_partition]
                 if state.generation == generation and state.position is None:
                     if offset is None:  # not even an end
-                        self._later(state)
+                        self._retry_later(state)
                     else:
                         state.position = state.fetch_offset = offset.offset
                         state.reset_to = None
@@ -153,14 +153,14 @@ class Fetcher:
             for state in wanted:
                 self._fail(state, problem)
         except Exception as problem:
-            self._broken(wanted, problem)
+            self._fail_unexpectedly(wanted, problem)
         finally:
             self._resetting = None
             self.wake()
 
     # truncation
 
-    def _begin_checks(self, now_s: float) -> None:
+    def _start_checks(self, now_s: float) -> None:
         """A new leader may have another log (`truncation`): nothing is fetched from it before it was asked."""
         for state in self._buffer.states.values():
             known = self._cluster.view.partition(state.topic_partition)
@@ -183,21 +183,21 @@ class Fetcher:
             if generation == state.generation:
                 state.checked_epoch = leader_epoch
                 if end.end_offset < fetch_offset:
-                    self._truncated(state, end)
+                    self._handle_truncation(state, end)
         except (OSError, ClientError) as problem:
             if isinstance(problem, ClientError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
                 state.checked_epoch = leader_epoch  # a broker that cannot tell is believed
             elif is_retriable(problem):
-                self._later(state)
+                self._retry_later(state)
             else:
                 self._fail(state, problem)
         except Exception as problem:
-            self._broken([state], problem)
+            self._fail_unexpectedly([state], problem)
         finally:
             state.checking = False
             self.wake()
 
-    def _truncated(self, state: PartitionState, end: EpochEnd) -> None:
+    def _handle_truncation(self, state: PartitionState, end: EpochEnd) -> None:
         """Go back to where the logs part. Records that the program has seen and that are gone are an error without a reset policy."""
         if state.position is not None and 0 <= state.position <= end.end_offset:
             self._buffer.seek(state.topic_partition, state.position, state.position_epoch)
@@ -214,7 +214,7 @@ class Fetcher:
 
     # fetching
 
-    def _begin_fetches(self, now_s: float) -> None:
+    def _start_fetches(self, now_s: float) -> None:
         if self._stopped:
             return
         view = self._cluster.view
@@ -231,7 +231,7 @@ class Fetcher:
             else:
                 self._cluster.request_refresh()
         # A fetch may take all the room there is: the leader that had it last is asked last.
-        for leader, states in sorted(by_leader.items(), key=lambda each: self._begun.get(each[0], 0)):
+        for leader, states in sorted(by_leader.items(), key=lambda each: self._last_fetch.get(each[0], 0)):
             if leader in self._fetches:
                 continue
             room_bytes = self._options.prefetch_max_bytes - self._buffer.buffered_bytes - self._reserved_bytes
@@ -242,7 +242,7 @@ class Fetcher:
             connection = self._cluster.open_connection(leader)
             if connection is not None:
                 max_bytes = max(1, min(self._options.fetch_max_bytes, room_bytes))
-                self._begin_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
+                self._start_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
     def _restart_if_recreated(self, state: PartitionState) -> bool:
         """Whether the topic was deleted and made again (KIP-516): then it is read from its beginning once all of the old one was read.
@@ -265,7 +265,7 @@ class Fetcher:
             self.wake()
         return True
 
-    def _begin_fetch(
+    def _start_fetch(
         self, leader: int, connection: Connection, states: list[PartitionState], max_bytes: int, short: bool
     ) -> None:
         """Send the request at once: a reader that finds data does not let other tasks run, and the broker can work meanwhile."""
@@ -280,10 +280,10 @@ class Fetcher:
             future = connection.send(request, version)
         except (OSError, ClientError) as problem:
             session.handler.reset()
-            self._not_fetched(states, problem)
+            self._handle_failed_fetch(states, problem)
             return
         self.requests += 1
-        self._begun[leader] = self.requests
+        self._last_fetch[leader] = self.requests
         self._reserved_bytes += max_bytes
         for state in states:
             state.fetching = True
@@ -311,42 +311,42 @@ class Fetcher:
             is_early = loop.time() < began_s + wait_s / 2
             if response.error_code in SESSION_IS_OVER:
                 session.handler.reset(is_lost=True)
-                self._brought_nothing(leader, states, is_early)
+                self._note_empty_response(leader, states, is_early)
                 return
-            if self._take_response(response, names, asked):
-                self._empty_answers.pop(leader, None)
+            if self._handle_response(response, names, asked):
+                self._empty_responses.pop(leader, None)
             else:
-                self._brought_nothing(leader, states, is_early)
+                self._note_empty_response(leader, states, is_early)
             session.handler.answered(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
             session.handler.reset()
-            self._not_fetched(states, problem)
+            self._handle_failed_fetch(states, problem)
         except Exception as problem:
             session.handler.reset()
-            self._broken(states, problem)
+            self._fail_unexpectedly(states, problem)
         finally:
             self._reserved_bytes -= max_bytes
             for state in states:
                 state.fetching = False
             del self._fetches[leader]
-            self._begin_fetches(asyncio.get_running_loop().time())
+            self._start_fetches(asyncio.get_running_loop().time())
             self.wake()
 
-    def _brought_nothing(self, leader: int, states: list[PartitionState], is_early: bool) -> None:
+    def _note_empty_response(self, leader: int, states: list[PartitionState], is_early: bool) -> None:
         """A leader that does not wait as it was asked to is asked again after a pause, or it would be asked all the time."""
-        count = self._empty_answers[leader] = self._empty_answers.get(leader, 0) + 1 if is_early else 0
-        if count > _EMPTY_ANSWERS:
-            delay_ms = self._cluster.retry.delay_ms(count - _EMPTY_ANSWERS, self._cluster.chance())
+        count = self._empty_responses[leader] = self._empty_responses.get(leader, 0) + 1 if is_early else 0
+        if count > _EMPTY_RESPONSES:
+            delay_ms = self._cluster.retry.delay_ms(count - _EMPTY_RESPONSES, self._cluster.chance())
             not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
             for state in states:
                 state.not_before_s = max(state.not_before_s, not_before_s)
 
-    def _not_fetched(self, states: list[PartitionState], problem: Exception) -> None:
-        if states[0].failures in _TOLD_FAILURES:
+    def _handle_failed_fetch(self, states: list[PartitionState], problem: Exception) -> None:
+        if states[0].failures in _LOGGED_FAILURES:
             log.warning("%s cannot be fetched: %s", states[0].topic_partition, problem)
         self._cluster.request_refresh()
         for state in states:
-            self._later(state)
+            self._retry_later(state)
             if not is_retriable(problem):
                 self._fail(state, problem)
 
@@ -400,7 +400,7 @@ class Fetcher:
             ],
         )
 
-    def _take_response(
+    def _handle_response(
         self,
         response: messages.fetch_response.FetchResponse,
         names: dict[bytes, str] | None,
@@ -418,12 +418,12 @@ class Fetcher:
             for answer in topic.partitions:
                 question = asked.get(TopicPartition(name or "", answer.partition_index))
                 if question is not None:
-                    news = self._take_answer(*question, answer) or news
+                    news = self._handle_partition(*question, answer) or news
         if news:
             self._on_data()
         return news
 
-    def _take_answer(
+    def _handle_partition(
         self, state: PartitionState, generation: int, fetch_offset: int, answer: messages.fetch_response.PartitionData
     ) -> bool:
         """Buffer what came, or deal with the error; is there something new to read?"""
@@ -438,23 +438,23 @@ class Fetcher:
         if generation != state.generation:
             return False
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(state, fetch_offset)
+            self._handle_out_of_range(state, fetch_offset)
         elif is_stale_metadata(code):
             if answer.current_leader is not None:
                 view, leader = self._cluster.view, answer.current_leader
                 self._cluster.view = view.with_leader(state.topic_partition, leader.leader_id, leader.leader_epoch)
             self._cluster.request_refresh()
-            self._later(state)
+            self._retry_later(state)
         elif is_retriable_code(code):
-            self._later(state)
+            self._retry_later(state)
         else:
             self._fail(state, error_of(code, f"fetching {state.topic_partition}"))
         return False
 
-    def _out_of_range(self, state: PartitionState, fetch_offset: int) -> None:
+    def _handle_out_of_range(self, state: PartitionState, fetch_offset: int) -> None:
         """Records below were deleted, or those above were lost: begin again as the policy says, after what is buffered."""
         if state.chunks:
-            self._later(state)
+            self._retry_later(state)
         elif self._reset_to is None:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, fetch_offset))
         else:
@@ -463,15 +463,15 @@ class Fetcher:
             self._buffer.seek_to_time(state.topic_partition, self._reset_to)
             state.failures = failures
             if failures:  # the last reset was in vain
-                self._later(state)
+                self._retry_later(state)
             state.failures = failures + 1
 
-    def _later(self, state: PartitionState) -> None:
+    def _retry_later(self, state: PartitionState) -> None:
         state.failures += 1
         delay_ms = self._cluster.retry.delay_ms(state.failures, self._cluster.chance())
         state.not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
 
-    def _broken(self, states: Iterable[PartitionState], problem: Exception) -> None:
+    def _fail_unexpectedly(self, states: Iterable[PartitionState], problem: Exception) -> None:
         """What nobody expected is the reader's to hear, who would else wait for ever."""
         log.error("fetching failed", exc_info=problem)
         for state in states:

@@ -20,20 +20,20 @@ class LargeBatches:
         self._buffer, self._on_open = buffer, on_open
         self._opening: asyncio.Future[OpenedBatch] | None = None
 
-    def begin(self) -> None:
+    def open_deferred(self) -> None:
         """Begin to open what the buffer has deferred, unless another batch is being opened."""
         chunk = self._buffer.deferred
         if chunk is not None and self._opening is None:
-            self._opening = asyncio.get_running_loop().run_in_executor(None, chunk.open_apart)
-            self._opening.add_done_callback(lambda done: self._opened(chunk, done))
+            self._opening = asyncio.get_running_loop().run_in_executor(None, chunk.open_deferred)
+            self._opening.add_done_callback(lambda done: self._finish_opening(chunk, done))
 
-    def _opened(self, chunk: Chunk, done: asyncio.Future[OpenedBatch]) -> None:
+    def _finish_opening(self, chunk: Chunk, done: asyncio.Future[OpenedBatch]) -> None:
         self._opening = None
         if self._buffer.deferred is chunk:
             self._buffer.deferred = None
         if not done.cancelled():
             problem = done.exception()
-            chunk.opened(done.result() if problem is None else problem)
+            chunk.finish_opening(done.result() if problem is None else problem)
             self._on_open()
 
     async def close(self) -> None:

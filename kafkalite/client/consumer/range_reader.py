@@ -72,17 +72,17 @@ class RangeReader:
         gathered: list[BatchRecords] = []
         rows = size_bytes = 0
         position = start
-        fetching = self._begin(position) if position < end else None
+        fetching = self._start_fetch(position) if position < end else None
         try:
             while fetching is not None:
                 chunk = await fetching
                 following = max(position, chunk.next_offset)
-                fetching = self._begin(following) if following < end else None
+                fetching = self._start_fetch(following) if following < end else None
                 while batch := await self._next_batch(chunk, position):
                     for part in batch.parts(settings.batch_rows, settings.batch_bytes):
                         gathered.append(part)
                         rows += part.header.records_count
-                        size_bytes += part.decompressed()
+                        size_bytes += part.decompressed_size()
                         if rows >= settings.batch_rows or size_bytes >= settings.batch_bytes:
                             if len(found := record_batch(gathered, start, end, schema)):
                                 yield found
@@ -105,7 +105,7 @@ class RangeReader:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, chunk.take_batch, position, check_crcs, DECOMPRESSED_LIMIT_BYTES)
 
-    def _begin(self, offset: int) -> asyncio.Task[Chunk]:
+    def _start_fetch(self, offset: int) -> asyncio.Task[Chunk]:
         return asyncio.get_running_loop().create_task(self._fetch(offset))
 
     async def _fetch(self, offset: int) -> Chunk:

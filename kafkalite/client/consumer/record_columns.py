@@ -65,7 +65,7 @@ def record_batch(batches: Sequence[BatchRecords], start: int, end: int, schema: 
         if len(batches) > 1:
             for batch in batches:  # one of them raises an error that names it
                 record_batch([batch], start, end, schema)
-        with batches[0].named():
+        with batches[0].naming_errors():
             raise problem
 
 
@@ -73,7 +73,7 @@ class _Records:
     """The records' places in `data`; arrays have one element for each record."""
 
     def __init__(self, batches: Sequence[BatchRecords], start: int, end: int) -> None:
-        self.data, spans = _joined(batches)
+        self.data, spans = _join_batches(batches)
         self.octets = numpy.frombuffer(self.data, numpy.uint8)
         sizes, bodies = _varints(self.octets, _record_starts(self.data, batches, spans))
         ends = bodies + sizes
@@ -142,7 +142,7 @@ def _base_of(batch: BatchRecords) -> tuple[int, int, int]:
     return header.base_offset, header.base_timestamp, 0
 
 
-def _joined(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int, int]]]:
+def _join_batches(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int, int]]]:
     """One buffer with the plain records of all batches, and where each batch's begin and end in it; copies only what it must."""
     first = batches[0]
     if all(batch.data is first.data and not batch.header.codec for batch in batches):

@@ -59,7 +59,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         """
         return cls(**{**options_from_config(ConsumerOptions, config), **options})
 
-    def _now(self, function: Callable[[], Result]) -> Result:
+    def _call_on_loop(self, function: Callable[[], Result]) -> Result:
         return self._running().call_function(function)
 
     def subscribe(
@@ -67,32 +67,32 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     ) -> None:
         """As `Consumer.subscribe`. The listener's methods run on a thread of their own, and may commit and seek."""
         names = [topics] if isinstance(topics, str) else list(topics)
-        heard = None if listener is None else _ThreadedListener(listener)
-        self._now(lambda: self._core.subscribe(names, pattern=pattern, listener=heard))
+        threaded = None if listener is None else _ThreadedListener(listener)
+        self._call_on_loop(lambda: self._core.subscribe(names, pattern=pattern, listener=threaded))
 
     def unsubscribe(self) -> None:
-        self._now(self._core.unsubscribe)
+        self._call_on_loop(self._core.unsubscribe)
 
     def subscription(self) -> set[str]:
         return self._core.subscription()
 
-    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions without the records that `for` has not given yet."""
-        offsets = self._now(self._core.consumed_offsets)
+        offsets = self._call_on_loop(self._core.consumed_offsets)
         for each, unread in first_offsets(self._iterated).items():
             if each in offsets:
                 offsets[each] = OffsetAndMetadata(unread)
         return offsets
 
     def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
-        self._running().call(self._core.commit(self._consumed() if offsets is None else offsets))
+        self._running().call(self._core.commit(self._consumed_offsets() if offsets is None else offsets))
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
     ) -> None:
         """`commit` without waiting; `callback` is called on the loop's thread."""
-        chosen = self._consumed() if offsets is None else offsets
-        self._now(lambda: self._core.commit_async(chosen, callback))
+        chosen = self._consumed_offsets() if offsets is None else offsets
+        self._call_on_loop(lambda: self._core.commit_async(chosen, callback))
 
     committed = blocking(Consumer.committed)
     committed_offsets = blocking(Consumer.committed_offsets)
@@ -106,7 +106,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
         """As `Consumer.close`; records that `for` has not given are not committed."""
         if self._thread is not None and self._iterated:
-            self._unread(())
+            self._return_unread(())
         self._close_with(self._core.close(timeout, commit=commit))
 
     def __exit__(
@@ -116,44 +116,44 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         wanted = list(partitions)
-        self._now(lambda: self._core.assign(wanted))
+        self._call_on_loop(lambda: self._core.assign(wanted))
         self._iterated = only_of(self._iterated, self._core.assignment())
 
     def assignment(self) -> set[TopicPartition]:
         return self._core.assignment()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        self._unread(partitions)
-        self._now(lambda: self._core.pause(*partitions))
+        self._return_unread(partitions)
+        self._call_on_loop(lambda: self._core.pause(*partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self._now(lambda: self._core.resume(*partitions))
+        self._call_on_loop(lambda: self._core.resume(*partitions))
 
     def paused(self) -> set[TopicPartition]:
         return self._core.paused()
 
-    def _unread(self, partitions: Sequence[TopicPartition]) -> None:
+    def _return_unread(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that `for` has not given yet are read again later."""
         for each in {TopicPartition(*each) for each in partitions} or self.assignment():
             unread = first_offset(self._iterated, each)
             if unread is not None:
-                self._now(partial(self._core.seek, each, unread))
+                self._call_on_loop(partial(self._core.seek, each, unread))
                 self._iterated = none_of(self._iterated, {each})
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self._unread([partition])
-        self._now(lambda: self._core.seek(partition, offset))
+        self._return_unread([partition])
+        self._call_on_loop(lambda: self._core.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        self._unread(partitions)
+        self._return_unread(partitions)
         self._running().call(self._core.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        self._unread(partitions)
+        self._return_unread(partitions)
         self._running().call(self._core.seek_to_end(*partitions))
 
     def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
-        self._unread(partitions)
+        self._return_unread(partitions)
         self._running().call(self._core.seek_to_time(timestamp_ms, *partitions))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:

@@ -28,7 +28,7 @@ def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPart
     return found
 
 
-def tell(
+def notify_commit(
     done: asyncio.Task[None], offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: OnCommit | None
 ) -> None:
     """Tell `callback` how a commit in the background has ended; one that was cancelled ended with the consumer."""

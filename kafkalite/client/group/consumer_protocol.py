@@ -78,7 +78,7 @@ class _Reader:
     def at_end(self) -> bool:
         return self._position >= len(self._data)
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         end = self._position + size
         if size < 0 or end > len(self._data):
             raise ValueError(f"{size} bytes at {self._position} of {len(self._data)}")
@@ -86,21 +86,21 @@ class _Reader:
         return taken
 
     def i16(self) -> int:
-        return int(_I16.unpack(self._take(2))[0])
+        return int(_I16.unpack(self._read_bytes(2))[0])
 
     def i32(self) -> int:
-        return int(_I32.unpack(self._take(4))[0])
+        return int(_I32.unpack(self._read_bytes(4))[0])
 
     def string(self) -> str:
-        return self._take(self.i16()).decode()
+        return self._read_bytes(self.i16()).decode()
 
     def nullable_string(self) -> str | None:
         size = self.i16()
-        return None if size < 0 else self._take(size).decode()
+        return None if size < 0 else self._read_bytes(size).decode()
 
     def nullable_bytes(self) -> bytes | None:
         size = self.i32()
-        return None if size < 0 else self._take(size)
+        return None if size < 0 else self._read_bytes(size)
 
     def count(self) -> int:
         count = self.i32()

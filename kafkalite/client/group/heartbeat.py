@@ -24,7 +24,7 @@ class Heartbeat:
         """Is the answer to a heartbeat awaited?"""
         return self._in_flight
 
-    def polled(self, now_ms: float) -> None:
+    def note_poll(self, now_ms: float) -> None:
         """The program asked for records."""
         self._last_poll_ms = now_ms
 
@@ -39,12 +39,12 @@ class Heartbeat:
         self._session_ends_ms = now_ms + self._session_timeout_ms
         return True
 
-    def begin(self, now_ms: float) -> bool:
+    def start(self, now_ms: float) -> bool:
         """Is a heartbeat due? Then it is in flight from now on."""
         self._in_flight = now_ms >= self._next_ms
         return self._in_flight
 
-    def ended(self, now_ms: float, answered: bool) -> None:
+    def finish(self, now_ms: float, answered: bool) -> None:
         """The heartbeat in flight was answered, or was not."""
         self._in_flight = False
         self._next_ms = now_ms + (self._interval_ms if answered else self._retry_backoff_ms)
@@ -53,7 +53,7 @@ class Heartbeat:
         """The answer told that the coordinator cannot say anything now."""
         self._next_ms = now_ms + self._retry_backoff_ms
 
-    def heard(self, now_ms: float) -> None:
+    def restart_session(self, now_ms: float) -> None:
         """The coordinator counts this member in: the session begins again."""
         self._next_ms = now_ms + self._interval_ms
         self._session_ends_ms = now_ms + self._session_timeout_ms

@@ -10,8 +10,8 @@ Two callers drive it. One carries out steps, one at a time: `next_step(now_ms)` 
 the method that the step names. The other sends heartbeats: `next_heartbeat(now_ms)`. Both go on while the program is busy.
 
 Invariants:
-- What the member owns changes only by `revoked`, `lost` and a step `Assign`; between a step `Revoke` or `Lose` and its report the
-  machine asks for nothing else but heartbeats.
+- What the member owns changes only by `complete_revocation`, `complete_loss` and a step `Assign`; between a step `Revoke` or `Lose`
+  and its report the machine requests nothing but heartbeats.
 - Eager members own nothing while they join. Cooperative ones keep what they own, and join once more after giving something up.
 - An answer that belongs to another generation or member id than the present one changes nothing.
 - A member that was fenced (FENCED_INSTANCE_ID) or refused for good stops: `failure` has the error. So does one whose assignor raises.
@@ -112,7 +112,7 @@ class Membership:
     def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
         """Be a member that reads `topics`; none: give up everything and leave."""
         if not self.topics:
-            self._heartbeat.polled(now_ms)
+            self._heartbeat.note_poll(now_ms)
         if set(topics) != set(self.topics):
             self.topics = tuple(topics)
             self.rejoin("the subscription changed")
@@ -121,9 +121,9 @@ class Membership:
         """Let the group rebalance: topics or partitions are there that were not."""
         self._rejoin_reason = reason
 
-    def polled(self, now_ms: float) -> None:
+    def note_poll(self, now_ms: float) -> None:
         """The program asked for records: it is alive, for `max_poll_interval_ms` from now."""
-        self._heartbeat.polled(now_ms)
+        self._heartbeat.note_poll(now_ms)
         if self.stalled:
             self.stalled = False
             self.rejoin("the program polls again")
@@ -154,13 +154,13 @@ class Membership:
         if self._waits_for_report:
             return None
         if self._to_lose:
-            return self._reported(Lose(self._to_lose))
+            return self._await_report(Lose(self._to_lose))
         if self.failure is not None or self.stalled or now_ms < self._not_before_ms:
             return None
         if not self.topics:
             return self._step_out()
         if self.state is MemberState.STABLE and self._to_revoke:
-            return self._reported(Revoke(self._to_revoke))
+            return self._await_report(Revoke(self._to_revoke))
         if self.state is MemberState.STABLE and self._to_assign is not None:
             added, self._to_assign = self._to_assign, None
             self.tenures = {**self.tenures, **dict.fromkeys(added, self.rejoins)}
@@ -168,9 +168,9 @@ class Membership:
         if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
             return self._step_join()
         if self.state is MemberState.LEADING:
-            return self._reported(Lead(self.group_topics))
+            return self._await_report(Lead(self.group_topics))
         if self.state is MemberState.SYNCING:
-            return self._sent(
+            return self._send_step(
                 self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
             )
         return None
@@ -179,11 +179,11 @@ class Membership:
         """When `next_step` may have something new without a report."""
         return self._not_before_ms
 
-    def _reported(self, step: Step) -> Step:
+    def _await_report(self, step: Step) -> Step:
         self._waits_for_report = True
         return step
 
-    def _sent(self, message: MembershipRequest, timeout_ms: float) -> Send:
+    def _send_step(self, message: MembershipRequest, timeout_ms: float) -> Send:
         self._in_flight = message
         self._waits_for_report = True
         return Send(message, timeout_ms)
@@ -191,13 +191,13 @@ class Membership:
     def _step_out(self) -> Step | None:
         if self.owned:
             self._to_revoke = self.owned
-            return self._reported(Revoke(self.owned))
+            return self._await_report(Revoke(self.owned))
         if self.member_id != NO_MEMBER:
             message = self.leave_request("the consumer unsubscribed")
             self._reset(forget_member=True)
             self._rejoin_reason = None
             if message is not None:
-                return self._sent(message, self.settings.request_timeout_ms)
+                return self._send_step(message, self.settings.request_timeout_ms)
         return None
 
     def _step_join(self) -> Step | None:
@@ -207,7 +207,7 @@ class Membership:
             gone = self.owned if not self.cooperative else tuple(p for p in self.owned if p.topic not in kept)
             if gone:
                 self._to_revoke = gone
-                return self._reported(Revoke(gone))
+                return self._await_report(Revoke(gone))
         try:
             message = self._join_request()
         except Exception as problem:
@@ -216,21 +216,21 @@ class Membership:
         self._move_to(MemberState.JOINING)
         timeout_ms = max(self.settings.request_timeout_ms, self.settings.max_poll_interval_ms + _JOIN_MARGIN_MS)
         self._rejoin_reason = None
-        return self._sent(message, timeout_ms)
+        return self._send_step(message, timeout_ms)
 
-    def revoked(self) -> None:
+    def complete_revocation(self) -> None:
         """The step `Revoke` is done."""
         self._waits_for_report = False
         gone, self._to_revoke = self._to_revoke, ()
-        self._without(gone)
+        self._drop_tenures(gone)
 
-    def lost(self) -> None:
+    def complete_loss(self) -> None:
         """The step `Lose` is done."""
         self._waits_for_report = False
         gone, self._to_lose = self._to_lose, ()
-        self._without(gone)
+        self._drop_tenures(gone)
 
-    def _without(self, gone: Iterable[TopicPartition]) -> None:
+    def _drop_tenures(self, gone: Iterable[TopicPartition]) -> None:
         ended = set(gone)
         self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
 
@@ -249,25 +249,25 @@ class Membership:
             return
         self._move_to(MemberState.SYNCING)
 
-    def answered(self, response: Any, now_ms: float) -> None:
+    def handle_response(self, response: Any, now_ms: float) -> None:
         """The answer to the request of the last `Send`."""
         message, self._in_flight = self._in_flight, None
         self._waits_for_report = False
         if isinstance(message, messages.join_group_request.JoinGroupRequest):
-            self._joined(message, response, now_ms)
+            self._handle_join(message, response, now_ms)
         elif isinstance(message, messages.sync_group_request.SyncGroupRequest):
-            self._synced(message, response, now_ms)
+            self._handle_sync(message, response, now_ms)
 
-    def unanswered(self, now_ms: float) -> None:
+    def handle_no_response(self, now_ms: float) -> None:
         """The request of the last `Send` got no answer: the coordinator may be another one by now."""
         self._in_flight = None
         self._waits_for_report = False
-        self._coordinator_gone(now_ms)
+        self._lose_coordinator(now_ms)
 
-    def refused(self, problem: ClientError, now_ms: float) -> None:
+    def fail_request(self, problem: ClientError, now_ms: float) -> None:
         """The request of the last `Send` cannot be sent, now or later: the membership ends with `problem`."""
         self.failure = problem
-        self.unanswered(now_ms)
+        self.handle_no_response(now_ms)
 
     # joining
 
@@ -282,7 +282,7 @@ class Membership:
         user_data = assignor.user_data(self._last_assignment, self._last_generation)
         return Subscription(tuple(sorted(self.topics)), user_data, self.owned, self.generation)
 
-    def _joined(self, request: messages.join_group_request.JoinGroupRequest, response: Any, now_ms: float) -> None:
+    def _handle_join(self, request: messages.join_group_request.JoinGroupRequest, response: Any, now_ms: float) -> None:
         if self.state is not MemberState.JOINING or request.member_id != self.member_id:
             return
         code = response.error_code
@@ -291,15 +291,15 @@ class Membership:
             return
         self._move_to(MemberState.OUT)
         self.rejoin(f"joining failed: {name_of(code)}")
-        self._failed(now_ms)
+        self._count_failed_join(now_ms)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
         elif code in _GENERATION_GONE:
-            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._wait(now_ms)
         else:
-            self._refused(code, "joining", now_ms)
+            self._handle_error(code, "joining", now_ms)
 
     def _enter_generation(self, response: Any, now_ms: float) -> None:
         self.member_id, self.generation = response.member_id, response.generation_id
@@ -310,7 +310,7 @@ class Membership:
             return
         self.is_leader = response.leader == response.member_id
         self._prepared = False
-        self._heartbeat.heard(now_ms)
+        self._heartbeat.restart_session(now_ms)
         self._assignments, self._members = {}, {}
         if not self.is_leader:
             self.group_topics = frozenset(self.topics)
@@ -333,23 +333,23 @@ class Membership:
 
     # syncing
 
-    def _synced(self, request: messages.sync_group_request.SyncGroupRequest, response: Any, now_ms: float) -> None:
+    def _handle_sync(self, request: messages.sync_group_request.SyncGroupRequest, response: Any, now_ms: float) -> None:
         present = (self.generation, self.member_id)
         if self.state is not MemberState.SYNCING or (request.generation_id, request.member_id) != present:
             return
         code = response.error_code
         if code == ErrorCode.NONE:
-            self._take_assignment(response.assignment, now_ms)
+            self._apply_assignment(response.assignment, now_ms)
             return
         self._move_to(MemberState.OUT)
         self.rejoin(f"synchronizing failed: {name_of(code)}")
-        self._failed(now_ms)
+        self._count_failed_join(now_ms)
         if code in _GENERATION_GONE:
-            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
-            self._refused(code, "synchronizing", now_ms)
+            self._handle_error(code, "synchronizing", now_ms)
 
-    def _take_assignment(self, data: bytes, now_ms: float) -> None:
+    def _apply_assignment(self, data: bytes, now_ms: float) -> None:
         try:
             decoded = decode_assignment(data).partitions
         except ValueError as problem:
@@ -360,7 +360,7 @@ class Membership:
         self._move_to(MemberState.STABLE)
         self._failed_joins = 0
         self.rejoins += 1
-        self._heartbeat.heard(now_ms)
+        self._heartbeat.restart_session(now_ms)
         self._last_assignment, self._last_generation = given, self.generation
         owned, new = set(self.owned), set(given)
         self._to_revoke = tuple(each for each in self.owned if each not in new)
@@ -380,7 +380,7 @@ class Membership:
             return None
         if self._heartbeat.session_expired(now_ms):
             self._coordinator_lost = True
-        if not self._heartbeat.begin(now_ms):
+        if not self._heartbeat.start(now_ms):
             return None
         return heartbeat(self.settings, self.member_id, self.generation)
 
@@ -388,11 +388,11 @@ class Membership:
         """When to ask `next_heartbeat` again."""
         return self._heartbeat.next_event_ms()
 
-    def heartbeat_answered(self, request: HeartbeatOrLeave, response: Any, now_ms: float) -> None:
+    def handle_heartbeat(self, request: HeartbeatOrLeave, response: Any, now_ms: float) -> None:
         """The answer to a message of `next_heartbeat`; None for one that got none."""
         if not isinstance(request, messages.heartbeat_request.HeartbeatRequest):
             return
-        self._heartbeat.ended(now_ms, answered=response is not None)
+        self._heartbeat.finish(now_ms, answered=response is not None)
         if response is None:
             self._coordinator_lost = True
             return
@@ -400,13 +400,13 @@ class Membership:
             return
         code = response.error_code
         if code == ErrorCode.NONE:
-            self._heartbeat.heard(now_ms)
+            self._heartbeat.restart_session(now_ms)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self._heartbeat.heard(now_ms)
+            self._heartbeat.restart_session(now_ms)
             if self.state is MemberState.STABLE:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
-            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
             self.rejoin(f"heartbeat failed: {name_of(code)}")
         elif code in _COORDINATOR_GONE:
             self._coordinator_lost = True
@@ -414,12 +414,12 @@ class Membership:
         elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._heartbeat.retry_soon(now_ms)
         else:
-            self._refused(code, "heartbeat", now_ms)
+            self._handle_error(code, "heartbeat", now_ms)
 
     def _stall(self) -> messages.leave_group_request.LeaveGroupRequest | None:
         message = self.leave_request("the program did not poll within max_poll_interval_ms")
         self.stalled = True
-        self._out(forget_member=self.settings.group_instance_id is None)
+        self._leave_generation(forget_member=self.settings.group_instance_id is None)
         return message
 
     def leave_request(self, reason: str) -> messages.leave_group_request.LeaveGroupRequest | None:
@@ -435,7 +435,7 @@ class Membership:
         lost, self._coordinator_lost = self._coordinator_lost, False
         return lost
 
-    def commit_refused(self, code: int, generation: int, member_id: str) -> None:
+    def handle_commit_error(self, code: int, generation: int, member_id: str) -> None:
         """A commit was answered with an error of membership."""
         if (generation, member_id) != (self.generation, self.member_id) or not self.is_member:
             return
@@ -443,26 +443,26 @@ class Membership:
             if self.state is MemberState.STABLE:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
-            self._out(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
+            self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
             self.rejoin(f"committing failed: {name_of(code)}")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self._fail(error_of(code, f"group {self.settings.group_id}, committing"))
 
-    def _refused(self, code: int, doing: str, now_ms: float) -> None:
+    def _handle_error(self, code: int, doing: str, now_ms: float) -> None:
         if code in _COORDINATOR_GONE:
-            self._coordinator_gone(now_ms)
+            self._lose_coordinator(now_ms)
         elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._wait(now_ms)
         else:
             self._fail(error_of(code, f"group {self.settings.group_id}, {doing}"))
 
-    def _coordinator_gone(self, now_ms: float) -> None:
+    def _lose_coordinator(self, now_ms: float) -> None:
         self._coordinator_lost = True
         if self.state is MemberState.JOINING:
             self._move_to(MemberState.OUT)
         self._wait(now_ms)
 
-    def _failed(self, now_ms: float) -> None:
+    def _count_failed_join(self, now_ms: float) -> None:
         """Joining or synchronizing failed, in a way that may pass."""
         self._failed_joins += 1
         if self._failed_joins > _IMMEDIATE_REJOINS:
@@ -471,7 +471,7 @@ class Membership:
     def _wait(self, now_ms: float) -> None:
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def _out(self, forget_member: bool) -> None:
+    def _leave_generation(self, forget_member: bool) -> None:
         """The group went on without this member: what it owned is lost."""
         self._to_lose = self.owned
         self._reset(forget_member)
@@ -486,5 +486,5 @@ class Membership:
             self.member_id = NO_MEMBER
 
     def _fail(self, problem: ClientError) -> None:
-        self._out(forget_member=False)
+        self._leave_generation(forget_member=False)
         self.failure = problem

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send `message` to the coordinator; report by `answered` or `unanswered`."""
+    """Send `message` to the coordinator; report by `handle_response` or `handle_no_response`."""
 
     message: MembershipRequest
     timeout_ms: float
@@ -35,14 +35,14 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Stop reading `partitions` after committing; report by `revoked`."""
+    """Stop reading `partitions` after committing; report by `complete_revocation`."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """`partitions` belong to somebody else by now, nothing can be committed; report by `lost`."""
+    """`partitions` belong to somebody else by now, nothing can be committed; report by `complete_loss`."""
 
     partitions: tuple[TopicPartition, ...]
 

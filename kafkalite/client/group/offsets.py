@@ -136,7 +136,7 @@ class GroupOffsets:
         if not code and lacking is not None:
             raise _incomplete(f"committing offsets of group {self._link.group_id}", lacking)
         if member is not None and code in _MEMBERSHIP:
-            member.commit_refused(code, generation, member_id)
+            member.handle_commit_error(code, generation, member_id)
         return code
 
     def _refuse(self, code: int, doing: str) -> None:

@@ -96,7 +96,7 @@ class GroupSession:
         self._readable.set()
         self._in_listener = False
         self._stable = asyncio.Event()
-        cluster.add_listener(self._view_changed)
+        cluster.add_listener(self._on_view_change)
 
     @staticmethod
     def _now_ms() -> float:
@@ -105,7 +105,7 @@ class GroupSession:
     # subscription
 
     @property
-    def subscribed(self) -> bool:
+    def is_subscribed(self) -> bool:
         """Does the group decide the assignment?"""
         return self._subscribed
 
@@ -144,7 +144,7 @@ class GroupSession:
             matched = sorted(name for name in names if name not in INTERNAL_TOPICS and pattern.fullmatch(name))
             self.membership.subscribe(matched, self._now_ms())
 
-    def _view_changed(self) -> None:
+    def _on_view_change(self) -> None:
         if not self._subscribed:
             return
         self._match_topics()
@@ -166,11 +166,11 @@ class GroupSession:
         if not self._tasks:
             loop = asyncio.get_running_loop()
             self._tasks = [
-                loop.create_task(self._until_it_fails(self._run()), name="kafkalite-membership"),
-                loop.create_task(self._until_it_fails(self._heartbeat()), name="kafkalite-heartbeat"),
+                loop.create_task(self._run_until_failure(self._run()), name="kafkalite-membership"),
+                loop.create_task(self._run_until_failure(self._heartbeat()), name="kafkalite-heartbeat"),
             ]
 
-    async def _until_it_fails(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_until_failure(self, work: Coroutine[Any, Any, None]) -> None:
         """A task that ended in silence would leave the program waiting for records that never come."""
         try:
             await work
@@ -178,11 +178,11 @@ class GroupSession:
             pass
         except Exception as problem:
             log.exception("the membership in group %s ended", self._link.group_id)
-            self._end(problem)
+            self._end_membership(problem)
 
-    def _end(self, problem: Exception) -> None:
+    def _end_membership(self, problem: Exception) -> None:
         self.problem = problem
-        self._boundary_over()
+        self._end_poll_boundary()
         self._stable.set()
         self._on_change()
 
@@ -210,7 +210,7 @@ class GroupSession:
             await self._commit_before_giving_up()
         member = self.membership
         if member.owned:
-            await self._call("on_partitions_revoked", member.owned)
+            await self._call_listener("on_partitions_revoked", member.owned)
         message = member.leave_request("the consumer was closed")
         if message is not None:
             try:
@@ -223,7 +223,7 @@ class GroupSession:
     async def begin_poll(self) -> None:
         """The program asks for records. Returns when it may have some: not while partitions are being given up."""
         self._polls += 1
-        self._polled()
+        self._note_poll()
         self._poll_began.set()
         if self._boundary_wanted:
             self._readable.clear()
@@ -231,38 +231,38 @@ class GroupSession:
             await self._readable.wait()
         if self.problem is not None:
             raise self.problem
-        self._commit_now_and_then()
+        self._commit_if_due()
 
     def end_poll(self) -> None:
         """The program has what it asked for, and works on it."""
-        self._polled()
+        self._note_poll()
         self._tenures_read = self.membership.tenures
         self._polls -= 1
         if not self._polls:
             self._poll_began.clear()
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait while partitions are being given up; raises what ended the membership."""
         await self._readable.wait()
         if self.problem is not None:
             raise self.problem
 
-    def _polled(self) -> None:
+    def _note_poll(self) -> None:
         if self._subscribed:
             stalled = self.membership.stalled
-            self.membership.polled(self._now_ms())
+            self.membership.note_poll(self._now_ms())
             if stalled:
                 self._wake.set()
 
     async def _at_poll_boundary(self) -> None:
-        """Wait for the program, and keep it from reading until `_boundary_over`; or until this is no member any more."""
+        """Wait for the program, and keep it from reading until `_end_poll_boundary`; or until this is no member any more."""
         self._boundary_wanted = True
         if not self._polls:
             self._poll_began.clear()
             await self._poll_began.wait()
         self._readable.clear()
 
-    def _boundary_over(self) -> None:
+    def _end_poll_boundary(self) -> None:
         self._boundary_wanted = False
         self._readable.set()
 
@@ -287,7 +287,7 @@ class GroupSession:
     def _show_state(self) -> None:
         failure = self.membership.failure
         if failure is not None and self.problem is None:
-            self._end(failure)
+            self._end_membership(failure)
         if self.membership.is_stable or failure is not None:
             self._stable.set()
         else:
@@ -304,11 +304,11 @@ class GroupSession:
                 await self._revoke(step.partitions)
             case Lose():
                 self._apply(set(self.membership.owned).difference(step.partitions))
-                await self._call("on_partitions_lost", step.partitions)
-                self.membership.lost()
+                await self._call_listener("on_partitions_lost", step.partitions)
+                self.membership.complete_loss()
             case Assign():
                 self._apply(self.membership.owned)
-                await self._call("on_partitions_assigned", step.added)
+                await self._call_listener("on_partitions_assigned", step.added)
                 self.find_positions()
 
     async def _send(self, step: Send) -> None:
@@ -319,12 +319,12 @@ class GroupSession:
             raise
         except (OSError, ClientError) as problem:
             if isinstance(problem, ClientError) and not problem.retriable:
-                self.membership.refused(problem, self._now_ms())
+                self.membership.fail_request(problem, self._now_ms())
             else:
                 log.info("group %s: %s", self._link.group_id, problem)
-                self.membership.unanswered(self._now_ms())
+                self.membership.handle_no_response(self._now_ms())
         else:
-            self.membership.answered(response, self._now_ms())
+            self.membership.handle_response(response, self._now_ms())
 
     def _follow_coordinator(self) -> None:
         if self.membership.take_coordinator_loss():
@@ -344,16 +344,16 @@ class GroupSession:
                 if self._auto_commit_s is not None:
                     await self._commit_before_giving_up()
                 self._apply(set(member.owned).difference(partitions))
-                await self._call("on_partitions_revoked", partitions)
-            member.revoked()
+                await self._call_listener("on_partitions_revoked", partitions)
+            member.complete_revocation()
         finally:
-            self._boundary_over()
+            self._end_poll_boundary()
 
     def _apply(self, partitions: Iterable[TopicPartition]) -> None:
         self._buffer.assign(partitions, awaits_committed=True)
         self._on_change()
 
-    async def _call(self, name: str, partitions: Iterable[TopicPartition]) -> None:
+    async def _call_listener(self, name: str, partitions: Iterable[TopicPartition]) -> None:
         method = getattr(self._listener, name, None)
         if method is None and name == "on_partitions_lost":
             method = getattr(self._listener, "on_partitions_revoked", None)
@@ -373,7 +373,7 @@ class GroupSession:
         while True:
             self._heartbeat_wake.clear()
             if self._polls:
-                self._polled()
+                self._note_poll()
             message = self.membership.next_heartbeat(self._now_ms())
             if message is not None:
                 if self.membership.stalled:
@@ -400,7 +400,7 @@ class GroupSession:
             raise
         except (OSError, ClientError) as problem:
             log.info("group %s: %s", self._link.group_id, problem)
-        self.membership.heartbeat_answered(message, response, self._now_ms())
+        self.membership.handle_heartbeat(message, response, self._now_ms())
 
     # positions
 
@@ -419,11 +419,11 @@ class GroupSession:
                 if problem.retriable:
                     log.warning("%s", problem)
                     continue
-                self._without_positions(waiting.values(), problem)
+                self._fail_positions(waiting.values(), problem)
                 return
             except Exception as problem:
                 log.exception("committed offsets cannot be read")
-                self._without_positions(waiting.values(), problem)
+                self._fail_positions(waiting.values(), problem)
                 return
             for each, state in waiting.items():
                 if self._buffer.states.get(each) is state and state.awaits_committed:
@@ -433,7 +433,7 @@ class GroupSession:
                         self._buffer.seek(each, committed.offset, committed.leader_epoch)
             self._on_change()
 
-    def _without_positions(self, waiting: Iterable[PartitionState], problem: Exception) -> None:
+    def _fail_positions(self, waiting: Iterable[PartitionState], problem: Exception) -> None:
         for state in waiting:
             state.awaits_committed, state.error = False, problem
         self._on_change()
@@ -449,7 +449,9 @@ class GroupSession:
         else:
             await self._offsets.commit(offsets, self._api_timeout_s, self._wait_for_group, self._tenures_read)
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def fetch_committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._offsets.fetch(partitions, self._api_timeout_s)
 
     def group_metadata(self) -> GroupMetadata:
@@ -472,7 +474,7 @@ class GroupSession:
                 pass
         return set(partitions) <= set(member.owned)
 
-    def _commit_now_and_then(self) -> None:
+    def _commit_if_due(self) -> None:
         if self._auto_commit_s is None or (self._committing is not None and not self._committing.done()):
             return
         now_s = asyncio.get_running_loop().time()

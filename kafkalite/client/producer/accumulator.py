@@ -233,13 +233,13 @@ class Accumulator:
         """Put a record into a new batch, after `append_to` gave None; an open batch is complete with that."""
         if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
             queue.waiting[-1].state = BatchState.SEALED
-        batch = self._opened(queue, now_ms)
+        batch = self._open_batch(queue, now_ms)
         batch.size_bytes += batch.add_record(0, timestamp, key, value, headers).size
         batch.timestamps.append(timestamp)
         self.used_bytes += batch.size_bytes
         return batch
 
-    def _opened(self, queue: PartitionQueue, now_ms: float) -> Batch:
+    def _open_batch(self, queue: PartitionQueue, now_ms: float) -> Batch:
         batch = Batch(
             queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms, is_transactional=self.is_transactional
         )
@@ -265,13 +265,15 @@ class Accumulator:
             return 0.0
         return batch.created_ms + self.linger_ms
 
-    def ready(self, now_ms: float) -> list[TopicPartition]:
+    def ready_partitions(self, now_ms: float) -> list[TopicPartition]:
         """Partitions whose first batch can be sent now."""
         return [tp for tp, queue in self._active.items() if self._sendable(queue, now_ms)]
 
-    def complete(self, among: Iterable[TopicPartition], now_ms: float) -> list[TopicPartition]:
+    def complete_among(self, among: Iterable[TopicPartition], now_ms: float) -> list[TopicPartition]:
         """Those of which the first batch can be sent now and takes no more records."""
-        return [tp for tp in among if self._sendable(self._queues[tp], now_ms) and self.first(tp).state is not _OPEN]
+        return [
+            tp for tp in among if self._sendable(self._queues[tp], now_ms) and self.first_batch(tp).state is not _OPEN
+        ]
 
     def next_event_ms(self, now_ms: float, delivery_timeout_ms: float) -> float | None:
         """The earliest moment after `now_ms` at which a waiting batch becomes ripe, ends its backoff or expires; None without one."""
@@ -283,11 +285,11 @@ class Accumulator:
                 moments.append(batch.created_ms + delivery_timeout_ms)
         return min((moment for moment in moments if moment > now_ms), default=None)
 
-    def first(self, topic_partition: TopicPartition) -> Batch:
-        """The batch that `take` would give."""
+    def first_batch(self, topic_partition: TopicPartition) -> Batch:
+        """The batch that `take_batch` would give."""
         return self._queues[topic_partition].waiting[0]
 
-    def take(self, topic_partition: TopicPartition) -> Batch:
+    def take_batch(self, topic_partition: TopicPartition) -> Batch:
         """Move the partition's first batch from waiting to in flight."""
         queue = self._queues[topic_partition]
         batch = queue.waiting.popleft()
@@ -304,7 +306,7 @@ class Accumulator:
 
     # what came back
 
-    def give_back(self, batch: Batch, not_before_ms: float) -> None:
+    def requeue(self, batch: Batch, not_before_ms: float) -> None:
         """A batch in flight failed and is to be sent again, before all that were opened later."""
         queue = self._queues[batch.topic_partition]
         queue.in_flight.remove(batch)
@@ -373,7 +375,7 @@ class Accumulator:
             part.base_sequence = (batch.base_sequence + skipped) % SEQUENCES
         return part
 
-    def expired(self, now_ms: float, delivery_timeout_ms: float) -> list[Batch]:
+    def expired_batches(self, now_ms: float, delivery_timeout_ms: float) -> list[Batch]:
         """Waiting batches whose time for delivery is over, oldest first in each partition."""
         limit_ms = now_ms - delivery_timeout_ms
         found = []

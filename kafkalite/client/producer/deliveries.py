@@ -22,7 +22,7 @@ def metadata_of(batch: Batch, index: int) -> RecordMetadata:
     return RecordMetadata(topic, partition, offset, batch.timestamps[index], CREATE_TIME)
 
 
-def told_to(on_delivery: OnDelivery) -> DeliveryCallback:
+def callback_for(on_delivery: OnDelivery) -> DeliveryCallback:
     """What a batch calls for one of its records."""
 
     def callback(batch: Batch, index: int) -> None:

@@ -27,7 +27,7 @@ from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
-from kafkalite.client.producer.deliveries import Delivery, OnDelivery, told_to
+from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.client.producer.sender import Sender
@@ -89,7 +89,7 @@ class Producer:
             is_transactional=chosen.transactional_id is not None,
         )
         sequences = SequenceNumbers() if chosen.idempotent else None
-        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._progress, self.flush)
+        self._sender = Sender(self._cluster, self._accumulator, chosen, sequences, self._on_progress, self.flush)
         self._sending: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._closing = False
@@ -203,7 +203,7 @@ class Producer:
         delivery.batch = batch
         delivery.index = index = len(batch.timestamps) - 1
         if on_delivery is not None:
-            batch.callbacks.append((index, told_to(on_delivery)))
+            batch.callbacks.append((index, callback_for(on_delivery)))
         return True
 
     def _append_to_new(
@@ -286,7 +286,7 @@ class Producer:
     def send_failed(self, problem: Exception) -> None:
         """A record is in no batch: its transaction, if there is one, cannot be committed any more."""
         if self._sender.transactions is not None:
-            self._sender.transactions.send_failed(problem)
+            self._sender.transactions.fail_record(problem)
 
     async def send_and_wait(
         self,
@@ -343,7 +343,7 @@ class Producer:
                 f"no room for a record within {self._max_block_s:g} s: {self._accumulator.used_bytes} bytes wait for brokers"
             ) from None
 
-    def _progress(self) -> None:
+    def _on_progress(self) -> None:
         self._room.set()
 
     # flush and close
@@ -398,7 +398,7 @@ class Producer:
 
     async def begin_transaction(self) -> None:
         """What is sent from now on belongs to one transaction. Errors as `init_transactions`."""
-        self._transactional().begin()
+        self._transactional().begin_transaction()
 
     async def send_offsets_to_transaction(
         self,

@@ -115,15 +115,15 @@ class Sender:
         while True:
             self._wake.clear()
             now_ms = self._now_ms()
-            for batch in self._accumulator.expired(now_ms, self._options.delivery_timeout_ms):
-                self._give_up(batch, self._too_late(batch))
+            for batch in self._accumulator.expired_batches(now_ms, self._options.delivery_timeout_ms):
+                self._give_up(batch, self._timeout_error(batch))
             if self.transactions is not None:
-                self._give_up_what_is_aborted(self.transactions)
+                self._give_up_aborted(self.transactions)
             try:
                 self._recall_from_former_leaders()
                 self._send_ready(now_ms)
             except Exception as problem:
-                self._broken(problem)
+                self._fail_all(problem)
             next_ms = self._accumulator.next_event_ms(now_ms, self._options.delivery_timeout_ms)
             try:
                 async with asyncio.timeout(None if next_ms is None else max(next_ms - now_ms, 0.5) / 1000):
@@ -146,8 +146,8 @@ class Sender:
 
     def _send_ready(self, now_ms: float) -> None:
         """A request takes one batch of a partition; complete ones behind it go at once too, an open one may grow until the answer."""
-        sent = self._send_round(self._accumulator.ready(now_ms))
-        while behind := self._accumulator.complete(sent, now_ms):
+        sent = self._send_round(self._accumulator.ready_partitions(now_ms))
+        while behind := self._accumulator.complete_among(sent, now_ms):
             sent = self._send_round(behind)
 
     def _recall_from_former_leaders(self) -> None:
@@ -160,7 +160,7 @@ class Sender:
             leader = view.leader_of(batch.topic_partition)
             if batch.state is BatchState.IN_FLIGHT and leader not in (batch.sent_to, NO_BROKER):
                 text = f"broker {leader} leads now, and {batch.sent_to} had not answered"
-                self._again(batch, error_of(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(batch.topic_partition), text))
+                self._retry(batch, error_of(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(batch.topic_partition), text))
 
     def _send_round(self, ready: list[TopicPartition]) -> list[TopicPartition]:
         """Send the first batch of each where a connection takes it; whose batch was sent."""
@@ -181,14 +181,14 @@ class Sender:
                 if connection.writing_paused:
                     self._send_after_draining(connection)
                     break
-                self._send_some(leader, connection, partitions, sent)
+                self._send_request(leader, connection, partitions, sent)
         return sent
 
     def _send_after_draining(self, connection: Connection) -> None:
         """The broker takes requests too slowly: batches wait in the accumulator, whose bound holds the program back."""
         if connection not in self._draining:
 
-            async def drained() -> None:
+            async def wait_until_drained() -> None:
                 try:
                     await connection.drained()
                 finally:
@@ -196,7 +196,7 @@ class Sender:
                     self.wake()
 
             self._draining.add(connection)
-            task = asyncio.get_running_loop().create_task(drained())
+            task = asyncio.get_running_loop().create_task(wait_until_drained())
             self._tasks[task] = None
             task.add_done_callback(self._tasks.pop)
 
@@ -217,19 +217,19 @@ class Sender:
             self._identity_task = asyncio.get_running_loop().create_task(self._acquire_identity())
         return False
 
-    def _send_some(
+    def _send_request(
         self, leader: int, connection: Connection, partitions: list[TopicPartition], sent: list[TopicPartition]
     ) -> None:
         """One request with the first batch of as many partitions as it may carry: these are `sent` and no more among `partitions`."""
         batches: list[Batch] = []
         size = 0
         while partitions:
-            first = self._accumulator.first(partitions[0])
+            first = self._accumulator.first_batch(partitions[0])
             if batches and size + first.size_bytes > self._options.max_request_size:
                 break
             topic_partition = partitions.pop(0)
             sent.append(topic_partition)
-            batch = self._accumulator.take(topic_partition)
+            batch = self._accumulator.take_batch(topic_partition)
             batches.append(batch)
             size += batch.size_bytes
             self._encode(batch)
@@ -240,7 +240,7 @@ class Sender:
                 self._give_up(batch, problem)
         except ConnectionError as problem:
             for batch in batches:
-                self._again(batch, problem)
+                self._retry(batch, problem)
 
     def _encode(self, batch: Batch) -> None:
         if self._sequences is not None and batch.base_sequence < 0:
@@ -264,7 +264,7 @@ class Sender:
         if self._acks == 0:
             connection.send_without_answer(message, version)
             for batch in batches:
-                self._delivered(batch, -1, -1)
+                self._finish_delivered(batch, -1, -1)
             self.wake()  # no answer will: the next batch of the partition may go
             return
         future = connection.send(message, version)
@@ -273,7 +273,7 @@ class Sender:
         for batch in batches:
             batch.sent_to = leader
             sent.append((batch, batch.attempts))
-        task = asyncio.get_running_loop().create_task(self._answered(leader, connection, future, sent))
+        task = asyncio.get_running_loop().create_task(self._await_response(leader, connection, future, sent))
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
@@ -292,7 +292,7 @@ class Sender:
 
     # what came back
 
-    async def _answered(
+    async def _await_response(
         self,
         leader: int,
         connection: Connection,
@@ -307,34 +307,34 @@ class Sender:
         except TimeoutError:
             connection.close()
             problem = ClientTimeoutError(f"broker {leader} did not answer Produce within {timeout_s:g} s")
-            self._all_again(_still_awaited(sent), problem)
+            self._retry_all(_still_in_flight(sent), problem)
         except ConnectionError as problem:
-            self._all_again(_still_awaited(sent), problem)
+            self._retry_all(_still_in_flight(sent), problem)
         else:
             try:
-                self._take_response(response, _still_awaited(sent))
+                self._handle_response(response, _still_in_flight(sent))
             except Exception as problem:
-                self._broken(problem)
+                self._fail_all(problem)
         finally:
             self._in_flight[leader] -= 1
             self.wake()
 
-    def _broken(self, problem: Exception) -> None:
+    def _fail_all(self, problem: Exception) -> None:
         """What nobody expected fails all records: they would else wait for ever, and so would whoever waits for them."""
         log.error("sending failed", exc_info=problem)
         broken = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}")
         if self.transactions is not None:
-            self.transactions.broke(broken)
+            self.transactions.fail_producer(broken)
         self.refusal = broken
         for batch in list(self._accumulator.batches()):
             self._give_up(batch, broken)
 
-    def _all_again(self, batches: list[Batch], problem: Exception) -> None:
+    def _retry_all(self, batches: list[Batch], problem: Exception) -> None:
         self._cluster.request_refresh()
         for batch in batches:
-            self._again(batch, problem)
+            self._retry(batch, problem)
 
-    def _take_response(self, response: messages.produce_response.ProduceResponse, batches: list[Batch]) -> None:
+    def _handle_response(self, response: messages.produce_response.ProduceResponse, batches: list[Batch]) -> None:
         answers = {
             TopicPartition(topic.name, each.index): each
             for topic in response.responses
@@ -348,12 +348,12 @@ class Sender:
             if answer is None:
                 self._give_up(batch, error_of(-1, f"producing to {batch.topic_partition}", "the answer lacks it"))
             else:
-                self._take_answer(batch, answer)
+                self._handle_partition(batch, answer)
 
-    def _take_answer(self, batch: Batch, answer: messages.produce_response.PartitionProduceResponse) -> None:
+    def _handle_partition(self, batch: Batch, answer: messages.produce_response.PartitionProduceResponse) -> None:
         code = answer.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._delivered(batch, answer.base_offset if code == 0 else -1, answer.log_append_time_ms)
+            self._finish_delivered(batch, answer.base_offset if code == 0 else -1, answer.log_append_time_ms)
             return
         problem = error_of(code, f"producing to {batch.topic_partition}", answer.error_message)
         if is_stale_metadata(code):
@@ -361,7 +361,7 @@ class Sender:
             self._cluster.request_refresh()
         if self._sequences is not None and code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             if self._accumulator.has_earlier(batch):
-                self._again(batch, problem)
+                self._retry(batch, problem)
             elif self.transactions is not None:
                 self._give_up(batch, problem)
             else:
@@ -372,7 +372,7 @@ class Sender:
             log.info("%s: splitting a batch of %d records", problem, batch.record_count)
             self._accumulator.split(batch)
         elif is_retriable_code(code):
-            self._again(batch, problem)
+            self._retry(batch, problem)
         else:
             self._give_up(batch, problem)
 
@@ -397,13 +397,13 @@ class Sender:
             self._restarting.add(topic_partition)
             for batch in self._accumulator.waiting(topic_partition):
                 self._renumber(batch)
-        self._again(refused, problem)
+        self._retry(refused, problem)
 
     def _renumber(self, batch: Batch) -> None:
         if not batch.may_be_written:
             batch.base_sequence = -1
 
-    def _again(self, batch: Batch, problem: Exception) -> None:
+    def _retry(self, batch: Batch, problem: Exception) -> None:
         """Send the batch once more after a backoff, unless its time or its retries are over."""
         now_ms = self._now_ms()
         if batch.attempts > self._options.retries:
@@ -411,16 +411,16 @@ class Sender:
             return
         delay_ms = self._cluster.retry.delay_ms(batch.attempts, self._cluster.chance())
         if now_ms + delay_ms >= batch.created_ms + self._options.delivery_timeout_ms:
-            self._give_up(batch, self._too_late(batch, problem))
+            self._give_up(batch, self._timeout_error(batch, problem))
             return
         batch.error = problem
         if not (isinstance(problem, ClientError) and problem.code in _REFUSED_UNWRITTEN):
             batch.may_be_written = True
-        self._accumulator.give_back(batch, now_ms + delay_ms)
+        self._accumulator.requeue(batch, now_ms + delay_ms)
         if batch.topic_partition in self._restarting:
             self._renumber(batch)
 
-    def _too_late(self, batch: Batch, problem: Exception | None = None) -> ClientTimeoutError:
+    def _timeout_error(self, batch: Batch, problem: Exception | None = None) -> ClientTimeoutError:
         problem = problem or batch.error
         why = str(problem) if problem else self._why_not_sent(batch.topic_partition)
         return ClientTimeoutError(
@@ -434,7 +434,7 @@ class Sender:
             return "the partition has no leader"
         return self._cluster.problem_of(leader) or f"broker {leader} takes records too slowly"
 
-    def _delivered(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
+    def _finish_delivered(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
         self.delivered_records += batch.record_count
         self._accumulator.finish(batch, None, base_offset, log_append_time)
         self._on_progress()
@@ -444,11 +444,11 @@ class Sender:
         if not isinstance(problem, ClientClosedError | TransactionAbortedError):
             log.warning("%d records were not delivered: %s", batch.record_count, problem)
         if self.transactions is not None:
-            self.transactions.batch_failed(problem, numbered=batch.base_sequence >= 0)
+            self.transactions.fail_batch(problem, numbered=batch.base_sequence >= 0)
         self._accumulator.finish(batch, problem)
         self._on_progress()
 
-    def _give_up_what_is_aborted(self, transactions: TransactionManager) -> None:
+    def _give_up_aborted(self, transactions: TransactionManager) -> None:
         if transactions.reason_to_give_up(numbered=False) is not None:
             for batch in self._accumulator.batches():
                 reason = transactions.reason_to_give_up(numbered=batch.base_sequence >= 0)
@@ -489,6 +489,6 @@ class Sender:
             self.wake()
 
 
-def _still_awaited(sent: list[tuple[Batch, int]]) -> list[Batch]:
+def _still_in_flight(sent: list[tuple[Batch, int]]) -> list[Batch]:
     """Those that were not taken back meanwhile."""
     return [batch for batch, attempt in sent if batch.attempts == attempt and batch.state is BatchState.IN_FLIGHT]

@@ -183,18 +183,18 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
                 self._changed.notify_all()
             await asyncio.sleep(0)
 
-    async def _drained(self) -> None:
+    async def _wait_for_drain(self) -> None:
         """Wait until the core has all that was sent before this call."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._wait_until_drained)
+        await loop.run_in_executor(None, self._block_until_drained)
 
-    def _wait_until_drained(self) -> None:
+    def _block_until_drained(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: not self._draining)
 
     def _wait_for(self, delivery: SyncDelivery, timeout: float | None) -> None:
         async def known() -> None:
-            await self._drained()
+            await self._wait_for_drain()
             if delivery.handed_over and not delivery.done():
                 done = asyncio.Event()
                 delivery.add_done_callback(lambda _: done.set())
@@ -216,7 +216,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     async def _flush(self, timeout: float | None) -> None:
         try:
             async with asyncio.timeout(timeout):
-                await self._drained()
+                await self._wait_for_drain()
                 await self._core.flush()
         except TimeoutError:
             raise ClientTimeoutError(f"not all records were delivered within {timeout:g} s") from None
@@ -241,7 +241,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
 
     async def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """A record belongs to the transaction in which `send` was called, not to that in which the loop gets it."""
-        await self._drained()
+        await self._wait_for_drain()
         return await call()
 
     @contextmanager

@@ -80,7 +80,7 @@ def is_fatal_for_batch(problem: ClientError) -> bool:
     return problem.code in _FATAL_FOR_BATCHES
 
 
-def refused(code: int, what: str, message: str | None = None) -> ClientError:
+def coordinator_error(code: int, what: str, message: str | None = None) -> ClientError:
     """The error for a coordinator's code. Coordinators of before KIP-588 say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     error = error_of(ErrorCode.PRODUCER_FENCED if code in _FENCED else code, what, message)
     return ProducerFencedError.of(error) if code in _FENCED else error
@@ -101,7 +101,7 @@ def init_producer_id(
 def identity_in(response: messages.init_producer_id_response.InitProducerIdResponse, what: str) -> ProducerIdAndEpoch:
     """The producer id that was given. ClientError."""
     if response.error_code:
-        raise refused(response.error_code, what)
+        raise coordinator_error(response.error_code, what)
     if response.producer_id < 0 or response.producer_epoch < 0:
         given = f"{response.producer_id} in epoch {response.producer_epoch} is none"
         raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, given)
@@ -192,7 +192,7 @@ def _check(codes: Mapping[TopicPartition, int], partitions: Iterable[TopicPartit
         if code is None:
             problems.append(error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, f"the answer lacks {each}"))
         elif code:
-            problems.append(refused(code, f"{what} ({each})"))
+            problems.append(coordinator_error(code, f"{what} ({each})"))
     # OPERATION_NOT_ATTEMPTED says only that another partition's error is the reason
     problems.sort(key=lambda each: each.code is ErrorCode.OPERATION_NOT_ATTEMPTED)
     if problems:

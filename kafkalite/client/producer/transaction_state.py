@@ -80,7 +80,7 @@ class Lifecycle:
     state: State = State.UNINITIALIZED
     error: AbortableTransactionError | FatalTransactionError | None = None
 
-    def asked(self, event: Event) -> None:
+    def request_event(self, event: Event) -> None:
         """The program asks for `event`. TransactionStateError where the state does not allow it, the error of a transaction that failed."""
         following = TRANSITIONS[event].get(self.state)
         if following is None:
@@ -93,11 +93,11 @@ class Lifecycle:
         """Why the program cannot ask for `event` now."""
         return TransactionStateError(event.value, self.state.value, _HINTS.get(self.state))
 
-    def reached(self, event: Event) -> None:
+    def complete_event(self, event: Event) -> None:
         """The cluster has done what was asked for; nothing where the producer broke meanwhile."""
         self.state = TRANSITIONS[event].get(self.state, self.state)
 
-    def failed(self, problem: ClientError, *, fatal: bool) -> None:
+    def record_failure(self, problem: ClientError, *, fatal: bool) -> None:
         """The cluster refused; the first error of a transaction is the one that is raised, a fatal one tops it."""
         if fatal:
             if not isinstance(self.error, FatalTransactionError):

@@ -36,7 +36,7 @@ from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.client.producer import transaction_requests as requests
 from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
-from kafkalite.client.producer.transaction_requests import Verdict, is_fatal_for_batch, refused, verdict_of
+from kafkalite.client.producer.transaction_requests import Verdict, coordinator_error, is_fatal_for_batch, verdict_of
 from kafkalite.client.producer.transaction_state import Event, Lifecycle, PreparedTransaction, State
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.protocol import messages
@@ -87,9 +87,9 @@ class TransactionManager:
         """Get the producer id, and end what an earlier producer of the transactional id left open. Errors as `commit`."""
         await self._operate(Event.INIT, self._initialize, timeout_s)
 
-    def begin(self) -> None:
+    def begin_transaction(self) -> None:
         """Begin a transaction. TransactionStateError, FatalTransactionError."""
-        self._lifecycle.asked(Event.BEGIN)
+        self._lifecycle.request_event(Event.BEGIN)
         self._operation = None
         self._on_change()
 
@@ -113,7 +113,7 @@ class TransactionManager:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, timeout_s: float
     ) -> None:
         """Let `offsets` become the group's together with the transaction. Errors as `commit`."""
-        self._lifecycle.asked(Event.OFFSETS)
+        self._lifecycle.request_event(Event.OFFSETS)
         if not offsets:
             return
         task = asyncio.get_running_loop().create_task(self._send_offsets(offsets, group))
@@ -129,8 +129,8 @@ class TransactionManager:
 
     async def _operate(self, event: Event, work: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> None:
         if self._operation is None or self._operation[0] is not event:
-            self._lifecycle.asked(event)
-            self._operation = event, asyncio.get_running_loop().create_task(self._unbroken(work))
+            self._lifecycle.request_event(event)
+            self._operation = event, asyncio.get_running_loop().create_task(self._run_guarded(work))
             self._on_change()
         await self._in_time(self._operation[1], event, timeout_s)
         self._operation = None
@@ -149,26 +149,26 @@ class TransactionManager:
         if self._lifecycle.error is not None:
             raise self._lifecycle.error
 
-    async def _unbroken(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """What nobody expected breaks the producer: whoever waits would else wait for ever."""
         try:
             await work()
         except ClientClosedError as problem:
-            self._failed(problem, fatal=True)
+            self._record_failure(problem, fatal=True)
         except Exception as problem:
             log.error("a transaction failed", exc_info=problem)
-            self._failed(
+            self._record_failure(
                 FatalTransactionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}"), fatal=True
             )
 
     # what is done
 
     async def _initialize(self) -> None:
-        if await self._take_identity(None):
-            self._lifecycle.reached(Event.INITIALIZED)
+        if await self._acquire_identity(None):
+            self._lifecycle.complete_event(Event.INITIALIZED)
             self._on_change()
 
-    async def _take_identity(self, old: ProducerIdAndEpoch | None) -> bool:
+    async def _acquire_identity(self, old: ProducerIdAndEpoch | None) -> bool:
         what = f"initializing transactional id {self.transactional_id}"
         message = requests.init_producer_id(self.transactional_id, self._timeout_ms, old)
         oldest = requests.OLDEST_INIT_FOR_BUMP if old is not None else 0
@@ -179,43 +179,45 @@ class TransactionManager:
             )
             self._identity = requests.identity_in(response, what)
 
-        if await self._decided(self._link, attempt, abortable=()) is not Verdict.DONE:
+        if await self._ask_until_decided(self._link, attempt, abortable=()) is not Verdict.DONE:
             return False
         self._sequences.restart(self._identity)
         return True
 
     async def _prepare(self) -> None:
         await self._flush()
-        await self._settled()
+        await self._wait_for_requests()
 
     async def _commit(self) -> None:
         await self._prepare()
-        if self._lifecycle.state is State.COMMITTING and (not self._started or await self._end(commit=True)):
-            self._ended()
+        if self._lifecycle.state is State.COMMITTING and (
+            not self._started or await self._end_transaction(commit=True)
+        ):
+            self._finish_transaction()
 
     async def _abort(self) -> None:
         self._new.clear()
-        await self._settled()
+        await self._wait_for_requests()
         await self._flush()
-        if self._started and not await self._end(commit=False):
+        if self._started and not await self._end_transaction(commit=False):
             return
-        if not self._bump_needed or await self._take_identity(self._identity):
-            self._ended()
+        if not self._bump_needed or await self._acquire_identity(self._identity):
+            self._finish_transaction()
 
-    async def _settled(self) -> None:
+    async def _wait_for_requests(self) -> None:
         """Wait for the other requests of the transaction."""
         under_way = [*self._offsets, *([self._adding] if self._adding is not None else [])]
         if under_way:
             await asyncio.wait(under_way)
 
-    def _ended(self) -> None:
+    def _finish_transaction(self) -> None:
         self._added.clear()
         self._new.clear()
         self._started = self._bump_needed = False
-        self._lifecycle.reached(Event.ENDED)
+        self._lifecycle.complete_event(Event.ENDED)
         self._on_change()
 
-    async def _end(self, *, commit: bool) -> bool:
+    async def _end_transaction(self, *, commit: bool) -> bool:
         what = f"{'committing' if commit else 'aborting'} a transaction of {self.transactional_id}"
         identity = self._known_identity()
 
@@ -228,15 +230,15 @@ class TransactionManager:
             )
             response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
             if response.error_code:
-                raise refused(response.error_code, what)
+                raise coordinator_error(response.error_code, what)
 
         abortable = _ABORTABLE if commit else (Verdict.BUMP,)
-        verdict = await self._decided(self._link, attempt, abortable=abortable)
+        verdict = await self._ask_until_decided(self._link, attempt, abortable=abortable)
         # A coordinator that forgot the producer has no transaction of it either.
         return verdict is Verdict.DONE or (verdict is Verdict.BUMP and not commit)
 
     async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
-        await self._unbroken(lambda: self._commit_offsets(offsets, group))
+        await self._run_guarded(lambda: self._commit_offsets(offsets, group))
 
     async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         what = f"sending offsets of group {group.group_id} to a transaction of {self.transactional_id}"
@@ -251,9 +253,9 @@ class TransactionManager:
             )
             response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
             if response.error_code:
-                raise refused(response.error_code, what)
+                raise coordinator_error(response.error_code, what)
 
-        if await self._decided(self._link, add) is not Verdict.DONE:
+        if await self._ask_until_decided(self._link, add) is not Verdict.DONE:
             return
         self._started = True
         link = self._group_links.get(group.group_id)
@@ -265,11 +267,11 @@ class TransactionManager:
             response = await link.request(message, Lane.OFFSETS, self._request_timeout_s)
             requests.check_offsets(response, offsets, what)
 
-        await self._decided(link, commit)
+        await self._ask_until_decided(link, commit)
 
     async def _add_partitions(self) -> None:
         try:
-            await self._unbroken(self._add_new_partitions)
+            await self._run_guarded(self._add_new_partitions)
         finally:
             self._adding = None
             self._on_change()
@@ -289,7 +291,7 @@ class TransactionManager:
                 )
                 requests.check_added(response, asked, what)
 
-            if await self._decided(self._link, attempt) is not Verdict.DONE:
+            if await self._ask_until_decided(self._link, attempt) is not Verdict.DONE:
                 return
             self._started = True
             self._added.update(asked)
@@ -297,7 +299,7 @@ class TransactionManager:
                 self._new.pop(each, None)
             self._on_change()
 
-    async def _decided(
+    async def _ask_until_decided(
         self,
         link: CoordinatorLink,
         attempt: Callable[[], Awaitable[None]],
@@ -321,7 +323,7 @@ class TransactionManager:
                 link.forget()
             elif verdict is not Verdict.AGAIN:
                 self._bump_needed = self._bump_needed or verdict is Verdict.BUMP
-                self._failed(problem, fatal=verdict not in abortable)
+                self._record_failure(problem, fatal=verdict not in abortable)
                 return verdict
             if verdict is Verdict.AGAIN and problem.code is ErrorCode.CONCURRENT_TRANSACTIONS:
                 behind_another += 1
@@ -336,8 +338,8 @@ class TransactionManager:
             raise InvariantBroken("a transaction has a producer id")
         return self._identity
 
-    def _failed(self, problem: ClientError, *, fatal: bool) -> None:
-        self._lifecycle.failed(problem, fatal=fatal)
+    def _record_failure(self, problem: ClientError, *, fatal: bool) -> None:
+        self._lifecycle.record_failure(problem, fatal=fatal)
         if fatal and not isinstance(problem, ClientClosedError):
             log.error("the producer with transactional id %s is broken: %s", self.transactional_id, problem)
         self._on_change()
@@ -366,19 +368,19 @@ class TransactionManager:
             return self._lifecycle.error
         return TransactionAbortedError() if state is State.ABORTING and not numbered else None
 
-    def batch_failed(self, problem: Exception, *, numbered: bool) -> None:
+    def fail_batch(self, problem: Exception, *, numbered: bool) -> None:
         """A batch was given up: the transaction cannot be committed any more."""
         self._bump_needed = self._bump_needed or numbered
-        self.send_failed(problem)
+        self.fail_record(problem)
 
-    def send_failed(self, problem: Exception) -> None:
+    def fail_record(self, problem: Exception) -> None:
         """A record of the transaction does not reach the cluster."""
         if isinstance(problem, ClientError) and not isinstance(problem, _NOT_OF_THE_CLUSTER):
-            self._failed(problem, fatal=is_fatal_for_batch(problem))
+            self._record_failure(problem, fatal=is_fatal_for_batch(problem))
 
-    def broke(self, problem: ClientError) -> None:
+    def fail_producer(self, problem: ClientError) -> None:
         """The sender broke: nothing of this producer is sent any more."""
-        self._failed(problem, fatal=True)
+        self._record_failure(problem, fatal=True)
 
     async def close(self) -> None:
         """Let go of connections; what is under way ends."""

@@ -146,9 +146,9 @@ GROUPS: Final = (
         (
             Edit(
                 _SENDER,
-                "            self._all_again(_still_awaited(sent), problem)\n        except ConnectionError as problem:\n",
-                "            for batch in _still_awaited(sent):\n"
-                "                self._delivered(batch, -1, -1)\n"
+                "            self._retry_all(_still_in_flight(sent), problem)\n        except ConnectionError as problem:\n",
+                "            for batch in _still_in_flight(sent):\n"
+                "                self._finish_delivered(batch, -1, -1)\n"
                 "        except ConnectionError as problem:\n",
             ),
         ),

@@ -129,7 +129,7 @@ TRANSACTIONAL: Final = (
         (
             Edit(
                 _CLIENT,
-                "        self._bump_needed = self._bump_needed or numbered\n        self.send_failed(problem)\n",
+                "        self._bump_needed = self._bump_needed or numbered\n        self.fail_record(problem)\n",
                 "        self._bump_needed = self._bump_needed or numbered\n",
             ),
         ),

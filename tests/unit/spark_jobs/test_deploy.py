@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -118,9 +118,9 @@ def test_airflow_tries_again_where_that_can_help(
 ) -> None:
     seen: list[list[str]] = []
 
-    def run(command: list[str], **_: Any) -> SimpleNamespace:
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         seen.append(command)
-        return SimpleNamespace(returncode=int(code))
+        return subprocess.CompletedProcess(command, int(code))
 
     monkeypatch.setattr(subprocess, "run", run)
     day = datetime(2013, 6, 15, tzinfo=UTC)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafkalite.client import ClientError, TopicPartition
+from kafkalite.client import ClientError, OffsetAndTimestamp, PartitionView, TopicDescription, TopicPartition
 from kafkalite.errors import ErrorCode
 from spark_jobs import positions
 from spark_jobs.options import batch_options
@@ -50,19 +49,16 @@ class Cluster:
     def list_topics(self) -> list[str]:
         return ["t", "u"]
 
-    def describe_topics(self, names: list[str]) -> list[Any]:
+    def describe_topics(self, names: list[str]) -> list[TopicDescription]:
         if self.failures:
             raise self.failures.pop(0)
-        partitions: dict[str, list[Any]] = {name: [] for name in names}
+        partitions: dict[str, list[PartitionView]] = {name: [] for name in names}
         for each in TIMES:
             if each.topic in partitions:
-                partitions[each.topic].append(SimpleNamespace(partition=each.partition))
+                partitions[each.topic].append(PartitionView(each.topic, each.partition, leader=1))
         if "__offsets" in partitions:
-            partitions["__offsets"].append(SimpleNamespace(partition=0))
-        return [
-            SimpleNamespace(name=name, is_internal=name.startswith("__"), partitions=found)
-            for name, found in partitions.items()
-        ]
+            partitions["__offsets"].append(PartitionView("__offsets", 0, leader=1))
+        return [TopicDescription(name, "", name.startswith("__"), tuple(found)) for name, found in partitions.items()]
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str) -> dict[Any, Any]:
         self.isolation_levels.add(isolation_level)
@@ -76,7 +72,7 @@ class Cluster:
             return next((100 + n for n, time_ms in enumerate(TIMES[each]) if time_ms >= int(what)), None)
 
         found = {each: offset(each, what) for each, what in wanted.items()}
-        return {each: None if at is None else SimpleNamespace(offset=at) for each, at in found.items()}
+        return {each: None if at is None else OffsetAndTimestamp(at, -1) for each, at in found.items()}
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import venv
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +23,26 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "bin" / "python3")
 
 
+@dataclass(frozen=True)
+class Context:
+    """What `check_worker_python` reads of a SparkContext."""
+
+    pythonExec: str
+    _python_includes: list[str]
+
+    def getConf(self) -> dict[str, str]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `check_worker_python` reads of a SparkSession."""
+
+    sparkContext: Context
+
+
 def session(program: str, files: list[str] | None = None) -> Any:
-    context = SimpleNamespace(pythonExec=program, _python_includes=files or [], getConf=lambda: {})
-    return SimpleNamespace(sparkContext=context)
+    return Session(Context(program, files or []))
 
 
 def test_a_python_without_kafkalite_is_named_in_one_line(

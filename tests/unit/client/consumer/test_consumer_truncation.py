@@ -12,7 +12,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.client.consumer.test_consumer import T0, consumer, fill, offsets, run
+from tests.unit.client.consumer.scripted_consumer import T0, consumer, fill, offsets, run
 from tests.unit.client.fake_broker import FakeCluster
 
 

@@ -68,7 +68,7 @@ def filled(
 
 def drained(buffer: FetchBuffer) -> list[int]:
     offsets = []
-    while (taken := buffer.take(3)) is not None:
+    while (taken := buffer.read_next(3)) is not None:
         offsets += [record.offset for record in taken[1]]
     return offsets
 
@@ -89,7 +89,7 @@ def test_the_epoch_of_the_position_is_that_of_the_last_batch_before_it_shown_or_
     """Else a marker of a later epoch would be taken for a truncation: its offset is above the end of the last record's epoch."""
     data = batch(0, 2, producer_id=5, leader_epoch=3) + marker(2, 5, commit=True, leader_epoch=4)
     buffer, state = filled(data)
-    assert buffer.take(1) is not None
+    assert buffer.read_next(1) is not None
     assert (state.position, state.position_epoch) == (1, 3)
     assert drained(buffer) == [1]
     assert (state.position, state.position_epoch) == (3, 4)
@@ -133,7 +133,7 @@ def test_an_answer_to_an_old_question_is_dropped() -> None:
     generation = state.generation
     buffer.seek(TP, 50)
     assert not buffer.add(state, generation, answer(batch(2)))
-    assert buffer.take(10) is None and state.position == 50 and buffer.buffered_bytes == 0
+    assert buffer.read_next(10) is None and state.position == 50 and buffer.buffered_bytes == 0
     buffer.assign([])
     assert not buffer.add(state, state.generation, answer(batch(50)))
 
@@ -155,7 +155,7 @@ def test_partitions_take_turns_when_one_is_drained() -> None:
         buffer.seek(each, 0)
         state = buffer.states[each]
         buffer.add(state, state.generation, answer(batch(0, 2)))
-    taken = [buffer.take(10), buffer.take(10)]
+    taken = [buffer.read_next(10), buffer.read_next(10)]
     assert {found[0].topic_partition for found in taken if found} == {TP, other}
 
 

@@ -90,13 +90,13 @@ def test_a_large_batch_is_opened_by_another_thread(codec: Codec, opened_by: list
 def may_open(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """The other thread waits for it."""
     allowed = threading.Event()
-    open_apart = fetch_buffer.Chunk.open_apart
+    open_deferred = fetch_buffer.Chunk.open_deferred
 
     def late(chunk: fetch_buffer.Chunk) -> Any:
         assert allowed.wait(60)
-        return open_apart(chunk)
+        return open_deferred(chunk)
 
-    monkeypatch.setattr(fetch_buffer.Chunk, "open_apart", late)
+    monkeypatch.setattr(fetch_buffer.Chunk, "open_deferred", late)
     return allowed
 
 
@@ -161,8 +161,8 @@ def test_a_large_batch_that_cannot_be_read_is_told_each_time() -> None:
 def test_messages_of_old_formats_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrapper, as brokers of 0.10 stored them."""
     apart: list[int] = []
-    open_apart = fetch_buffer.Chunk.open_apart
-    monkeypatch.setattr(fetch_buffer.Chunk, "open_apart", lambda chunk: apart.append(1) or open_apart(chunk))
+    open_deferred = fetch_buffer.Chunk.open_deferred
+    monkeypatch.setattr(fetch_buffer.Chunk, "open_deferred", lambda chunk: apart.append(1) or open_deferred(chunk))
 
     async def scenario(cluster: FakeCluster) -> None:
         async with consumer(cluster) as target:

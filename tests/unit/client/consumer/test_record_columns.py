@@ -116,7 +116,7 @@ def test_a_batch_of_very_many_records_is_read_in_parts(codec: int, rows: int, si
     log = log_of([(records, codec, 5, False), (records[:3], codec, 0, True)])
     parts = [part for batch in batches_of(log) for part in batch.parts(rows, size_bytes)]
     assert all(part.header.records_count <= rows for part in parts)
-    assert max(part.decompressed() for part in parts) < max(4 * size_bytes + 200, size_bytes + 200)
+    assert max(part.decompressed_size() for part in parts) < max(4 * size_bytes + 200, size_bytes + 200)
     assert (len(parts) > 2) is ((rows, size_bytes) != (40, 1 << 20))
     together = record_columns.record_batch(parts, 7, 43, EVERYTHING)
     apart = [record_columns.record_batch([part], 7, 43, EVERYTHING) for part in parts]

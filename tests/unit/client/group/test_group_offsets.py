@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -48,6 +48,13 @@ class Coordinator:
         self.forgotten += 1
 
 
+@dataclass(frozen=True)
+class View:
+    """The topics of a `ClusterView`."""
+
+    topics: set[str]
+
+
 class Cluster:
     """Tries again at once; `topics` is what metadata tells after 0, 1, … tries, the last for good."""
 
@@ -55,8 +62,8 @@ class Cluster:
         self.topics = [{"t"}]
 
     @property
-    def view(self) -> Any:
-        return SimpleNamespace(topics=self.topics[0])
+    def view(self) -> View:
+        return View(self.topics[0])
 
     async def retrying(self, attempt: Callable[[], Awaitable[Any]], what: str, timeout_s: float) -> Any:
         while True:

@@ -48,17 +48,17 @@ def join(target: Membership, generation: int = 1, now_ms: float = 0, **facts: An
     """Let it join and sync as a follower; the SyncGroup request is left to be answered."""
     request = sent(target, now_ms)
     facts = {"member_id": "m1", "leader": "other", "protocol_name": request.protocols[0].name, **facts}
-    target.answered(JOIN(generation_id=generation, **facts), now_ms)
+    target.handle_response(JOIN(generation_id=generation, **facts), now_ms)
     return request
 
 
 def assigned(target: Membership, *partitions: TopicPartition, generation: int = 1, now_ms: float = 0) -> None:
     join(target, generation, now_ms)
     sent(target, now_ms)
-    target.answered(SYNC(assignment=encode_assignment(Assignment(partitions))), now_ms)
+    target.handle_response(SYNC(assignment=encode_assignment(Assignment(partitions))), now_ms)
     while isinstance(step := target.next_step(now_ms), Revoke | Assign):
         if isinstance(step, Revoke):
-            target.revoked()
+            target.complete_revocation()
     assert step is None and set(target.owned) == set(partitions)
 
 
@@ -66,11 +66,11 @@ def test_a_member_gets_an_id_joins_and_is_assigned() -> None:
     target = member()
     first = sent(target)
     assert (first.member_id, first.group_id, first.protocol_type) == ("", "g", "consumer")
-    target.answered(JOIN(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m1"), 0)
+    target.handle_response(JOIN(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m1"), 0)
     assert join(target).member_id == "m1"
     sync = sent(target)
     assert (sync.generation_id, sync.member_id, sync.assignments) == (1, "m1", [])
-    target.answered(SYNC(assignment=encode_assignment(Assignment((T0, T1)))), 0)
+    target.handle_response(SYNC(assignment=encode_assignment(Assignment((T0, T1)))), 0)
     assert target.next_step(0) == Assign((T0, T1))
     assert target.next_step(0) is None and target.is_stable and target.owned == (T0, T1)
 
@@ -82,7 +82,9 @@ def test_the_leader_assigns_for_all() -> None:
     other = encode_subscription(Subscription(("t", "u")))
     m = messages.join_group_response.JoinGroupResponseMember
     members = [m(member_id="m1", metadata=mine), m(member_id="m0", metadata=other)]
-    target.answered(JOIN(generation_id=1, member_id="m1", leader="m1", protocol_name="range", members=members), 0)
+    target.handle_response(
+        JOIN(generation_id=1, member_id="m1", leader="m1", protocol_name="range", members=members), 0
+    )
     assert target.next_step(0) == Lead(frozenset({"t", "u"}))
     target.lead({"t": 3, "u": 1, "unrelated": 9})
     given = {each.member_id: decode_assignment(each.assignment).partitions for each in sent(target).assignments}
@@ -93,10 +95,10 @@ def test_eager_members_give_up_everything_before_they_join_again() -> None:
     target = member("range")
     assigned(target, T0, T1)
     beat = target.next_heartbeat(4000)
-    target.heartbeat_answered(beat, BEAT(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 4000)
+    target.handle_heartbeat(beat, BEAT(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 4000)
     assert target.next_step(4000) == Revoke((T0, T1))
     assert target.next_step(4000) is None and target.next_heartbeat(8000) is not None, "it still beats while it commits"
-    target.revoked()
+    target.complete_revocation()
     request = sent(target, 4000)
     assert decode_subscription(request.protocols[0].metadata).owned_partitions == ()
 
@@ -109,9 +111,9 @@ def test_cooperative_members_keep_what_they_own_and_join_again_after_giving_up()
     owned = decode_subscription(request.protocols[0].metadata)
     assert (owned.owned_partitions, owned.generation_id) == ((T0, T1), 1)
     sent(target)
-    target.answered(SYNC(assignment=encode_assignment(Assignment((T1,)))), 0)
+    target.handle_response(SYNC(assignment=encode_assignment(Assignment((T1,)))), 0)
     assert target.next_step(0) == Revoke((T0,))
-    target.revoked()
+    target.complete_revocation()
     assert target.owned == (T1,)
     assert target.next_step(0) == Assign(())
     again = sent(target)
@@ -123,9 +125,9 @@ def test_a_partition_that_was_lost_and_came_back_is_another_tenure() -> None:
     assigned(target, T0, T1)
     before = target.tenures
     assert target.still_in(before, [T0, T1])
-    target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4000)
+    target.handle_heartbeat(target.next_heartbeat(4000), BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4000)
     assert target.next_step(4000) == Lose((T0, T1))
-    target.lost()
+    target.complete_loss()
     assert not target.still_in(before, [T0])
     assigned(target, T0, generation=3, now_ms=4000)
     assert target.owned == (T0,)
@@ -148,9 +150,9 @@ def test_what_a_cooperative_member_keeps_is_the_same_tenure() -> None:
 def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_again(code: ErrorCode) -> None:
     target = member()
     assigned(target, T0)
-    target.heartbeat_answered(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
+    target.handle_heartbeat(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
     assert not target.is_member and target.next_step(4000) == Lose((T0,))
-    target.lost()
+    target.complete_loss()
     assert target.owned == ()
     assert sent(target, 4000).member_id == ("" if code is ErrorCode.UNKNOWN_MEMBER_ID else "m1")
 
@@ -160,9 +162,9 @@ def test_a_fenced_instance_stops_for_good() -> None:
     assigned(target, T0)
     beat = target.next_heartbeat(4000)
     assert beat.group_instance_id == "i"
-    target.heartbeat_answered(beat, BEAT(error_code=ErrorCode.FENCED_INSTANCE_ID), 4000)
+    target.handle_heartbeat(beat, BEAT(error_code=ErrorCode.FENCED_INSTANCE_ID), 4000)
     assert target.next_step(4000) == Lose((T0,))
-    target.lost()
+    target.complete_loss()
     assert target.next_step(9000) is None and target.next_heartbeat(9000) is None
     assert target.failure is not None and target.failure.code is ErrorCode.FENCED_INSTANCE_ID
 
@@ -178,14 +180,14 @@ def test_static_members_do_not_leave_and_dynamic_ones_do() -> None:
 def test_a_program_that_does_not_poll_loses_its_place() -> None:
     target = member(max_poll_interval_ms=10_000)
     assigned(target, T0)
-    target.polled(5_000)
-    target.heartbeat_answered(target.next_heartbeat(14_000), BEAT(), 14_000)
+    target.note_poll(5_000)
+    target.handle_heartbeat(target.next_heartbeat(14_000), BEAT(), 14_000)
     leaving = target.next_heartbeat(15_001)
     assert isinstance(leaving, messages.leave_group_request.LeaveGroupRequest) and target.stalled
     assert target.next_step(15_001) == Lose((T0,))
-    target.lost()
+    target.complete_loss()
     assert target.next_step(20_000) is None, "it stays out while the program is away"
-    target.polled(30_000)
+    target.note_poll(30_000)
     assert sent(target, 30_000).member_id == ""
 
 
@@ -193,11 +195,11 @@ def test_a_program_that_does_not_poll_loses_its_place() -> None:
 def test_the_coordinator_is_looked_for_again(code: ErrorCode) -> None:
     target = member()
     sent(target)
-    target.answered(JOIN(error_code=code), 0)
+    target.handle_response(JOIN(error_code=code), 0)
     assert target.take_coordinator_loss() and target.next_step(50) is None
     assert target.next_event_ms() == 100
     sent(target, 100)
-    target.unanswered(100)
+    target.handle_no_response(100)
     assert target.take_coordinator_loss()
     sent(target, 200)
 
@@ -206,7 +208,7 @@ def test_a_silent_coordinator_is_given_up_after_the_session() -> None:
     target = member(session_timeout_ms=10_000)
     assigned(target, T0)
     beat = target.next_heartbeat(3_000)
-    target.heartbeat_answered(beat, None, 9_000)
+    target.handle_heartbeat(beat, None, 9_000)
     assert target.take_coordinator_loss() and target.next_heartbeat(9_050) is None
     assert target.next_heartbeat(9_100) is not None
 
@@ -215,7 +217,7 @@ def test_a_silent_coordinator_is_given_up_after_the_session() -> None:
 def test_refusals_end_the_membership(code: ErrorCode) -> None:
     target = member()
     sent(target)
-    target.answered(JOIN(error_code=code), 0)
+    target.handle_response(JOIN(error_code=code), 0)
     assert target.failure is not None and target.failure.code is code and target.next_step(99_999) is None
 
 
@@ -223,7 +225,7 @@ def test_sync_in_the_middle_of_another_rebalance_joins_again() -> None:
     target = member()
     join(target)
     sent(target)
-    target.answered(SYNC(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 0)
+    target.handle_response(SYNC(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 0)
     assert isinstance(sent(target), messages.join_group_request.JoinGroupRequest)
 
 
@@ -232,9 +234,9 @@ def test_unsubscribing_gives_up_and_leaves() -> None:
     assigned(target, T0)
     target.subscribe([], 0)
     assert target.next_step(0) == Revoke((T0,))
-    target.revoked()
+    target.complete_revocation()
     assert sent(target).members[0].member_id == "m1"
-    target.answered(None, 0)
+    target.handle_response(None, 0)
     assert target.next_step(0) is None and target.state is MemberState.OUT
 
 
@@ -243,9 +245,9 @@ def test_answers_of_another_life_change_nothing() -> None:
     assigned(target, T0)
     target.rejoin("test")
     sent(target)
-    target.commit_refused(ErrorCode.UNKNOWN_MEMBER_ID, 1, "m1")
+    target.handle_commit_error(ErrorCode.UNKNOWN_MEMBER_ID, 1, "m1")
     assert target.state is MemberState.OUT
-    target.answered(JOIN(generation_id=7, member_id="m1", leader="x", protocol_name="cooperative-sticky"), 0)
+    target.handle_response(JOIN(generation_id=7, member_id="m1", leader="x", protocol_name="cooperative-sticky"), 0)
     assert target.state is MemberState.OUT and target.generation == -1
     assert target.next_step(0) == Lose((T0,))
 
@@ -262,12 +264,12 @@ def test_states_follow_the_table() -> None:
 def test_a_request_that_cannot_be_sent_ends_the_membership() -> None:
     target = member()
     sent(target)
-    target.refused(ClientError(ErrorCode.UNSUPPORTED_VERSION, "JoinGroup"), 0)
+    target.fail_request(ClientError(ErrorCode.UNSUPPORTED_VERSION, "JoinGroup"), 0)
     assert target.failure is not None and target.state is MemberState.OUT and target.next_step(10_000) is None
 
 
 def test_the_loss_of_the_coordinator_is_told_once() -> None:
     target = member()
     sent(target)
-    target.unanswered(0)
+    target.handle_no_response(0)
     assert target.take_coordinator_loss() and not target.take_coordinator_loss()

@@ -34,7 +34,7 @@ def test_records_share_a_batch_until_it_is_full() -> None:
         batches.append((id(batch), filled))
     assert len({each for each, _ in batches}) == 2
     assert [filled for _, filled in batches].count(True) == 1
-    first = acc.first(A)
+    first = acc.first_batch(A)
     assert first.state is BatchState.SEALED and first.size_bytes <= 300
 
 
@@ -48,34 +48,34 @@ def test_a_record_larger_than_a_batch_travels_alone() -> None:
 def test_an_open_batch_lingers() -> None:
     acc = accumulator(linger_ms=10)
     put(acc, A, now_ms=100)
-    assert acc.ready(105) == [] and acc.next_event_ms(105, 1000) == 110
-    assert acc.ready(110) == [A]
+    assert acc.ready_partitions(105) == [] and acc.next_event_ms(105, 1000) == 110
+    assert acc.ready_partitions(110) == [A]
 
 
 def test_a_full_batch_does_not_linger() -> None:
     acc = accumulator(linger_ms=10_000)
     for _ in range(6):
         put(acc, A)
-    assert acc.ready(0) == [A]
+    assert acc.ready_partitions(0) == [A]
 
 
 def test_memory_that_runs_low_ends_lingering() -> None:
     acc = accumulator(linger_ms=10_000, batch_size=100_000, buffer_memory=1000)
     for _ in range(10):
         put(acc, A)
-    assert acc.ready(0) == [A]
+    assert acc.ready_partitions(0) == [A]
 
 
 def test_flush_ends_lingering_for_what_is_there() -> None:
     acc = accumulator(linger_ms=10_000)
     batch, _ = put(acc, A)
-    assert acc.begin_flush() == [batch] and acc.ready(0) == [A]
+    assert acc.begin_flush() == [batch] and acc.ready_partitions(0) == [A]
     later, _ = put(acc, A)
     assert later is not batch
-    acc.take(A)
+    acc.take_batch(A)
     acc.finish(batch, None)
     acc.end_flush()
-    assert acc.ready(0) == []
+    assert acc.ready_partitions(0) == []
 
 
 def test_one_batch_in_flight_keeps_the_next_waiting() -> None:
@@ -83,28 +83,28 @@ def test_one_batch_in_flight_keeps_the_next_waiting() -> None:
     for _ in range(12):
         put(acc, A)
     put(acc, B)
-    acc.take(A)
-    assert acc.ready(0) == [B]
+    acc.take_batch(A)
+    assert acc.ready_partitions(0) == [B]
     several = accumulator(in_flight=2)
     for _ in range(12):
         put(several, A)
-    several.take(A)
-    assert several.ready(0) == [A]
-    several.take(A)
-    assert several.ready(0) == []
+    several.take_batch(A)
+    assert several.ready_partitions(0) == [A]
+    several.take_batch(A)
+    assert several.ready_partitions(0) == []
 
 
 def test_a_batch_that_comes_back_goes_first_and_alone() -> None:
     acc = accumulator(in_flight=5)
     for _ in range(20):
         put(acc, A)
-    first, second = acc.take(A), acc.take(A)
-    acc.give_back(first, not_before_ms=50)
-    assert acc.first(A) is first
-    assert acc.ready(60) == [], "the second is still in flight"
-    acc.give_back(second, not_before_ms=50)
-    assert [acc.first(A), acc.waiting(A)[1]] == [first, second]
-    assert acc.ready(49) == [] and acc.ready(50) == [A]
+    first, second = acc.take_batch(A), acc.take_batch(A)
+    acc.requeue(first, not_before_ms=50)
+    assert acc.first_batch(A) is first
+    assert acc.ready_partitions(60) == [], "the second is still in flight"
+    acc.requeue(second, not_before_ms=50)
+    assert [acc.first_batch(A), acc.waiting(A)[1]] == [first, second]
+    assert acc.ready_partitions(49) == [] and acc.ready_partitions(50) == [A]
 
 
 def test_partitions_take_turns() -> None:
@@ -112,9 +112,9 @@ def test_partitions_take_turns() -> None:
     for _ in range(20):
         put(acc, A)
         put(acc, B)
-    assert acc.ready(0) == [A, B]
-    acc.take(A)
-    assert acc.ready(0) == [B, A]
+    assert acc.ready_partitions(0) == [A, B]
+    acc.take_batch(A)
+    assert acc.ready_partitions(0) == [B, A]
 
 
 def test_batches_expire_by_their_age() -> None:
@@ -122,7 +122,7 @@ def test_batches_expire_by_their_age() -> None:
     old, _ = put(acc, A, now_ms=0)
     acc.seal([old])
     put(acc, A, now_ms=90)
-    assert acc.expired(99, 100) == [] and acc.expired(100, 100) == [old]
+    assert acc.expired_batches(99, 100) == [] and acc.expired_batches(100, 100) == [old]
 
 
 def test_callbacks_come_in_the_order_of_the_records() -> None:
@@ -132,7 +132,7 @@ def test_callbacks_come_in_the_order_of_the_records() -> None:
         batch, _ = put(acc, A)
         batch.callbacks.append((number, lambda _, index: seen.append(index)))
     batch.on_done.append(lambda: seen.append(99))
-    acc.take(A)
+    acc.take_batch(A)
     acc.finish(batch, None, base_offset=7)
     assert seen == [0, 1, 2, 99] and batch.base_offset == 7
 
@@ -162,12 +162,12 @@ def test_memory_is_accounted_and_order_is_kept(steps: list[tuple[str, object, in
             batch, _ = put(acc, argument, b"x" * size, now)  # type: ignore[arg-type]
             live.add(batch)
             largest = max(largest, size + 200)
-        elif kind == "take" and argument in acc.ready(now):
-            flying.append(acc.take(argument))  # type: ignore[arg-type]
+        elif kind == "take" and argument in acc.ready_partitions(now):
+            flying.append(acc.take_batch(argument))  # type: ignore[arg-type]
         elif kind in ("back", "finish") and flying:
             batch = flying.pop(argument % len(flying))  # type: ignore[operator]
             if kind == "back":
-                acc.give_back(batch, now)
+                acc.requeue(batch, now)
             else:
                 acc.finish(batch, None)
                 live.discard(batch)

@@ -15,7 +15,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster, values_in
-from tests.unit.client.producer.test_producer import failing, producer, run
+from tests.unit.client.producer.scripted_producer import failing, producer, run
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -14,7 +14,7 @@ from kafkalite.client.errors import (
 from kafkalite.client.producer.producer import Producer
 from kafkalite.errors import ErrorCode
 from tests.unit.client.fake_broker import FakeCluster, values_in
-from tests.unit.client.producer.test_producer import T0, producer, run
+from tests.unit.client.producer.scripted_producer import T0, producer, run
 
 
 def test_records_that_cannot_be_sent_are_refused_to_the_caller() -> None:

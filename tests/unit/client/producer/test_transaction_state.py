@@ -36,7 +36,7 @@ def lifecycle(state: State) -> Lifecycle:
     found = Lifecycle(state)
     if state in (S.ABORTABLE_ERROR, S.FATAL_ERROR):
         found.state = S.IN_TRANSACTION
-        found.failed(REFUSED, fatal=state is S.FATAL_ERROR)
+        found.record_failure(REFUSED, fatal=state is S.FATAL_ERROR)
     return found
 
 
@@ -46,19 +46,19 @@ def test_what_a_program_may_ask_for(state: State, event: Event) -> None:
     subject = lifecycle(state)
     following = ALLOWED.get((state, event))
     if following is not None:
-        subject.asked(event)
+        subject.request_event(event)
         assert subject.state is following
         return
     expected = {S.ABORTABLE_ERROR: AbortableTransactionError, S.FATAL_ERROR: FatalTransactionError}
     with pytest.raises(expected.get(state, TransactionStateError)):
-        subject.asked(event)
+        subject.request_event(event)
     assert subject.state is state, "a mistake changes nothing"
 
 
 @pytest.mark.parametrize("state", State)
 def test_an_error_that_an_abort_mends(state: State) -> None:
     subject = lifecycle(state)
-    subject.failed(REFUSED, fatal=False)
+    subject.record_failure(REFUSED, fatal=False)
     in_doubt = state in (S.IN_TRANSACTION, S.PREPARED, S.COMMITTING, S.ABORTABLE_ERROR)
     assert subject.state is (S.ABORTABLE_ERROR if in_doubt else state)
     assert isinstance(subject.error, AbortableTransactionError) is in_doubt
@@ -67,11 +67,11 @@ def test_an_error_that_an_abort_mends(state: State) -> None:
 @pytest.mark.parametrize("state", State)
 def test_an_error_that_nothing_mends(state: State) -> None:
     subject = lifecycle(state)
-    subject.failed(ProducerFencedError(ErrorCode.PRODUCER_FENCED), fatal=True)
+    subject.record_failure(ProducerFencedError(ErrorCode.PRODUCER_FENCED), fatal=True)
     assert subject.state is S.FATAL_ERROR
     assert isinstance(subject.error, FatalTransactionError) and subject.error is subject.refusal
     for event in (Event.INITIALIZED, Event.ENDED):
-        subject.reached(event)
+        subject.complete_event(event)
         assert subject.state is S.FATAL_ERROR
 
 
@@ -82,7 +82,7 @@ def test_what_the_cluster_has_done(state: State) -> None:
         (Event.ENDED, {S.COMMITTING, S.ABORTING}, S.READY),
     ]:
         subject = lifecycle(state)
-        subject.reached(event)
+        subject.complete_event(event)
         assert subject.state is (after if state in before else state)
 
 
@@ -95,12 +95,12 @@ def test_records_are_taken_in_a_transaction_only(state: State) -> None:
 
 def test_the_first_error_of_a_transaction_is_told_and_ends_with_it() -> None:
     subject = lifecycle(S.IN_TRANSACTION)
-    subject.failed(ClientError(ErrorCode.MESSAGE_TOO_LARGE, "too large"), fatal=False)
-    subject.failed(REFUSED, fatal=False)
+    subject.record_failure(ClientError(ErrorCode.MESSAGE_TOO_LARGE, "too large"), fatal=False)
+    subject.record_failure(REFUSED, fatal=False)
     assert subject.error is not None and subject.error.code is ErrorCode.MESSAGE_TOO_LARGE
-    subject.asked(Event.ABORT)
-    subject.failed(REFUSED, fatal=False)  # the abort is under way already
-    subject.reached(Event.ENDED)
+    subject.request_event(Event.ABORT)
+    subject.record_failure(REFUSED, fatal=False)  # the abort is under way already
+    subject.complete_event(Event.ENDED)
     assert subject.state is S.READY and subject.error is None
 
 
