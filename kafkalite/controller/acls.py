@@ -1,9 +1,4 @@
-"""ACLs in ZooKeeper, where Apache Kafka's brokers and tools read and write them too (its `AclAuthorizer`, KIP-290).
-
-A change is a conditional write of the pattern's znode, repeated when somebody else wrote in between, with a notice for all brokers. An
-entry with words that this version does not know stays in its znode and has no effect. A znode that nobody can read denies
-everybody everything of what it is about: a denial may stand in it (Apache Kafka does not start, or goes on with the entries before).
-"""
+"""ACLs in ZooKeeper, in the form of Kafka's AclAuthorizer (KIP-290), whose brokers and tools read and write them too."""
 
 from __future__ import annotations
 
@@ -35,11 +30,11 @@ logger = logging.getLogger("kafkalite.controller.acls")
 RESOURCE_TYPES: Final = tuple(each for each in ResourceType if each is not ResourceType.ANY)
 _PATTERNS: Final = (PatternType.LITERAL, PatternType.PREFIXED)
 NOBODY: Final = frozenset({AclEntry(EVERYBODY, WILDCARD, Operation.ALL, PermissionType.DENY)})
-"""What an unreadable znode means."""
+"""The entries of an unreadable znode: it may contain a denial, so everybody is denied."""
 
 
 class StoredAcls(NamedTuple):
-    """The entries of a pattern; `version` of the znode, None where there is none; what is in it and means nothing here."""
+    """The entries of a pattern; `version` of the znode, None if it is absent; entries with words unknown to this version."""
 
     entries: frozenset[AclEntry]
     version: int | None = None
@@ -51,13 +46,18 @@ def acl_path(resource: ResourcePattern) -> str:
 
 
 class AclZnodes:
-    """See the module. Every method may raise a StoreError."""
+    """Reads and writes ACLs. Every method may raise a StoreError.
+
+    A change is a conditional write of the pattern's znode, repeated on conflict, with a notification for all brokers. Entries
+    with unknown words stay in the znode and have no effect. An unreadable znode denies everything about its pattern (Apache
+    Kafka does not start, or keeps the earlier entries).
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def create_parents(self) -> None:
-        """What must be there before anything can be watched or written."""
+        """Create the parents of all patterns and notifications."""
         for path in (paths.ACL_CHANGES, paths.ACL_EXTENDED_CHANGES):
             await ensure_path(self._store, path)
         for is_prefixed in (False, True):
@@ -65,7 +65,7 @@ class AclZnodes:
                 await ensure_path(self._store, paths.acls_of_type(pascal_case(each), is_prefixed))
 
     async def resources(self) -> AsyncIterator[ResourcePattern]:
-        """Every pattern that has a znode."""
+        """Yield every pattern that has a znode."""
         for pattern in _PATTERNS:
             for type_ in RESOURCE_TYPES:
                 parent = paths.acls_of_type(pascal_case(type_), pattern is PatternType.PREFIXED)
@@ -77,7 +77,7 @@ class AclZnodes:
                     yield ResourcePattern(type_, name, pattern)
 
     async def read(self, resource: ResourcePattern) -> StoredAcls:
-        """The entries now. One that cannot be read is `NOBODY`, with a line that names it."""
+        """Return the entries of a pattern; those of an unreadable znode are `NOBODY`, which is logged."""
         path = acl_path(resource)
         try:
             data, stat = await self._store.read(path)
@@ -86,15 +86,15 @@ class AclZnodes:
         try:
             return _to_stored_acls(ResourceAcls.decode(data), stat.version)
         except MalformedZnodeError as problem:
-            logger.error("%s: %s; everybody but super users is denied until it is mended or deleted", path, problem)
+            logger.error("%s: %s; everybody but super users is denied until it is repaired or deleted", path, problem)
             return StoredAcls(NOBODY, stat.version)
 
     async def update(
         self, resource: ResourcePattern, change: Callable[[frozenset[AclEntry]], frozenset[AclEntry]]
     ) -> frozenset[AclEntry]:
-        """The entries after `change`, written and announced if they are others than before.
+        """Apply `change` to the entries of a pattern, write and announce them if they differ, and return them.
 
-        KafkaError INVALID_REQUEST for a name that no znode can have, UNKNOWN_SERVER_ERROR where what is there cannot be read.
+        Raises KafkaError INVALID_REQUEST for a name that no znode can have, UNKNOWN_SERVER_ERROR for an unreadable znode.
         """
         path = acl_path(resource)
         try:
@@ -104,7 +104,7 @@ class AclZnodes:
         while True:
             stored = await self.read(resource)
             if stored.entries is NOBODY:
-                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} cannot be read; mend or delete it")
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} is unreadable; repair or delete it")
             wanted = change(stored.entries)
             if wanted == stored.entries:
                 return wanted
@@ -129,7 +129,7 @@ def _build_notice(resource: ResourcePattern) -> Create:
 
 
 def changed_resource(data: bytes) -> ResourcePattern:
-    """What a notice is about. MalformedZnodeError."""
+    """Return the pattern in a notification. Raises MalformedZnodeError."""
     change = AclChange.decode(data)
     try:
         return ResourcePattern(

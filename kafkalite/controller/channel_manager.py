@@ -1,9 +1,4 @@
-"""How requests reach brokers: for each registered broker one queue, emptied in order by one task, one request at a time.
-
-A request that fails (no connection, no answer in time) is sent again after 100 ms, the same one, until the broker is
-removed or the controller resigns: a broker must not miss a change, and must not see two out of order. Brokers
-therefore may see a request twice. The controller's own broker is no exception, it is reached over its socket too.
-"""
+"""The channels of a controller to the brokers, as Kafka's ControllerChannelManager."""
 
 from __future__ import annotations
 
@@ -26,14 +21,14 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
 _ITEMS_AT_ONCE: Final = 2000
-"""A request of more is encoded in portions: the metadata of everything, for a broker that has started."""
+"""Items above which a request is encoded in portions, such as all metadata for a broker that has started."""
 
 
 class Channel(Protocol):
-    """A way to one broker. A failed request breaks it; the next request may mend it."""
+    """A connection to one broker that reconnects on the next request after a failure."""
 
     async def request(self, message: Any, version: int) -> Any:
-        """The response. OSError or TimeoutError when there is none, ProtocolViolation when it is unreadable."""
+        """Send a request and return the response. Raises OSError, TimeoutError, ProtocolViolation."""
 
     def close(self) -> None: ...
 
@@ -44,7 +39,7 @@ OnResponse: TypeAlias = Callable[[BrokerId, int, ControlRequest, Any], None]
 
 
 class ConnectionChannel:
-    """A channel over TCP that connects when it has something to send."""
+    """A channel over TCP that connects for its first request."""
 
     def __init__(
         self,
@@ -76,7 +71,7 @@ class ConnectionChannel:
 
 
 def open_tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated) -> OpenChannel:
-    """ControllerChannelManager for production; `timeout_ms` is controller.socket.timeout.ms."""
+    """Return a factory of channels over TCP; `timeout_ms` is controller.socket.timeout.ms."""
     return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000, connect)
 
 
@@ -91,7 +86,12 @@ class _Sender:
 
 
 class ControllerChannelManager:
-    """The senders of one controller term."""
+    """One queue for each registered broker, sent in order by one task, one request at a time, for one controller term.
+
+    A request that fails (no connection, no response in time) is repeated after 100 ms until the broker is removed or the
+    controller resigns: a broker must miss no change and get none out of order. So brokers may see a request twice. The
+    controller's own broker is reached over its socket too.
+    """
 
     def __init__(self, open_channel: OpenChannel, on_response: OnResponse) -> None:
         self._open_channel = open_channel
@@ -99,9 +99,9 @@ class ControllerChannelManager:
         self._senders: dict[BrokerId, _Sender] = {}
 
     def add(self, broker_id: BrokerId, broker_epoch: int, endpoint: Endpoint) -> None:
-        """Begin to serve a broker; an earlier incarnation of it is dropped with all that waits for it.
+        """Open a channel to a broker; drop that of an earlier incarnation with its queue.
 
-        The same incarnation with another endpoint keeps its queue and is reached at the new place from now on.
+        The same incarnation with another endpoint keeps its queue.
         """
         known = self._senders.get(broker_id)
         if known is not None and known.broker_epoch == broker_epoch:
@@ -115,7 +115,7 @@ class ControllerChannelManager:
         self._senders[broker_id] = sender
 
     def remove(self, broker_id: BrokerId) -> None:
-        """Stop serving a broker, if it was served."""
+        """Close a broker's channel, if there is one."""
         sender = self._senders.pop(broker_id, None)
         if sender is not None:
             if sender.task is not None:
@@ -123,14 +123,14 @@ class ControllerChannelManager:
             sender.channel.close()
 
     def send(self, requests: Iterable[OutgoingRequest]) -> None:
-        """Queue each request; one for a broker that is not served is dropped."""
+        """Queue requests; those for brokers without a channel are dropped."""
         for request in requests:
             sender = self._senders.get(request.broker_id)
             if sender is not None:
                 sender.queue.put_nowait(request)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until every request was answered; False when some were not in time."""
+        """Wait until all queued requests are answered; False after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*(sender.queue.join() for sender in self._senders.values()))
@@ -139,12 +139,12 @@ class ControllerChannelManager:
             return False
 
     def stop(self) -> None:
-        """Drop everything."""
+        """Close all channels."""
         for broker_id in list(self._senders):
             self.remove(broker_id)
 
     def statistics(self) -> dict[str, dict[BrokerId, int]]:
-        """Requests that wait, and retries so far, by broker."""
+        """Return the queued requests and the retries so far by broker."""
         return {
             "queued_requests": {broker: sender.queue.qsize() for broker, sender in self._senders.items()},
             "request_retries": {broker: sender.retries for broker, sender in self._senders.items()},
@@ -159,8 +159,8 @@ class ControllerChannelManager:
                 self._on_response(broker_id, sender.broker_epoch, outgoing.request, response)
             except InvariantBroken:
                 raise
-            except Exception as problem:  # the broker has the command, and must get those behind it
-                report(f"taking the response of broker {broker_id} failed", problem)
+            except Exception as problem:  # the broker must get the requests behind this one
+                report(f"processing the response of broker {broker_id} failed", problem)
 
     async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, outgoing: OutgoingRequest) -> Any:
         while True:
@@ -168,9 +168,9 @@ class ControllerChannelManager:
                 return await sender.channel.request(outgoing.message, outgoing.version)
             except InvariantBroken:
                 raise
-            except Exception as problem:  # whatever it is: a broker that missed a change would serve wrongly for ever
+            except Exception as problem:  # of any kind: a broker that missed a change would never recover
                 level = logging.WARNING if sender.retries % 50 == 0 else logging.DEBUG
-                logger.log(level, "request for broker %d failed and is sent again: %s", broker_id, problem)
+                logger.log(level, "request for broker %d failed and will be retried: %s", broker_id, problem)
                 sender.retries += 1
                 sender.channel.close()
             await asyncio.sleep(RETRY_BACKOFF_MS / 1000)

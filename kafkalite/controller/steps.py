@@ -1,8 +1,7 @@
-"""Procedures: decisions that need I/O on the way, written as generators which do none themselves.
+"""Procedures as generators without I/O: each yields effects, is sent their results, and returns its own.
 
-A procedure yields an `Effect`, is sent its answer, and returns its result. The driver (`loop.ControllerTerm`) performs effects;
-when one fails for good (the seat is lost, the session ended) the procedure is closed where it stands. So each
-procedure must leave ZooKeeper in a state from which the next controller can go on.
+`ControllerTerm` performs the effects. When the seat is lost or the session ends, the procedure is closed where it stands, so each
+must leave ZooKeeper in a state from which the next controller can continue.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PIECE = 300
-"""Partitions, replicas, topics, znodes."""
+"""Partitions, replicas, topics or znodes that are processed between pauses: some 10 ms."""
 
 Znode: TypeAlias = tuple[bytes, Stat]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Data and stat of each znode, None for an absent one. `watch` arms the data watch of those that are there."""
+    """Read data and stat of each znode, None for an absent one. `watch` arms the data watch of existing ones."""
 
     paths: Sequence[str]
     watch: bool = False
@@ -38,14 +37,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Is the znode there? Arms its watch, for creation too."""
+    """Check if a znode exists, and arm its watch, also for its creation."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ListChildren:
-    """For each path the names of its children, none for an absent parent."""
+    """List the names of each path's children, none for an absent parent."""
 
     paths: Sequence[str]
     watch: bool = False
@@ -53,7 +52,7 @@ class ListChildren:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Independent writes, each only if this controller still holds its seat; one result for each."""
+    """Carry out independent writes, each fenced by the controller epoch; one result for each."""
 
     operations: Sequence[Operation]
 
@@ -67,28 +66,28 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Begin to send requests to this incarnation of a broker."""
+    """Open a channel to this incarnation of a broker."""
 
     broker: RegisteredBroker
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Send no more to a broker, not even what waits for it."""
+    """Close the channel to a broker and drop its queued requests."""
 
     broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class DrawTopicIds:
-    """So many new random topic ids."""
+    """Draw `count` random topic ids."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let the event loop, which serves clients too, have its turn."""
+    """Let the event loop run, which also serves clients."""
 
 
 Effect: TypeAlias = Pause | Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | DrawTopicIds
@@ -96,7 +95,7 @@ Steps: TypeAlias = Generator[Effect, Any, T]
 
 
 def read(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Znode | None]]:
-    """See `Read`; nothing is asked for no paths."""
+    """Yield `Read` for all paths, in pieces."""
     znodes: list[Znode | None] = []
     for some in pieces(paths):
         znodes += yield Read(some, watch)
@@ -104,19 +103,19 @@ def read(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Znode | Non
 
 
 def exists(path: str) -> Steps[bool]:
-    """See `Exists`."""
-    there: bool = yield Exists(path)
-    return there
+    """Yield `Exists`."""
+    is_there: bool = yield Exists(path)
+    return is_there
 
 
 def list_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
-    """Names of the children, none for an absent parent."""
+    """Yield `ListChildren` for one path."""
     names: list[list[str]] = yield ListChildren((path,), watch)
     return names[0]
 
 
 def list_children_of_each(paths: Sequence[str]) -> Steps[list[list[str]]]:
-    """See `ListChildren`; nothing is asked for no paths."""
+    """Yield `ListChildren` for all paths, in pieces."""
     names: list[list[str]] = []
     for some in pieces(paths):
         names += yield ListChildren(some)
@@ -124,7 +123,7 @@ def list_children_of_each(paths: Sequence[str]) -> Steps[list[list[str]]]:
 
 
 def write(operations: Sequence[Operation]) -> Steps[list[Result]]:
-    """See `Write`; nothing is asked for no operations."""
+    """Yield `Write` for all operations, in pieces."""
     results: list[Result] = []
     for some in pieces(operations):
         results += yield Write(some)
@@ -132,25 +131,25 @@ def write(operations: Sequence[Operation]) -> Steps[list[Result]]:
 
 
 def publish(commands: Sequence[Command]) -> Steps[None]:
-    """See `Publish`."""
+    """Yield `Publish` if there are commands."""
     if commands:
         yield Publish(commands)
 
 
 def pieces(items: Iterable[T]) -> Iterator[list[T]]:
-    """As much at a time as takes some 10 ms, to be followed by a `pause`."""
+    """Split items into pieces that take some 10 ms each, to be followed by a `pause`."""
     remaining = iter(items)
     while some := list(islice(remaining, _PIECE)):
         yield some
 
 
 def pause() -> Steps[None]:
-    """See `Pause`."""
+    """Yield `Pause`."""
     yield Pause()
 
 
 def paced(work: Work[T]) -> Steps[T]:
-    """The result of work that may be much, with a `pause` after each piece of it."""
+    """Finish long work with a `Pause` after each piece, and return its result."""
     try:
         while True:
             for _ in range(_PIECE):
@@ -162,17 +161,17 @@ def paced(work: Work[T]) -> Steps[T]:
 
 
 def connect(broker: RegisteredBroker) -> Steps[None]:
-    """See `Connect`."""
+    """Yield `Connect`."""
     yield Connect(broker)
 
 
 def disconnect(broker_id: BrokerId) -> Steps[None]:
-    """See `Disconnect`."""
+    """Yield `Disconnect`."""
     yield Disconnect(broker_id)
 
 
 def draw_topic_ids(count: int) -> Steps[list[bytes]]:
-    """See `DrawTopicIds`."""
+    """Yield `DrawTopicIds` unless `count` is 0."""
     if not count:
         return []
     topic_ids: list[bytes] = yield DrawTopicIds(count)
@@ -180,6 +179,6 @@ def draw_topic_ids(count: int) -> Steps[list[bytes]]:
 
 
 def partition_list(partitions: Sequence[TopicPartition], shown: int = 20) -> str:
-    """The partitions for a log line, cut after `shown`."""
+    """Return the partitions as text for a log line, cut after `shown`."""
     text = ", ".join(str(partition) for partition in partitions[:shown])
     return text if len(partitions) <= shown else f"{text} and {len(partitions) - shown} more"

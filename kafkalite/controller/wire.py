@@ -1,4 +1,4 @@
-"""The controller's requests to brokers as messages, and the brokers' answers as events; the only place where it knows the protocol."""
+"""Encoding of the controller's requests to brokers, and decoding of their responses; no other module of it knows messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STOP_REPLICA_WITH_A_FLAG_EACH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A command as a message, in the version in which it is to be sent."""
+    """A command as a message, with its API version."""
 
     broker_id: BrokerId
     request: ControlRequest
@@ -40,7 +40,7 @@ class OutgoingRequest:
 
 
 def encode_commands(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
-    """The commands as messages, in their order. What several of them share is made once."""
+    """Convert commands to messages, in their order; parts that they share are built once."""
     writer = _Writer(versions)
     requests: list[OutgoingRequest] = []
     for command in commands:
@@ -51,7 +51,7 @@ def encode_commands(commands: Iterable[Command], versions: InterBrokerVersions) 
 def decode_response(
     broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any
 ) -> events.LeaderAndIsrResponseReceived | events.StopReplicaResponseReceived | None:
-    """What a broker, in the incarnation of that epoch, answered; None where nothing is to be done."""
+    """Return the event of a response of the broker incarnation `broker_epoch`, None for UpdateMetadata."""
     code = response.error_code
     if code:
         logger.warning("broker %d refused %s with error %d", broker_id, type(request).__name__, code)
@@ -75,7 +75,7 @@ def _errors(partition_errors: Iterable[Any]) -> dict[TopicPartition, int]:
 
 
 class _Writer:
-    """Messages of one batch of commands; what brokers share is known by identity, which holds while the batch is written."""
+    """Builds the messages of one batch; shared parts are found by identity, which holds while the batch exists."""
 
     def __init__(self, versions: InterBrokerVersions) -> None:
         self._versions = versions
@@ -83,7 +83,7 @@ class _Writer:
         self._metadata: tuple[Sequence[UpdateMetadataTopic] | None, list[Any], list[Any]] = (None, [], [])
 
     def requests(self, command: Command) -> Work[list[OutgoingRequest]]:
-        """Those of one broker. Only the metadata of everything is much: the others tell of a piece (`steps.pieces`)."""
+        """Build the messages of one command. Only UpdateMetadata may be large, the others have one of `steps.pieces`."""
         broker_id, versions = command.broker_id, self._versions
         match command.request:
             case LeaderAndIsr() as request:
@@ -96,7 +96,7 @@ class _Writer:
                     OutgoingRequest(broker_id, part, _stop_replica(part), versions.stop_replica)
                     for part in _stoppable_together(request, versions.stop_replica)
                 ]
-        raise TypeError(f"no request of a controller: {command.request}")
+        raise TypeError(f"not a controller request: {command.request}")
 
     def _leader_and_isr(self, request: LeaderAndIsr) -> Any:
         m, written = messages.leader_and_isr_request, self._written
@@ -200,7 +200,7 @@ def _metadata_state(topic: UpdateMetadataTopic) -> Work[Any]:
 
 
 def _stoppable_together(request: StopReplica, version: int) -> Iterator[StopReplica]:
-    """Old versions have one flag for the whole request, so one request for each value."""
+    """Split a request by its delete flags for versions that have one flag for the whole request."""
     if version >= _STOP_REPLICA_WITH_A_FLAG_EACH:
         yield request
         return

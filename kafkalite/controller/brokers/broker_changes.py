@@ -1,4 +1,4 @@
-"""Brokers come, go, and come back before their departure was seen (the znode has another czxid: "bounced")."""
+"""Brokers that start, stop, and restart before their stop was seen ("bounced", the znode has another czxid)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def process_broker_change(cluster: ClusterState) -> Steps[None]:
-    """Compare the registrations with memory. New ones are served before old ones are mourned, as Kafka does."""
+    """Compare the registrations with memory; handle new brokers before stopped ones, as Kafka does."""
     registered = yield from read_brokers()
     known = cluster.brokers
     new = sorted(registered.keys() - known.keys())
@@ -50,9 +50,9 @@ def process_broker_change(cluster: ClusterState) -> Steps[None]:
 
 
 def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
-    """Everybody learns of the newcomers; hopeless partitions come to life; newcomers learn everything, and their replicas come to life.
+    """Send the new brokers to the others, elect missing leaders, send all metadata to the new brokers, bring their replicas online.
 
-    Elections come first, unlike in Kafka, so that nobody is told of a leader epoch that is about to end.
+    Elections come first, unlike in Kafka, so that no leader epoch is sent that is about to end.
     """
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
@@ -89,18 +89,18 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
 
 
 def on_broker_failure(cluster: ClusterState, brokers: Collection[BrokerId]) -> Steps[None]:
-    """`brokers` are no longer in `cluster.brokers`."""
+    """Take the replicas of brokers offline that were removed from `cluster.brokers`."""
     for broker in brokers:
         cluster.shutting_down.discard(broker)
     yield from on_replicas_become_offline(cluster, cluster.replicas_of_brokers(brokers))
 
 
 def process_broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> Steps[None]:
-    """A broker changed its endpoints or features: everybody hears of it."""
+    """Send changed endpoints or features of a broker to all brokers."""
     known = cluster.brokers.get(broker_id)
     current = yield from read_broker(broker_id)
     if known is None or current is None or current.epoch != known.epoch:
-        return  # a change of incarnation is for broker_change
+        return  # process_broker_change handles new incarnations
     if (current.endpoints, current.features) == (known.endpoints, known.features):
         return
     cluster.brokers[broker_id] = current

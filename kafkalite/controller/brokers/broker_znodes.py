@@ -1,4 +1,4 @@
-"""Registrations of brokers as `RegisteredBroker`, read with their watches armed."""
+"""Registrations of brokers as `RegisteredBroker`, read with a watch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_brokers() -> Steps[dict[BrokerId, RegisteredBroker]]:
-    """All registered brokers; one that leaves between the listing and the reading is left out."""
+    """Return all registered brokers; one that stops between the listing and the reading is left out."""
     names = yield from list_children(paths.BROKER_IDS, watch=True)
     broker_ids = sorted(number for name in names if (number := paths.broker_id(name)) is not None)
     znodes = yield from read([paths.broker(broker_id) for broker_id in broker_ids], watch=True)
@@ -23,7 +23,7 @@ def read_brokers() -> Steps[dict[BrokerId, RegisteredBroker]]:
 
 
 def read_broker(broker_id: BrokerId) -> Steps[RegisteredBroker | None]:
-    """One registered broker."""
+    """Return one registered broker, None when it is absent or its registration unreadable."""
     (znode,) = yield from read((paths.broker(broker_id),), watch=True)
     return _decode(broker_id, znode)
 
@@ -35,7 +35,7 @@ def _decode(broker_id: BrokerId, znode: Znode | None) -> RegisteredBroker | None
     try:
         registration = BrokerRegistration.decode(data)
     except MalformedZnodeError as problem:
-        logger.error("%s is ignored until the broker writes it again: %s", paths.broker(broker_id), problem)
+        logger.error("%s is unreadable and ignored until the broker rewrites it: %s", paths.broker(broker_id), problem)
         return None
     return RegisteredBroker(
         broker_id,

@@ -1,4 +1,4 @@
-"""A broker that wants to stop hands its partitions over first, so that clients lose nothing (KIP-4, KIP-380)."""
+"""Controlled shutdown: leaderships move off a broker before it stops (KIP-4, KIP-380)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ANY_EPOCH = -1
 def process_controlled_shutdown(
     cluster: ClusterState, broker_id: BrokerId, broker_epoch: int
 ) -> Steps[list[TopicPartition]]:
-    """The replicated partitions that the broker still leads; it asks again while there are any.
+    """Move leaderships off a broker and return the replicated partitions that it still leads; it retries while there are any.
 
-    KafkaError STALE_BROKER_EPOCH from an earlier incarnation, BROKER_NOT_AVAILABLE from an unknown broker.
+    Raises KafkaError STALE_BROKER_EPOCH for an earlier incarnation, BROKER_NOT_AVAILABLE for an unknown broker.
     """
     known = cluster.brokers.get(broker_id)
     if known is None:

@@ -1,8 +1,7 @@
-"""Replicas whose broker refused the role that the controller gave them: such a partition has a leader in ZooKeeper that does not lead.
+"""Replicas for which brokers answered LeaderAndIsr with an error: the leader in ZooKeeper may not lead there.
 
-A broker refuses where its log belongs to another topic of that name (INCONSISTENT_TOPIC_ID), or where it is no replica as it sees it.
-Nothing that the controller could do helps, so it tells the operator. Storage errors are for `log_directories`; a role that was taken
-already is not refused.
+A broker refuses a replica whose log belongs to another topic of that name (INCONSISTENT_TOPIC_ID). The controller cannot repair that,
+so it logs and counts it for the operator. Storage errors are for `log_directories`.
 """
 
 from __future__ import annotations
@@ -16,33 +15,34 @@ from kafkalite.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_TAKEN = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
+_ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
+"""STALE_CONTROLLER_EPOCH is also the error for a leader epoch that the broker has applied before."""
 
 
 def record_leader_and_isr_errors(
     cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
 ) -> None:
-    """Keep and log what the broker refused, forget what it refused before and has taken."""
-    refused = cluster.leader_and_isr_errors[broker_id]
+    """Store and log the errors of a response, and drop earlier ones of partitions that it accepted."""
+    known = cluster.leader_and_isr_errors[broker_id]
     for partition, error in errors.items():
-        if error in _TAKEN:
-            refused.pop(partition, None)
-        elif error != ErrorCode.KAFKA_STORAGE_ERROR and refused.get(partition) != error:
-            refused[partition] = error
-            logger.error("broker %d refuses its role for %s: %s", broker_id, partition, _name(error))
+        if error in _ACCEPTED:
+            known.pop(partition, None)
+        elif error != ErrorCode.KAFKA_STORAGE_ERROR and known.get(partition) != error:
+            known[partition] = error
+            logger.error("broker %d refuses LeaderAndIsr for %s: %s", broker_id, partition, _error_name(error))
 
 
 def count_replicas_with_errors(cluster: ClusterState) -> int:
-    """Return how many replicas of live brokers are refused now, those of deleted topics aside."""
+    """Return the number of replicas with an error, of registered brokers and known partitions."""
     return sum(
         cluster.find(partition) is not None
-        for broker_id, refused in cluster.leader_and_isr_errors.items()
+        for broker_id, errors in cluster.leader_and_isr_errors.items()
         if broker_id in cluster.brokers
-        for partition in refused
+        for partition in errors
     )
 
 
-def _name(error: int) -> str:
+def _error_name(error: int) -> str:
     try:
         return ErrorCode(error).name
     except ValueError:

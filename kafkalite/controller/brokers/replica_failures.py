@@ -1,4 +1,4 @@
-"""What follows when replicas go away, whether with their broker or with a log directory."""
+"""Replicas that go offline with their broker or its log directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkalite.controller.topics import topic_deletion
 
 
 def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]) -> Steps[None]:
-    """New leaders first, because clients wait for them; then the replicas leave their ISRs."""
+    """Elect new leaders first, because clients wait for them, then take the replicas out of their ISRs."""
     queued_for_deletion = [replica for replica in replicas if cluster.is_queued_for_deletion(replica.partition.topic)]
     remaining = [replica for replica in replicas if not cluster.is_queued_for_deletion(replica.partition.topic)]
     leaderless = [replica.partition for replica in remaining if _is_leader(cluster, replica)]
@@ -22,7 +22,7 @@ def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Partiti
     yield from change_replica_states(cluster, remaining, ReplicaStatus.OFFLINE)
     if queued_for_deletion:
         yield from topic_deletion.fail_replica_deletion(cluster, queued_for_deletion)
-    if not leaderless:  # nobody has heard of anything yet, but which replicas are offline has changed
+    if not leaderless:  # no metadata was sent yet, but the offline replicas have changed
         batch = RequestBatch(cluster)
         batch.update_metadata(())
         yield from publish(batch.commands())

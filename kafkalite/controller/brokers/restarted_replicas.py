@@ -1,15 +1,15 @@
-"""Brokers that went away and came back while nobody governed, so that nobody saw it.
+"""Demotion of replicas whose broker restarted while there was no controller (cf. KIP-966).
 
-A broker's registration has a newer zxid than the state of a partition in whose ISR it is: since that state was written it began again, with
-its log as its machine kept it, perhaps without what was not on the medium yet. As long as another member of the ISR has gone on all the
-time, such a replica leaves the ISR and comes back by fetching, as if its departure had been seen (`broker_changes`). Where nobody
-else is left it stays; but if it leads, it leads in a new epoch, because one epoch must not hold two histories. When all have begun again,
-as the sessions of all had ended, those leave who did so since the controller before was elected: it looked at the others.
+The registration of such a broker has a newer zxid than the state of a partition in whose ISR it is. After a power failure its log may
+lack unflushed records. So it leaves the ISR and returns by fetching, as if its stop had been seen (`broker_changes`), as long as another
+member of the ISR did not restart. Where no other is left it stays; if it leads, its leader epoch is raised, because one epoch must not
+have two histories. Where all members restarted, as after the end of all sessions, those leave that did so since the earlier controller
+was elected, which had checked the others.
 
-A broker that knows of itself that it lost nothing, because it had stopped cleanly, is not distrusted when it governs: nobody else can tell.
+A controller that had a clean shutdown lost no records and is not demoted; of other brokers it does not know.
 
-Kafka goes by who is alive when the new controller looks: a leader that lost power and was back at once goes on in its old epoch, and the
-other replicas cut off what it has forgotten, acknowledged or not. The broken run:
+Kafka considers live brokers only: a leader that lost power and was back at once goes on in its old epoch, and its followers truncate the
+records that it lost, acknowledged ones too:
 
     1. broker 1 is the controller and leads a partition with the ISR 1, 2, 3
     2. it loses power, and is back, with a shorter log, at the moment when its session ends
@@ -28,9 +28,12 @@ from kafkalite.types import BrokerId, TopicPartition
 
 
 def demote_restarted_replicas(
-    cluster: ClusterState, whole: Collection[BrokerId] = (), earlier_zxid: int = 0
+    cluster: ClusterState, clean_brokers: Collection[BrokerId] = (), earlier_zxid: int = 0
 ) -> Steps[set[TopicPartition]]:
-    """Take such replicas out of their ISRs, before anything is sent to a broker; the partitions whose leader needs a new epoch."""
+    """Take restarted replicas out of their ISRs; return the partitions whose leader epoch must be raised.
+
+    To be called before anything is sent to a broker.
+    """
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
     leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     renewed: set[TopicPartition] = set()
@@ -40,15 +43,17 @@ def demote_restarted_replicas(
             if leadership is None or leadership.read_zxid >= newest or cluster.is_queued_for_deletion(partition.topic):
                 continue
             members = [cluster.brokers[each] for each in leadership.isr if each in cluster.brokers]
-            returned = [
-                each.broker_id for each in members if each.epoch > leadership.read_zxid and each.broker_id not in whole
+            restarted = [
+                each.broker_id
+                for each in members
+                if each.epoch > leadership.read_zxid and each.broker_id not in clean_brokers
             ]
-            if leadership.leader in returned:
+            if leadership.leader in restarted:
                 renewed.add(partition)
-            if len(returned) == len(members):
-                returned = [each.broker_id for each in members if each.epoch > earlier_zxid]
-            if len(returned) < len(members):
-                for broker in returned:
+            if len(restarted) == len(members):
+                restarted = [each.broker_id for each in members if each.epoch > earlier_zxid]
+            if len(restarted) < len(members):
+                for broker in restarted:
                     leaving[broker].append(partition)
         yield from pause()
     for broker, partitions in leaving.items():

@@ -1,10 +1,10 @@
-"""Elections that somebody asked for: preferred leaders (by API, by znode, by the clock) and unclean ones."""
+"""Requested elections: preferred leaders (by API, znode or timer) and unclean ones."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.machines.partition_state_machine import (
@@ -27,7 +27,10 @@ Results = dict[TopicPartition, KafkaError | None]
 def elect_leaders(
     cluster: ClusterState, partitions: Collection[TopicPartition] | None, *, unclean: bool
 ) -> Steps[Results]:
-    """ElectLeaders (KIP-460). For all partitions (None) those that need no election, or are being deleted, are not in the result."""
+    """Process ElectLeaders (KIP-460); return the error or None by partition.
+
+    Of all partitions (None) those that need no election, or are being deleted, are not in the result.
+    """
     if partitions is None:
         wanted = [p for p, _ in cluster.partitions() if not cluster.is_queued_for_deletion(p.topic)]
     else:
@@ -50,7 +53,7 @@ def elect_leaders(
 
 
 def process_zk_preferred_election(cluster: ClusterState) -> Steps[None]:
-    """/admin/preferred_replica_election may have appeared; it goes when its elections were tried."""
+    """Hold the elections in /admin/preferred_replica_election, if it exists, and delete it."""
     if not (yield from exists(paths.PREFERRED_REPLICA_ELECTION)):
         return
     (znode,) = yield from read((paths.PREFERRED_REPLICA_ELECTION,))
@@ -58,7 +61,7 @@ def process_zk_preferred_election(cluster: ClusterState) -> Steps[None]:
         try:
             entries = PreferredElection.decode(znode[0]).partitions
         except MalformedZnodeError as problem:
-            logger.error("%s is deleted unread: %s", paths.PREFERRED_REPLICA_ELECTION, problem)
+            logger.error("%s is unreadable and will be deleted: %s", paths.PREFERRED_REPLICA_ELECTION, problem)
             entries = ()
         partitions = [TopicPartition(*entry) for entry in entries]
         results = yield from elect_leaders(cluster, partitions, unclean=False)
@@ -70,38 +73,36 @@ def process_zk_preferred_election(cluster: ClusterState) -> Steps[None]:
 
 
 def rebalance_leaders(cluster: ClusterState) -> Steps[None]:
-    """Give leadership back to the preferred replicas of brokers that lead too few of their own partitions."""
+    """Elect preferred leaders where a broker's imbalance is above leader.imbalance.per.broker.percentage."""
     allowed = cluster.settings.leader_imbalance_per_broker_percentage / 100
     for broker, (preferred, misplaced) in sorted(find_imbalance(cluster).items()):
         if len(misplaced) / preferred <= allowed:
             continue
         possible = [p for p in misplaced if _can_lead(cluster, p, broker)]
         if possible:
-            logger.info("preferred leader %d takes over %s", broker, partition_list(possible))
+            logger.info("electing preferred leader %d for %s", broker, partition_list(possible))
             yield from bring_partitions_online(cluster, possible, Strategy.PREFERRED)
 
 
 def find_imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:
-    """By broker: how many partitions prefer it, and which of them have another leader."""
+    """Return by broker the number of partitions that prefer it, and those of them with another leader."""
     preferred: defaultdict[BrokerId, int] = defaultdict(int)
     misplaced: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for partition, state in cluster.partitions():
         if cluster.is_queued_for_deletion(partition.topic) or not state.assignment.replicas:
             continue
-        wished = state.assignment.preferred
-        preferred[wished] += 1
-        if state.leader is not None and state.leader != wished:
-            misplaced[wished].append(partition)
+        broker = state.assignment.preferred
+        preferred[broker] += 1
+        if state.leader is not None and state.leader != broker:
+            misplaced[broker].append(partition)
     return {broker: (count, misplaced[broker]) for broker, count in preferred.items()}
 
 
 def process_unclean_election_enable(cluster: ClusterState, topic: str | None) -> Steps[None]:
-    """Unclean elections were allowed for a topic, or for all (None): try the partitions without a leader again."""
-    partitions: Iterable[TopicPartition] | None = None
-    if topic is not None:
-        known = cluster.topics.get(topic)
-        partitions = [] if known is None else known.topic_partitions()
-    yield from elect_missing_leaders(cluster, None if partitions is None else list(partitions))
+    """Elect missing leaders again in a topic, or in all (None), for which unclean elections were allowed."""
+    known = None if topic is None else cluster.topics.get(topic)
+    if topic is None or known is not None:
+        yield from elect_missing_leaders(cluster, None if known is None else known.topic_partitions())
 
 
 def _refusal(cluster: ClusterState, partition: TopicPartition, unclean: bool) -> KafkaError | None:

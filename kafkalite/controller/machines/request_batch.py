@@ -1,9 +1,9 @@
-"""What is sent to brokers: a batch of state changes becomes at most three requests for each broker.
+"""Batches of state changes, sent as at most three requests to each broker (Kafka's ControllerBrokerRequestBatch).
 
-Order for one broker is LeaderAndIsr, UpdateMetadata, StopReplica: a broker must lead or follow before clients are sent to
-it, and must have lost clients before it stops. Every partition in a LeaderAndIsr is also in an UpdateMetadata for all
-registered brokers. Requests for brokers that are not registered are dropped; each carries the epoch of the broker's
-present incarnation, so that a later one refuses it.
+The order for one broker is LeaderAndIsr, UpdateMetadata, StopReplica: a broker must lead or follow before clients are sent to
+it, and clients must be sent elsewhere before a replica stops. Every partition in a LeaderAndIsr is also in an UpdateMetadata for
+all registered brokers. Requests for brokers that are not registered are dropped; each carries the epoch of the registered
+incarnation, so a later one refuses it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 
 class RequestBatch:
-    """Collects what the transitions of one step have to tell; `commands` makes the requests from the state of then."""
+    """Collects the changes of one step; `commands` builds the requests from the state at that time."""
 
     def __init__(self, cluster: ClusterState) -> None:
         self._cluster = cluster
@@ -50,7 +50,7 @@ class RequestBatch:
         self._stop: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
 
     def leader_and_isr(self, brokers: Iterable[BrokerId], partition: TopicPartition, *, is_new: bool = False) -> None:
-        """Tell these replicas about their partition, and everybody else through UpdateMetadata."""
+        """Add LeaderAndIsr of a partition for these replicas, and UpdateMetadata for all brokers."""
         cluster = self._cluster
         for broker in brokers:
             if broker not in cluster.brokers:
@@ -62,12 +62,12 @@ class RequestBatch:
     def update_metadata(
         self, partitions: Iterable[TopicPartition], brokers: Collection[BrokerId] | None = None
     ) -> None:
-        """Tell `brokers` (None: all registered ones) about the partitions, and in any case who is registered."""
+        """Add UpdateMetadata of partitions and of the list of brokers for `brokers`, None for all registered ones."""
         self._metadata_brokers.update(self._cluster.brokers if brokers is None else brokers)
         self._metadata.update(dict.fromkeys(partitions))
 
     def stop_replica(self, broker: BrokerId, partition: TopicPartition, *, delete: bool) -> None:
-        """Have the broker stop the replica, and delete it if so wished by any of the calls."""
+        """Add StopReplica of a replica, which is deleted if any of the calls for it has `delete`."""
         self._stop[broker][partition] = delete or self._stop[broker].get(partition, False)
 
     @property
@@ -75,11 +75,11 @@ class RequestBatch:
         return not (self._leader_and_isr or self._metadata_brokers or self._stop)
 
     def commands(self) -> list[Command]:
-        """The requests, those of each broker in the order in which they must be sent."""
+        """Build the requests, those of each broker in the order of sending."""
         return in_one_go(self._commands())
 
     def paced_commands(self) -> Steps[list[Command]]:
-        """As `commands`, for a batch that tells of everything: the event loop has its turn meanwhile."""
+        """Build the requests as `commands`, with pauses for the event loop, for batches of all partitions."""
         return paced(self._commands())
 
     def _commands(self) -> Work[list[Command]]:
@@ -127,15 +127,15 @@ class RequestBatch:
     # -- UpdateMetadata
 
     def _update_metadata_commands(self) -> Work[list[Command]]:
-        """All brokers get the same; the same objects, so that they are made and written down once."""
+        """Build UpdateMetadata; all brokers share its objects, so they are built and encoded once."""
         if not self._metadata_brokers:
             return []
         cluster = self._cluster
         topics = []
         for topic, partitions in self._by_topic(self._metadata):
-            told = yield from self._topic_metadata(topic, partitions)
-            if told.partitions or told.deleted:
-                topics.append(told)
+            metadata = yield from self._topic_metadata(topic, partitions)
+            if metadata.partitions or metadata.deleted:
+                topics.append(metadata)
         brokers = [
             LiveBroker(broker.broker_id, {each.listener: each for each in broker.endpoints}, broker.rack)
             for _, broker in sorted(cluster.brokers.items())
@@ -147,7 +147,7 @@ class RequestBatch:
         ]
 
     def _topic_metadata(self, topic: Topic, partitions: Iterable[TopicPartition]) -> Work[UpdateMetadataTopic]:
-        """Without partitions that never had a leader: clients are not to know of them yet."""
+        """Build the metadata of a topic, without partitions that never had a leader."""
         cluster = self._cluster
         sound = cluster.sound_brokers
         known: dict[int, PartitionMetadata] = {}
@@ -199,7 +199,7 @@ class RequestBatch:
         return self._cluster.controller_id, self._cluster.epoch, broker.epoch
 
     def _by_topic(self, partitions: Iterable[TopicPartition]) -> Iterable[tuple[Topic, list[TopicPartition]]]:
-        """Sorted; without those of topics that are gone."""
+        """Group partitions by topic, sorted, without those of unknown topics."""
         by_topic: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for partition in partitions:
             by_topic[partition.topic].append(partition)

@@ -22,7 +22,7 @@ logger = logging.getLogger("kafkalite.state_change")
 def log_partition_change(
     cluster: ClusterState, partition: TopicPartition, before: PartitionStatus, after: PartitionStatus
 ) -> None:
-    """A partition changed its status, or kept it with a new leader or ISR."""
+    """Log that a partition changed its state, or kept it with a new leader or ISR."""
     if logger.isEnabledFor(logging.INFO):
         _write(cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
 
@@ -30,7 +30,7 @@ def log_partition_change(
 def log_replica_change(
     cluster: ClusterState, replica: PartitionAndReplica, before: ReplicaStatus, after: ReplicaStatus
 ) -> None:
-    """A replica changed its status."""
+    """Log that a replica changed its state."""
     if logger.isEnabledFor(logging.INFO):
         leadership = cluster.leadership(replica.partition)
         _write(cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
@@ -39,7 +39,7 @@ def log_replica_change(
 def log_failed_change(
     cluster: ClusterState, subject: TopicPartition | PartitionAndReplica, before: str, after: str, why: str
 ) -> None:
-    """A transition did not happen."""
+    """Log a transition that was illegal or failed."""
     if isinstance(subject, PartitionAndReplica):
         name = f"{subject.partition} broker={subject.broker_id}"
     else:

@@ -35,15 +35,15 @@ def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixtu
             return int(cluster.controller.statistics()["refused_replicas_count"])
 
         def lines() -> list[str]:
-            return [each.message for each in caplog.records if "refuses its role" in each.message]
+            return [each.message for each in caplog.records if "refuses LeaderAndIsr" in each.message]
 
         assert count() == 0
         wrong, repeated = ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.STALE_CONTROLLER_EPOCH
         for _ in range(2):
             answered(term.cluster, 2, {T: wrong, U: repeated})
-        assert (count(), lines()) == (1, ["broker 2 refuses its role for t-0: INCONSISTENT_TOPIC_ID"])
+        assert (count(), lines()) == (1, ["broker 2 refuses LeaderAndIsr for t-0: INCONSISTENT_TOPIC_ID"])
         answered(term.cluster, 1, {T: wrong, U: 999})
-        assert count() == 3 and lines()[-1] == "broker 1 refuses its role for u-0: error 999"
+        assert count() == 3 and lines()[-1] == "broker 1 refuses LeaderAndIsr for u-0: error 999"
         answered(term.cluster, 1, {T: ErrorCode.NONE})
         assert count() == 2
         await cluster.delete_topic("u")
