@@ -218,7 +218,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         blocks = blocks_from_zookeeper(broker_id, store)
     topic_creation = TopicCreation(live, metadata, channel, store)
     marker_writer = MarkerWriter(
-        replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.transaction_ended
+        replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.on_transaction_end
     )
     session_doubt = SessionDoubt(store, clock, config.zookeeper_session_timeout_ms)
     portions = Portions()

@@ -129,7 +129,7 @@ class Machine(Protocol):
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         """A transaction ended in this partition."""
 
-    def loaded(self, now: Now) -> Decision:
+    def on_loaded(self, now: Now) -> Decision:
         """Everything in the log was applied; serving begins."""
 
 

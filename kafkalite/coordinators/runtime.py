@@ -52,7 +52,7 @@ logger = logging.getLogger("kafkalite.coordinators")
 MachineT = TypeVar("MachineT", bound=Machine)
 ShapedT = TypeVar("ShapedT")
 
-_RECORDS_PER_TURN: Final = 500
+_RECORDS_BETWEEN_PAUSES: Final = 500
 """Records applied while loading before the loop serves others: a few milliseconds."""
 _COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 _APPEND_TIMEOUT: Final = "append timeout"
@@ -116,12 +116,12 @@ class _OpenTicket(Ticket):
 class _InFlight:
     """An append that is not committed yet; `cause` is the request that it was made for, if any."""
 
-    __slots__ = ("append", "cause", "deadline_ms", "end_offset", "first_offset", "told")
+    __slots__ = ("append", "cause", "deadline_ms", "end_offset", "first_offset", "is_timed_out")
 
     def __init__(self, append: Append, cause: _OpenTicket | None, first_offset: int, deadline_ms: int) -> None:
         self.append, self.cause, self.first_offset, self.deadline_ms = append, cause, first_offset, deadline_ms
         self.end_offset = first_offset + len(append.records)
-        self.told = False
+        self.is_timed_out = False
 
 
 class Shard(Generic[MachineT]):
@@ -139,7 +139,7 @@ class Shard(Generic[MachineT]):
         self.in_flight: deque[_InFlight] = deque()
 
 
-def _nobody_delivers(partition: int, message: Any) -> None:
+def _refuse_message(partition: int, message: Any) -> None:
     raise InvariantBroken(f"partition {partition}: a machine sends {message!r}, and nobody delivers it")
 
 
@@ -159,7 +159,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], Any],
         fatal: Callable[[str], None],
-        send: Callable[[int, Any], None] = _nobody_delivers,
+        send: Callable[[int, Any], None] = _refuse_message,
     ) -> None:
         self.topic, self.rules = topic, rules
         self._new_machine, self.partition_count, self._clock = new_machine, partition_count, clock
@@ -226,9 +226,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         for shard in tuple(self.shards.values()):
             if shard.loaded:
                 ticket = _OpenTicket(lambda reply: reply, shard.waiting)
-                self._guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
+                self._carry_out_guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
 
-    def transaction_ended(self, partition: int, offset: int, producer_id: int, committed: bool) -> None:
+    def on_transaction_end(self, partition: int, offset: int, producer_id: int, committed: bool) -> None:
         """The marker at `offset` of the partition is committed; a shard that is loading reads it itself."""
         shard = self.shards.get(partition)
         if shard is not None and shard.loaded and offset >= shard.replayed_to:
@@ -236,7 +236,7 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     # Roles
 
-    def elected(self, partition: int, leader_epoch: int, log: InternalLog) -> None:
+    def on_election(self, partition: int, leader_epoch: int, log: InternalLog) -> None:
         """This broker leads the partition from `leader_epoch` on."""
         if leader_epoch <= self._newest_epochs.get(partition, -1):
             return
@@ -248,7 +248,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard = self.shards[partition] = Shard(partition, leader_epoch, log, self._new_machine(partition))
         self._spawn(self._load(shard), f"load {self.topic}-{partition}")
 
-    def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
         """Somebody else leads from `leader_epoch` on, or, with None, the replica is gone, and its epochs with it."""
         if leader_epoch is None:
             self._newest_epochs.pop(partition, None)
@@ -263,7 +263,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     def close(self) -> None:
         """Give up all shards, at shutdown."""
         for partition in tuple(self.shards):
-            self.resigned(partition)
+            self.on_resignation(partition)
 
     def _unload(self, shard: Shard[MachineT]) -> None:
         shard.closed = True
@@ -293,7 +293,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                     if shard.closed:
                         return
                     is_behind = shard.replayed_to < shard.log.end_offset
-                decision = shard.machine.loaded(self.now())
+                decision = shard.machine.on_loaded(self.now())
                 break
             except InvariantBroken:
                 raise
@@ -308,7 +308,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                 await asyncio.sleep(delay_s)
                 shard.machine = self._new_machine(shard.partition)
         shard.loaded = True
-        self._guarded(shard, lambda: decision)
+        self._carry_out_guarded(shard, lambda: decision)
         took_ms = self.now().monotonic_ms - began_ms
         level = logging.INFO if count else logging.DEBUG
         logger.log(level, "%s-%d: %d records loaded in %d ms", self.topic, shard.partition, count, took_ms)
@@ -330,7 +330,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                     for record in read_batch(data, header, producer_id):
                         machine.apply(record)
                         count += 1
-                        if count - paused_at >= _RECORDS_PER_TURN:
+                        if count - paused_at >= _RECORDS_BETWEEN_PAUSES:
                             paused_at = count
                             await asyncio.sleep(0)
                             if shard.closed:
@@ -360,7 +360,7 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     # Carrying out
 
-    def _guarded(
+    def _carry_out_guarded(
         self, shard: Shard[MachineT], decide: Callable[[], Decision], cause: _OpenTicket | None = None
     ) -> None:
         """For decisions that are made later: what goes wrong is reported, and answers the request that set them off."""
@@ -394,18 +394,18 @@ class CoordinatorRuntime(Generic[MachineT]):
             first_offset = shard.log.append(_batch(append, now.wall_ms, self.rules.codec), guard)
             reach("coordinator.appended")
         except KafkaError as problem:
-            self._continue(shard, append, cause, problem.code)
+            self._call_continuation(shard, append, cause, problem.code)
             return
         entry = _InFlight(append, cause, first_offset, now.monotonic_ms + self.rules.append_timeout_ms)
         shard.in_flight.append(entry)
         if self.rules.required_acks != -1:
-            self._settle(shard, entry, ErrorCode.NONE)
+            self._complete_append(shard, entry, ErrorCode.NONE)
             return
-        shard.log.when_committed(entry.end_offset, lambda code: self._settle(shard, entry, code))
+        shard.log.when_committed(entry.end_offset, lambda code: self._complete_append(shard, entry, code))
         if shard.in_flight and shard.in_flight[0] is entry:
             shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
 
-    def _settle(self, shard: Shard[MachineT], entry: _InFlight, code: ErrorCode) -> None:
+    def _complete_append(self, shard: Shard[MachineT], entry: _InFlight, code: ErrorCode) -> None:
         """An append is committed, or lost together with the partition."""
         if shard.closed:
             return
@@ -424,16 +424,18 @@ class CoordinatorRuntime(Generic[MachineT]):
         except Exception as problem:
             self._fatal(f"{self.topic}-{shard.partition}: a record of our own cannot be applied: {problem!r}")
             return
-        if not entry.told:
-            self._continue(shard, append, entry.cause, code)
+        if not entry.is_timed_out:
+            self._call_continuation(shard, append, entry.cause, code)
 
-    def _continue(self, shard: Shard[MachineT], append: Append, cause: _OpenTicket | None, code: ErrorCode) -> None:
+    def _call_continuation(
+        self, shard: Shard[MachineT], append: Append, cause: _OpenTicket | None, code: ErrorCode
+    ) -> None:
         def decide() -> Decision:
             decision = Decision(self.now())
             append.then(code, decision)
             return decision
 
-        self._guarded(shard, decide, cause)
+        self._carry_out_guarded(shard, decide, cause)
 
     # Timers
 
@@ -445,30 +447,30 @@ class CoordinatorRuntime(Generic[MachineT]):
             shard.alarm.cancel()
         shard.alarm_ms = due_ms
         delay_s = max(0, due_ms - self._clock.monotonic_ms()) / 1000
-        shard.alarm = asyncio.get_running_loop().call_later(delay_s, self._ring, shard)
+        shard.alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm, shard)
 
-    def _ring(self, shard: Shard[MachineT]) -> None:
+    def _on_alarm(self, shard: Shard[MachineT]) -> None:
         shard.alarm = shard.alarm_ms = None
         now = self.now()
         for key in shard.timers.pop_due(now.monotonic_ms):
             if shard.closed:
                 return
             if key is _APPEND_TIMEOUT:
-                self._tell_overdue(shard, now.monotonic_ms)
+                self._time_out_appends(shard, now.monotonic_ms)
             else:
-                self._guarded(shard, partial(shard.machine.on_timer, key, self.now()))
+                self._carry_out_guarded(shard, partial(shard.machine.on_timer, key, self.now()))
         self._set_alarm(shard)
 
-    def _tell_overdue(self, shard: Shard[MachineT], now_ms: int) -> None:
+    def _time_out_appends(self, shard: Shard[MachineT], now_ms: int) -> None:
         """Appends that take too long are reported as such; they stay in flight."""
         for entry in tuple(shard.in_flight):
-            if entry.told:
+            if entry.is_timed_out:
                 continue
             if entry.deadline_ms > now_ms:
                 shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
                 return
-            entry.told = True
-            self._continue(shard, entry.append, entry.cause, ErrorCode.REQUEST_TIMED_OUT)
+            entry.is_timed_out = True
+            self._call_continuation(shard, entry.append, entry.cause, ErrorCode.REQUEST_TIMED_OUT)
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics and tests."""

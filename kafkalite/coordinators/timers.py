@@ -19,7 +19,7 @@ class TimerQueue(Generic[KeyT]):
     def __init__(self) -> None:
         self._due: dict[KeyT, int] = {}
         self._heap: list[tuple[int, int, KeyT]] = []
-        self._listed: dict[KeyT, int] = {}
+        self._pushed_ms: dict[KeyT, int] = {}
         """The earliest time at which the heap has an entry of the key."""
         self._count = 0
 
@@ -29,16 +29,16 @@ class TimerQueue(Generic[KeyT]):
     def set(self, key: KeyT, due_ms: int) -> None:
         """Have `key` come up at `due_ms`, instead of when it was to come up before."""
         self._due[key] = due_ms
-        listed = self._listed.get(key)
+        listed = self._pushed_ms.get(key)
         if listed is None or due_ms < listed:
-            self._list(key, due_ms)
+            self._push(key, due_ms)
 
     def cancel(self, key: KeyT) -> None:
         self._due.pop(key, None)
 
-    def _list(self, key: KeyT, due_ms: int) -> None:
+    def _push(self, key: KeyT, due_ms: int) -> None:
         self._count += 1
-        self._listed[key] = due_ms
+        self._pushed_ms[key] = due_ms
         heapq.heappush(self._heap, (due_ms, self._count, key))
 
     def next_ms(self) -> int | None:
@@ -51,9 +51,9 @@ class TimerQueue(Generic[KeyT]):
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             listed_ms, _, key = heapq.heappop(heap)
-            if self._listed.get(key) != listed_ms:
+            if self._pushed_ms.get(key) != listed_ms:
                 continue  # another entry of the key came up earlier
-            del self._listed[key]
+            del self._pushed_ms[key]
             due_ms = self._due.get(key)
             if due_ms is None:
                 continue
@@ -61,5 +61,5 @@ class TimerQueue(Generic[KeyT]):
                 del self._due[key]
                 due.append(key)
             else:
-                self._list(key, due_ms)
+                self._push(key, due_ms)
         return due

@@ -51,8 +51,8 @@ BUILDS: Final = (
     BrokenBuild(
         "offsets are committed before their records are",
         "kafkalite/coordinators/runtime.py",
-        "shard.log.when_committed(entry.end_offset, lambda code: self._settle(shard, entry, code))",
-        "self._settle(shard, entry, ErrorCode.NONE)",
+        "shard.log.when_committed(entry.end_offset, lambda code: self._complete_append(shard, entry, code))",
+        "self._complete_append(shard, entry, ErrorCode.NONE)",
     ),
     BrokenBuild(
         "compaction loses a tombstone before its delete horizon",

@@ -123,12 +123,12 @@ class Coordinators:
             runtime = self._by_topic.get(partition.topic_partition.topic)
             if runtime is not None:
                 epoch = partition.leader_epoch if partition.leader != NO_BROKER else None
-                runtime.resigned(partition.topic_partition.partition, epoch)
+                runtime.on_resignation(partition.topic_partition.partition, epoch)
         for partition in leading:
             runtime = self._by_topic.get(partition.topic_partition.topic)
             if runtime is not None:
                 log = PartitionLogPort(partition, self._clock, runtime.rules.required_acks)
-                runtime.elected(partition.topic_partition.partition, partition.leader_epoch, log)
+                runtime.on_election(partition.topic_partition.partition, partition.leader_epoch, log)
 
     def forget_partitions(self, removed: list[TopicPartition]) -> None:
         """These partitions were deleted from the cluster."""

@@ -24,7 +24,7 @@ from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
-from kafkalite.coordinators.group.store_errors import offset_store_error
+from kafkalite.coordinators.store_errors import offset_store_error
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages

@@ -12,7 +12,7 @@ from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
 from kafkalite.coordinators.group.offset_record import NO_EXPIRY, CommittedOffset, encode_key, encode_value
 from kafkalite.coordinators.group.rebalance import restart_session
 from kafkalite.coordinators.group.requests import NO_MEMBER_ID, CommitOffsets, OffsetToCommit
-from kafkalite.coordinators.group.store_errors import offset_store_error
+from kafkalite.coordinators.store_errors import offset_store_error
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
@@ -20,9 +20,9 @@ _OFFSET_BATCH_SEQUENCE = 0
 """Kafka writes offset batches with this base sequence though they have no producer."""
 
 
-def commit(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
+def commit_offsets(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
     """Append the offsets and answer once they are committed; an ErrorCode for each."""
-    refusal = _refusal(group, request)
+    refusal = _check_request(group, request)
     if refusal:
         decision.answer(ticket, [refusal] * len(request.offsets))
         return
@@ -43,23 +43,23 @@ def commit(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decis
 
     def then(code: ErrorCode, later: Decision) -> None:
         if transaction is None:
-            group.offsets.end(partitions)
+            group.offsets.remove_pending(partitions)
         elif code is not ErrorCode.REQUEST_TIMED_OUT:
-            group.offsets.end_transactional(transaction.producer_id, partitions)
+            group.offsets.remove_pending_transactional(transaction.producer_id, partitions)
         outcome = offset_store_error(code)
         later.answer(ticket, [before or outcome for before in codes])
 
     if transaction is None:
-        group.offsets.begin(partitions)
+        group.offsets.add_pending(partitions)
     else:
-        group.offsets.begin_transactional(transaction.producer_id, partitions)
+        group.offsets.add_pending_transactional(transaction.producer_id, partitions)
     wall_ms = decision.now.wall_ms
     expiry = NO_EXPIRY if request.retention_ms == -1 else wall_ms + request.retention_ms
-    records = [_record(group, each, wall_ms, expiry) for each in accepted]
+    records = [_build_record(group, each, wall_ms, expiry) for each in accepted]
     decision.append(records, then, base_sequence=_OFFSET_BATCH_SEQUENCE, transaction=transaction)
 
 
-def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
+def _check_request(group: Group, request: CommitOffsets) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if request.generation < 0 and group.state is GroupState.EMPTY:
@@ -77,7 +77,7 @@ def _refusal(group: Group, request: CommitOffsets) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.COMPLETING else ErrorCode.NONE
 
 
-def _record(group: Group, each: OffsetToCommit, wall_ms: int, expiry: int) -> DraftRecord:
+def _build_record(group: Group, each: OffsetToCommit, wall_ms: int, expiry: int) -> DraftRecord:
     committed_ms = wall_ms if each.timestamp_ms == NO_TIMESTAMP else each.timestamp_ms
     committed = CommittedOffset(each.offset, each.leader_epoch, each.metadata, committed_ms, expiry)
     return DraftRecord(

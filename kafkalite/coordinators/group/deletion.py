@@ -23,7 +23,7 @@ from kafkalite.coordinators.group.group import Group, GroupState
 from kafkalite.coordinators.group.group_record import NO_TIMESTAMP
 from kafkalite.coordinators.group.offset_record import NO_EXPIRY, CommittedOffset
 from kafkalite.coordinators.group.requests import DeleteOffsets, DeleteOffsetsReply
-from kafkalite.coordinators.group.store_errors import offset_store_error
+from kafkalite.coordinators.store_errors import offset_store_error
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
@@ -42,10 +42,10 @@ def delete_group(group: Group, ticket: Ticket, decision: Decision, forget: Calla
         decision.answer(ticket, ErrorCode.NON_EMPTY_GROUP)
         return
 
-    bury(group, decision, forget, lambda code, later: later.answer(ticket, offset_store_error(code)))
+    tombstone_group(group, decision, forget, lambda code, later: later.answer(ticket, offset_store_error(code)))
 
 
-def bury(
+def tombstone_group(
     group: Group,
     decision: Decision,
     forget: Callable[[Group], None],
@@ -62,14 +62,14 @@ def bury(
     for member_id in sorted(group.pending_ids):
         decision.cancel_timer(group.pending_timer(member_id))
     group.pending_ids.clear()
-    group.enter(GroupState.DEAD, decision.now.wall_ms)
+    group.transition_to(GroupState.DEAD, decision.now.wall_ms)
     records = _offset_tombstones(group, sorted(group.offsets.partitions()))
     if group.stored_value is not None or group.generation > 0:
         records.append(DraftRecord(group_record.encode_key(group.group_id), None))
     append_tombstones(records, decision, settled)
 
 
-def _is_unused_without(group: Group, gone: Collection[TopicPartition]) -> bool:
+def _is_unused_after(group: Group, gone: Collection[TopicPartition]) -> bool:
     """Is nothing left of the group when these offsets go?"""
     return (
         group.state is GroupState.EMPTY
@@ -95,14 +95,18 @@ def delete_offsets(
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used and group.is_subscribed(each.topic) else ErrorCode.NONE
         for each in request.partitions
     ]
-    gone = [each for each, code in zip(request.partitions, codes, strict=True) if not code and group.offsets.has(each)]
+    gone = [
+        each
+        for each, code in zip(request.partitions, codes, strict=True)
+        if not code and group.offsets.has_offset(each)
+    ]
 
     def done(code: ErrorCode, later: Decision) -> None:
         outcome = offset_store_error(code)
         later.answer(ticket, DeleteOffsetsReply(ErrorCode.NONE, [before or outcome for before in codes]))
 
-    if _is_unused_without(group, gone):
-        bury(group, decision, forget, done)
+    if _is_unused_after(group, gone):
+        tombstone_group(group, decision, forget, done)
     else:
         append_tombstones(_offset_tombstones(group, gone), decision, done)
 
@@ -133,10 +137,10 @@ def append_tombstones(
 # What goes unasked
 
 
-def expire(groups: Iterable[Group], decision: Decision, forget: Callable[[Group], None]) -> None:
+def expire_offsets(groups: Iterable[Group], decision: Decision, forget: Callable[[Group], None]) -> None:
     """Delete what has expired. What fails is tried again next time."""
     wall_ms = decision.now.wall_ms
-    _sweep(((group, expired_offsets(group, wall_ms)) for group in groups), decision, forget)
+    _delete_offsets_and_groups(((group, find_expired_offsets(group, wall_ms)) for group in groups), decision, forget)
 
 
 def forget_partitions(
@@ -146,11 +150,11 @@ def forget_partitions(
     forget: Callable[[Group], None],
 ) -> None:
     """Delete the offsets of partitions that are no more, in all groups."""
-    found = ((group, group.offsets.held_of(by_topic)) for group in groups)
-    _sweep(((group, gone) for group, gone in found if gone), decision, forget)
+    found = ((group, group.offsets.find_offsets_of(by_topic)) for group in groups)
+    _delete_offsets_and_groups(((group, gone) for group, gone in found if gone), decision, forget)
 
 
-def _sweep(
+def _delete_offsets_and_groups(
     groups: Iterable[tuple[Group, list[TopicPartition]]], decision: Decision, forget: Callable[[Group], None]
 ) -> None:
     """Delete offsets, and the groups that this leaves without any use."""
@@ -158,8 +162,8 @@ def _sweep(
     for group, gone in groups:
         if group.is_blank or group.is_finished:
             forget(group)
-        elif _is_unused_without(group, gone):
-            bury(group, decision, forget, lambda code, _: _log_failure(code))
+        elif _is_unused_after(group, gone):
+            tombstone_group(group, decision, forget, lambda code, _: _log_failure(code))
         else:
             records += _offset_tombstones(group, gone)
     append_tombstones(records, decision, lambda code, _: _log_failure(code))
@@ -170,7 +174,7 @@ def _log_failure(code: ErrorCode) -> None:
         logger.warning("offsets that are not needed any more were not deleted: %s", code.name)
 
 
-def expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:
+def find_expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:
     """The partitions whose offset has had its time; see the module."""
     retention_ms = group.settings.offsets_retention_ms
     since: int | None = None

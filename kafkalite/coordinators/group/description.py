@@ -6,7 +6,7 @@ from kafkalite.coordinators.group.group import Group, GroupState
 from kafkalite.coordinators.group.requests import DescribedMember, GroupDescription, ListedGroup
 
 
-def describe(group: Group) -> GroupDescription:
+def describe_group(group: Group) -> GroupDescription:
     """Metadata and assignments are shown of a stable group only; before, members may still disagree on the protocol."""
     is_stable = group.state is GroupState.STABLE
     members = [
@@ -24,9 +24,9 @@ def describe(group: Group) -> GroupDescription:
     return GroupDescription(group.group_id, group.state, group.protocol_type or "", protocol, members)
 
 
-def describe_missing(group_id: str) -> GroupDescription:
+def describe_missing_group(group_id: str) -> GroupDescription:
     return GroupDescription(group_id, GroupState.DEAD)
 
 
-def listed(group: Group) -> ListedGroup:
+def summarize_group(group: Group) -> ListedGroup:
     return ListedGroup(group.group_id, group.protocol_type or "", group.state)

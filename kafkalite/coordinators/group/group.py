@@ -103,7 +103,7 @@ class Group:
 
     # State
 
-    def enter(self, state: GroupState, wall_ms: int) -> None:
+    def transition_to(self, state: GroupState, wall_ms: int) -> None:
         ensure(self.state in PREDECESSORS[state], f"group {self.group_id} cannot go from {self.state} to {state}")
         self.state, self.state_timestamp = state, wall_ms
 
@@ -147,7 +147,7 @@ class Group:
             return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def accepts(self, member_id: str) -> bool:
+    def accepts_joining_member(self, member_id: str) -> bool:
         """group.max.size: while rebalancing those who rejoined count, otherwise the members."""
         limit = self.settings.max_size
         if self.state is GroupState.PREPARING:
@@ -157,7 +157,7 @@ class Group:
             return member_id in self.members or len(self.members) < limit
         return True
 
-    def supports(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
+    def supports_protocols(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
         """Could a member with these protocols and the present members agree on one?"""
         if not protocol_type or not protocols:
             return False
@@ -166,7 +166,7 @@ class Group:
         everybody = len(self.members)
         return self.protocol_type == protocol_type and any(self._support[name] == everybody for name, _ in protocols)
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add_member(self, member: Member, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -177,7 +177,7 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove_member(self, member_id: str) -> Member | None:
         """Take a member out; its tickets stay with it."""
         self.pending_ids.discard(member_id)
         self.pending_syncs.discard(member_id)
@@ -193,7 +193,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
         return member
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def replace_static_member(self, member: Member, member_id: str) -> None:
         """A static member came back under a new id: it takes the old one's place."""
         old_id = member.member_id
         del self.members[old_id]
@@ -206,7 +206,7 @@ class Group:
             self.pending_syncs.remove(old_id)
             self.pending_syncs.add(member_id)
 
-    def update(
+    def update_member(
         self,
         member: Member,
         protocols: Sequence[tuple[str, bytes]],
@@ -267,16 +267,16 @@ class Group:
             return next(iter(candidates))
         return Counter(member.vote(candidates) for member in self.members.values()).most_common(1)[0][0]
 
-    def begin_generation(self, wall_ms: int) -> None:
+    def init_next_generation(self, wall_ms: int) -> None:
         """The join phase is over."""
         self.generation += 1
         if self.members:
             self.protocol = self.choose_protocol()
-            self.enter(GroupState.COMPLETING, wall_ms)
+            self.transition_to(GroupState.COMPLETING, wall_ms)
             self.pending_syncs = set(self.members)
         else:
             self.protocol = self.leader_id = None
-            self.enter(GroupState.EMPTY, wall_ms)
+            self.transition_to(GroupState.EMPTY, wall_ms)
             self.pending_syncs = set()
         self.find_subscribed_topics()
 
@@ -314,7 +314,7 @@ class Group:
         self.protocol = stored.protocol
         self.state_timestamp = stored.state_timestamp
         for each in stored.members:
-            self.add(Member.from_record(each, stored.protocol or ""), stored.protocol_type)
+            self.add_member(Member.from_record(each, stored.protocol or ""), stored.protocol_type)
         self.leader_id = stored.leader if stored.leader in self.members else next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.find_subscribed_topics()

@@ -1,4 +1,4 @@
-"""A group's membership as a record of `__consumer_offsets`: written when a generation is balanced, and when it is empty.
+"""A group's membership as a record of `__consumer_offsets`: written when a generation is stable, and when it is empty.
 
     key    version i16 = 2, group string
     value  version i16, protocol type string, generation i32, protocol string?, leader string?, [2+: state timestamp i64],
@@ -6,15 +6,16 @@
                     session timeout i32, subscription bytes, assignment bytes
            4 is 3 in flexible encoding; no value: the group is deleted
 
-Written is value version 3, older ones below an inter.broker.protocol.version of 2.3 and 2.1.
+Value version 3 is written, older ones below an inter.broker.protocol.version of 2.3 and 2.1.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from kafkalite.coordinators.fields import FieldReader, FieldWriter
+from kafkalite.coordinators.fields import FieldReader, FieldWriter, decode_name_key, encode_name_key
 
 KEY_VERSION: Final = 2
 NO_TIMESTAMP: Final = -1
@@ -23,7 +24,7 @@ _FLEXIBLE_VERSION: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A member of the balanced generation; timeouts in ms."""
+    """A member of the stored generation; timeouts in ms."""
 
     member_id: str
     instance_id: str | None
@@ -47,15 +48,8 @@ class StoredGroup:
     members: tuple[StoredMember, ...]
 
 
-def encode_key(group_id: str) -> bytes:
-    fields = FieldWriter()
-    fields.i16(KEY_VERSION)
-    fields.string(group_id)
-    return fields.done()
-
-
-def decode_key(key: bytes) -> str:
-    return FieldReader(key, 2).string()
+encode_key = partial(encode_name_key, KEY_VERSION)
+decode_key = decode_name_key
 
 
 def encode_value(group: StoredGroup, version: int) -> bytes:
@@ -79,11 +73,11 @@ def encode_value(group: StoredGroup, version: int) -> bytes:
         fields.i32(member.session_timeout_ms)
         fields.data(member.subscription)
         fields.data(member.assignment)
-    return fields.done()
+    return fields.to_bytes()
 
 
 def decode_value(value: bytes) -> StoredGroup:
-    """Any version. ValueError for bytes that are no such value."""
+    """Decode a value of any version. Raises ValueError."""
     version = int.from_bytes(value[:2], "big")
     if version > _FLEXIBLE_VERSION:
         raise ValueError(f"group value version {version}")
@@ -102,7 +96,7 @@ def _decode_member(fields: FieldReader, version: int) -> StoredMember:
     rebalance_timeout_ms = fields.i32() if version >= 1 else -1
     session_timeout_ms = fields.i32()
     subscription, assignment = fields.data(), fields.data()
-    fields.end_structure()
+    fields.skip_tags()
     if version < 1:  # there was one timeout for both
         rebalance_timeout_ms = session_timeout_ms
     return StoredMember(

@@ -7,42 +7,42 @@ from kafkalite.coordinators.group import group_record
 from kafkalite.coordinators.group.group import Group, GroupState
 from kafkalite.coordinators.group.member import Member
 from kafkalite.coordinators.group.rebalance import (
-    complete_joins_if_all_joined,
-    joined_members,
-    joined_reply,
+    build_join_reply,
+    list_members,
+    maybe_complete_join,
+    maybe_prepare_rebalance,
     prepare_rebalance,
-    rebalance_if_possible,
     refuse_tickets,
     restart_session,
 )
 from kafkalite.coordinators.group.requests import NO_MEMBER_ID, Join, JoinReply
-from kafkalite.coordinators.group.store_errors import group_store_error
+from kafkalite.coordinators.store_errors import group_store_error
 from kafkalite.errors import ErrorCode, ensure
 
 
 def join(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
     """Answer, or park the request until the join phase ends."""
-    if not group.accepts(request.member_id):
-        _drop(group, request.member_id, decision)
+    if not group.accepts_joining_member(request.member_id):
+        _drop_member(group, request.member_id, decision)
         decision.answer(ticket, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
     else:
-        refusal = _refusal(group, request)
+        refusal = _check_request(group, request)
         if refusal is not None:
             decision.answer(ticket, JoinReply(refusal, request.member_id))
         elif request.member_id == NO_MEMBER_ID:
-            _join_new(group, request, ticket, decision)
+            _join_new_member(group, request, ticket, decision)
         elif request.member_id in group.pending_ids:
             decision.cancel_timer(group.pending_timer(request.member_id))
-            _add(group, request, request.member_id, ticket, decision)
+            _add_member(group, request, request.member_id, ticket, decision)
         else:
-            _join_known(group, group.members[request.member_id], request, ticket, decision)
-    complete_joins_if_all_joined(group, decision)
+            _join_known_member(group, group.members[request.member_id], request, ticket, decision)
+    maybe_complete_join(group, decision)
 
 
-def _refusal(group: Group, request: Join) -> ErrorCode | None:
+def _check_request(group: Group, request: Join) -> ErrorCode | None:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if not group.supports(request.protocol_type, request.protocols):
+    if not group.supports_protocols(request.protocol_type, request.protocols):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.member_id == NO_MEMBER_ID:
         return None
@@ -52,12 +52,12 @@ def _refusal(group: Group, request: Join) -> ErrorCode | None:
     return group.check_member(request.member_id, request.instance_id) or None
 
 
-def _drop(group: Group, member_id: str, decision: Decision) -> None:
+def _drop_member(group: Group, member_id: str, decision: Decision) -> None:
     """There is no room for it any more, so its old place goes too."""
     member = group.members.get(member_id)
     if member is not None:
         refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
-        group.remove(member_id)
+        group.remove_member(member_id)
         decision.cancel_timer(group.session_timer(member_id))
     elif member_id in group.pending_ids:
         group.pending_ids.discard(member_id)
@@ -67,14 +67,14 @@ def _drop(group: Group, member_id: str, decision: Decision) -> None:
 # New members
 
 
-def _join_new(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
+def _join_new_member(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
     if request.instance_id is not None:
         member_id = f"{request.instance_id}-{request.fresh_id}"
         old_id = group.static_ids.get(request.instance_id)
         if old_id is None:
-            _add(group, request, member_id, ticket, decision)
+            _add_member(group, request, member_id, ticket, decision)
         else:
-            _replace_static(group, group.members[old_id], request, member_id, ticket, decision)
+            _replace_static_member(group, group.members[old_id], request, member_id, ticket, decision)
         return
     member_id = f"{request.client_id}-{request.fresh_id}"
     if request.requires_member_id:
@@ -82,10 +82,10 @@ def _join_new(group: Group, request: Join, ticket: Ticket, decision: Decision) -
         decision.set_timer(group.pending_timer(member_id), request.session_timeout_ms)
         decision.answer(ticket, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
-        _add(group, request, member_id, ticket, decision)
+        _add_member(group, request, member_id, ticket, decision)
 
 
-def _add(group: Group, request: Join, member_id: str, ticket: Ticket, decision: Decision) -> None:
+def _add_member(group: Group, request: Join, member_id: str, ticket: Ticket, decision: Decision) -> None:
     member = Member(
         member_id,
         request.instance_id,
@@ -98,29 +98,29 @@ def _add(group: Group, request: Join, member_id: str, ticket: Ticket, decision: 
     )
     if group.state is GroupState.PREPARING and group.generation == 0:
         group.new_member_added = True
-    group.add(member, request.protocol_type)
+    group.add_member(member, request.protocol_type)
     group.park_join(member, ticket)
     decision.set_timer(group.session_timer(member_id), group.settings.new_member_join_timeout_ms)
-    rebalance_if_possible(group, decision, f"member {member_id} joins")
+    maybe_prepare_rebalance(group, decision, f"member {member_id} joins")
 
 
 # Known members
 
 
-def _join_known(group: Group, member: Member, request: Join, ticket: Ticket, decision: Decision) -> None:
+def _join_known_member(group: Group, member: Member, request: Join, ticket: Ticket, decision: Decision) -> None:
     state = group.state
     ensure(state is not GroupState.EMPTY, f"group {group.group_id} is empty and has members")
     unchanged = list(member.protocols) == list(request.protocols)
     leads = member.member_id == group.leader_id
     if unchanged and (state is GroupState.COMPLETING or (state is GroupState.STABLE and not leads)):
-        decision.answer(ticket, joined_reply(group, member))
+        decision.answer(ticket, build_join_reply(group, member))
         return
-    group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
-    _park(group, member, ticket, decision)
-    rebalance_if_possible(group, decision, f"member {member.member_id} {'rejoins' if unchanged else 'changed'}")
+    group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    _park_join(group, member, ticket, decision)
+    maybe_prepare_rebalance(group, decision, f"member {member.member_id} {'rejoins' if unchanged else 'changed'}")
 
 
-def _park(group: Group, member: Member, ticket: Ticket, decision: Decision) -> None:
+def _park_join(group: Group, member: Member, ticket: Ticket, decision: Decision) -> None:
     older = group.park_join(member, ticket)
     if older is not None:
         decision.answer(older, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
@@ -129,7 +129,7 @@ def _park(group: Group, member: Member, ticket: Ticket, decision: Decision) -> N
 # Static members that come back under a new id
 
 
-def _replace_static(
+def _replace_static_member(
     group: Group, member: Member, request: Join, member_id: str, ticket: Ticket, decision: Decision
 ) -> None:
     """Its place is taken over; without a rebalance when that changes nothing for the others."""
@@ -137,8 +137,8 @@ def _replace_static(
     leader_before = group.leader_id or ""
     refuse_tickets(group, member, ErrorCode.FENCED_INSTANCE_ID, decision)
     decision.cancel_timer(group.session_timer(member.member_id))
-    group.rename(member, member_id)
-    group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+    group.replace_static_member(member, member_id)
+    group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     restart_session(group, member, decision)
     group.park_join(member, ticket)
     if group.state is GroupState.STABLE and group.choose_protocol() == group.protocol:
@@ -166,9 +166,9 @@ def _store_replacement(
         if code:
             refused = group.unpark_join(member)
             old_id, protocols, rebalance_timeout_ms, session_timeout_ms = before
-            group.update(member, protocols, rebalance_timeout_ms, session_timeout_ms)  # type: ignore[arg-type]
+            group.update_member(member, protocols, rebalance_timeout_ms, session_timeout_ms)  # type: ignore[arg-type]
             later.cancel_timer(group.session_timer(member_id))
-            group.rename(member, old_id)
+            group.replace_static_member(member, old_id)
             restart_session(group, member, later)
             if refused is not None:
                 later.answer(refused, JoinReply(group_store_error(code)))
@@ -176,13 +176,13 @@ def _store_replacement(
         answered = group.unpark_join(member)
         restart_session(group, member, later)
         if answered is not None:
-            later.answer(answered, _replaced_reply(group, member, request.skips_assignment, leader_before))
+            later.answer(answered, _build_replacement_reply(group, member, request.skips_assignment, leader_before))
 
     record = DraftRecord(group_record.encode_key(group.group_id), group.to_value(group.assignments()))
     decision.append([record], then)
 
 
-def _replaced_reply(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
+def _build_replacement_reply(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
     """From version 9 a leader hears that it need not assign; older ones get the previous leader's id, so that they do not."""
     leads = member.member_id == group.leader_id
     return JoinReply(
@@ -192,6 +192,6 @@ def _replaced_reply(group: Group, member: Member, skips_assignment: bool, leader
         group.protocol_type,
         group.protocol,
         (group.leader_id or "") if skips_assignment else leader_before,
-        joined_members(group) if skips_assignment and leads else (),
+        list_members(group) if skips_assignment and leads else (),
         skip_assignment=skips_assignment and leads,
     )

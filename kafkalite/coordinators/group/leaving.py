@@ -13,10 +13,10 @@ def leave(group: Group, request: Leave, decision: Decision) -> LeaveReply:
     """The outcome for each member."""
     if group.state is GroupState.DEAD:
         return LeaveReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return LeaveReply(ErrorCode.NONE, [_leave(group, each, decision) for each in request.members])
+    return LeaveReply(ErrorCode.NONE, [_remove_member(group, each, decision) for each in request.members])
 
 
-def _leave(group: Group, leaving: LeavingMember, decision: Decision) -> ErrorCode:
+def _remove_member(group: Group, leaving: LeavingMember, decision: Decision) -> ErrorCode:
     member_id = leaving.member_id
     if member_id == NO_MEMBER_ID:
         member_id = group.static_ids.get(leaving.instance_id or "", NO_MEMBER_ID)

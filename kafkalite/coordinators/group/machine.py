@@ -1,7 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`: finds the group that a request is about, and takes in the log.
-
-Keys of other versions than those known here (KIP-848 has its own) are passed over with a warning.
-"""
+"""The coordinator of the groups in one partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from typing import Any, Final
 
 from kafkalite.coordinators.contract import Decision, LogRecord, Now, Ticket
 from kafkalite.coordinators.group import group_record, offset_record
-from kafkalite.coordinators.group.commits import commit
+from kafkalite.coordinators.group.commits import commit_offsets
 from kafkalite.coordinators.group.deletion import (
     delete_group,
     delete_offsets,
-    expire,
+    expire_offsets,
     forget_partitions,
 )
-from kafkalite.coordinators.group.description import describe, describe_missing, listed
+from kafkalite.coordinators.group.description import describe_group, describe_missing_group, summarize_group
 from kafkalite.coordinators.group.group import Group, GroupState
 from kafkalite.coordinators.group.joining import join
 from kafkalite.coordinators.group.leaving import leave
@@ -61,18 +58,21 @@ _NO_OFFSETS: Final[dict[str, dict[int, CommittedOffset]]] = {}
 
 
 class GroupMachine:
-    """A `contract.Machine`; see the module."""
+    """Finds the group of a request and applies the log; a `contract.Machine`.
+
+    Records with unknown key versions, such as those of KIP-848, are skipped with a warning.
+    """
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
         self._groups_of: dict[int, dict[str, None]] = {}
-        """The groups to which each producer commits offsets in a transaction that has not ended."""
+        """By producer id the groups to which it commits offsets in an open transaction."""
 
     # Deciding
 
     def decide(self, request: Request, ticket: Ticket, now: Now) -> Decision:
-        """See `contract.Machine.decide`; `requests` describes the replies."""
+        """Decide about a request of `requests`, which describes the replies."""
         decision = Decision(now)
         _DECISIONS[type(request)](self, request, ticket, decision)
         return decision
@@ -111,7 +111,7 @@ class GroupMachine:
             decision.answer(ticket, leave(group, request, decision))
             self._forget_if_unused(group)
 
-    def _commit(self, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
+    def _commit_offsets(self, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
         group = self.groups.get(request.group_id)
         if group is None:
             if request.generation >= 0 and request.transaction is None:
@@ -120,7 +120,7 @@ class GroupMachine:
             group = self._create(request.group_id)
         if request.transaction is not None:
             self._groups_of.setdefault(request.transaction.producer_id, {})[group.group_id] = None
-        commit(group, request, ticket, decision)
+        commit_offsets(group, request, ticket, decision)
         self._forget_if_unused(group)
 
     def _delete_offsets(self, request: DeleteOffsets, ticket: Ticket, decision: Decision) -> None:
@@ -144,10 +144,10 @@ class GroupMachine:
     # Timers
 
     def on_timer(self, key: Any, now: Now) -> Decision:
-        """See `contract.Machine.on_timer`."""
+        """Expire offsets, or call the group's timer function."""
         decision = Decision(now)
         if key == _EXPIRE:
-            expire(tuple(self.groups.values()), decision, self._forget_if_unused)
+            expire_offsets(tuple(self.groups.values()), decision, self._forget_if_unused)
             decision.set_timer(_EXPIRE, self.settings.offsets_retention_check_interval_ms)
             return decision
         kind, group_id, *member_id = key
@@ -160,7 +160,7 @@ class GroupMachine:
     # The log
 
     def apply(self, record: LogRecord) -> None:
-        """See `contract.Machine.apply`. A record that cannot be read is passed over, for the group must go on without it."""
+        """Apply a record; unreadable ones are logged and skipped."""
         version = record.key[0] << 8 | record.key[1] if len(record.key) >= 2 else -1
         try:
             if version in offset_record.KEY_VERSIONS:
@@ -168,9 +168,9 @@ class GroupMachine:
             elif version == group_record.KEY_VERSION:
                 self._apply_group(record)
             else:
-                logger.warning("offset %d: a key of unknown version %d", record.offset, version)
+                logger.warning("offset %d: the key has the unknown version %d", record.offset, version)
         except (ValueError, IndexError, struct.error) as problem:
-            logger.error("offset %d: a record that cannot be read: %s", record.offset, problem)
+            logger.error("offset %d: the record is unreadable and skipped: %s", record.offset, problem)
 
     def _apply_offset(self, record: LogRecord) -> None:
         group_id, topic, partition = offset_record.decode_key(record.key)
@@ -200,27 +200,27 @@ class GroupMachine:
         group.stored_value = record.value
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
-        """See `contract.Machine.apply_marker`."""
+        """Commit or drop the offsets of a producer's transaction."""
         for group_id in self._groups_of.pop(producer_id, ()):
             group = self.groups.get(group_id)
             if group is not None:
                 group.offsets.end_transaction(producer_id, committed)
                 self._forget_if_unused(group)
 
-    def loaded(self, now: Now) -> Decision:
-        """Groups go on as their records say; every member has its session timeout to show up."""
+    def on_loaded(self, now: Now) -> Decision:
+        """Restore the groups from their records, and start the session of every member."""
         decision = Decision(now)
         for group in self.groups.values():
             try:
                 group.restore()
             except ValueError as problem:
-                logger.error("group %s: its record cannot be read, it is taken for empty: %s", group.group_id, problem)
+                logger.error("group %s: its record is unreadable, it is empty now: %s", group.group_id, problem)
             for member in group.members.values():
                 restart_session(group, member, decision)
         decision.set_timer(_EXPIRE, self.settings.offsets_retention_check_interval_ms)
         return decision
 
-    # Groups come and go
+    # Creation and removal
 
     def _create(self, group_id: str) -> Group:
         group = self.groups[group_id] = Group(group_id, self.settings)
@@ -230,23 +230,23 @@ class GroupMachine:
         if self.groups.get(group.group_id) is group and (group.is_finished or group.is_blank):
             del self.groups[group.group_id]
 
-    # Questions that change nothing
+    # Queries
 
     def describe(self, group_id: str) -> GroupDescription:
-        """A group that is not there is shown as dead."""
+        """Describe a group; an unknown one has the state Dead."""
         group = self.groups.get(group_id)
-        return describe_missing(group_id) if group is None else describe(group)
+        return describe_missing_group(group_id) if group is None else describe_group(group)
 
     def list_groups(self) -> Iterable[ListedGroup]:
-        return map(listed, tuple(self.groups.values()))
+        return map(summarize_group, tuple(self.groups.values()))
 
     def offsets_of(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
-        """By topic and partition; not to be changed."""
+        """Return a group's offsets by topic and partition, not to be changed."""
         group = self.groups.get(group_id)
         return _NO_OFFSETS if group is None or group.state is GroupState.DEAD else group.offsets.topics
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """May the offset change without anybody committing again?"""
+        """True if a pending append or open transaction may change the offset (KIP-447)."""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_unstable(TopicPartition(topic, partition))
 
@@ -256,7 +256,7 @@ _DECISIONS: Final[dict[type, Callable[[GroupMachine, Any, Ticket, Decision], Non
     Sync: GroupMachine._sync,
     Heartbeat: GroupMachine._heartbeat,
     Leave: GroupMachine._leave,
-    CommitOffsets: GroupMachine._commit,
+    CommitOffsets: GroupMachine._commit_offsets,
     DeleteOffsets: GroupMachine._delete_offsets,
     DeleteGroup: GroupMachine._delete_group,
     ForgetPartitions: GroupMachine._forget_partitions,

@@ -103,11 +103,11 @@ class OffsetTable:
 
     # On the way to the log
 
-    def begin(self, partitions: Iterable[TopicPartition]) -> None:
+    def add_pending(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
             self._in_flight[each] = self._in_flight.get(each, 0) + 1
 
-    def end(self, partitions: Iterable[TopicPartition]) -> None:
+    def remove_pending(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
             left = self._in_flight[each] - 1
             if left:
@@ -115,10 +115,10 @@ class OffsetTable:
             else:
                 del self._in_flight[each]
 
-    def begin_transactional(self, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def add_pending_transactional(self, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
         self._arriving.setdefault(producer_id, Counter()).update(partitions)
 
-    def end_transactional(self, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def remove_pending_transactional(self, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
         """They are in the log, or will never be. Where nobody knows the marker of the transaction will tell, so this is not called."""
         arriving = self._arriving.get(producer_id)
         if arriving is not None:
@@ -127,7 +127,7 @@ class OffsetTable:
             if not self._arriving[producer_id]:
                 del self._arriving[producer_id]
 
-    def has(self, topic_partition: TopicPartition) -> bool:
+    def has_offset(self, topic_partition: TopicPartition) -> bool:
         """Is there an offset to be deleted, or may there be one?"""
         return self.get(*topic_partition) is not None or self.is_unstable(topic_partition)
 
@@ -139,11 +139,11 @@ class OffsetTable:
         for arriving in self._arriving.values():
             yield from arriving
 
-    def held_of(self, by_topic: Mapping[str, Iterable[TopicPartition]]) -> list[TopicPartition]:
+    def find_offsets_of(self, by_topic: Mapping[str, Iterable[TopicPartition]]) -> list[TopicPartition]:
         """Of these partitions those that have an offset or are about to have one; work only for topics that have any."""
         topics = dict.fromkeys(each for each in self.topics if each in by_topic)
         topics |= dict.fromkeys(each.topic for each in self._uncommitted() if each.topic in by_topic)
-        return [each for topic in topics for each in by_topic[topic] if self.has(each)]
+        return [each for topic in topics for each in by_topic[topic] if self.has_offset(each)]
 
     def partitions(self) -> set[TopicPartition]:
         """All that have an offset or are about to have one."""

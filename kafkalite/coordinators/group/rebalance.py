@@ -25,7 +25,7 @@ logger = logging.getLogger("kafkalite.coordinators.group")
 _MAY_REBALANCE = BALANCED_ONCE | {GroupState.EMPTY}
 
 
-def rebalance_if_possible(group: Group, decision: Decision, reason: str) -> None:
+def maybe_prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
     """Begin a rebalance, unless one has begun."""
     if group.state in _MAY_REBALANCE:
         prepare_rebalance(group, decision, reason)
@@ -45,14 +45,14 @@ def prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
     else:
         group.initial_delay = None
         decision.set_timer(group.rebalance_timer, group.rebalance_timeout_ms)
-    group.enter(GroupState.PREPARING, decision.now.wall_ms)
-    complete_joins_if_all_joined(group, decision)
+    group.transition_to(GroupState.PREPARING, decision.now.wall_ms)
+    maybe_complete_join(group, decision)
 
 
-def complete_joins_if_all_joined(group: Group, decision: Decision) -> None:
+def maybe_complete_join(group: Group, decision: Decision) -> None:
     """End the join phase early when nobody is missing; the initial delay is waited for in any case."""
     if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
-        complete_joins(group, decision)
+        complete_join(group, decision)
 
 
 def on_rebalance_timer(group: Group, decision: Decision) -> None:
@@ -66,22 +66,22 @@ def on_rebalance_timer(group: Group, decision: Decision) -> None:
         group.initial_delay = InitialDelay(next_ms, max(delay.remaining_ms - delay.delay_ms, 0))
         decision.set_timer(group.rebalance_timer, next_ms)
     else:
-        complete_joins(group, decision)
+        complete_join(group, decision)
 
 
-def complete_joins(group: Group, decision: Decision) -> None:
+def complete_join(group: Group, decision: Decision) -> None:
     """End the join phase: drop who is missing, begin the next generation, answer everybody."""
     group.initial_delay = None
     for absent in group.absent_members():
         logger.info("group %s: member %s did not rejoin", group.group_id, absent.member_id)
-        group.remove(absent.member_id)
+        group.remove_member(absent.member_id)
         decision.cancel_timer(group.session_timer(absent.member_id))
     if group.members and not group.elect_joined_leader():
         # Only silent static members are left; their sessions decide.
         decision.set_timer(group.rebalance_timer, group.rebalance_timeout_ms)
         return
     decision.cancel_timer(group.rebalance_timer)
-    group.begin_generation(decision.now.wall_ms)
+    group.init_next_generation(decision.now.wall_ms)
     group.new_member_added = False
     if not group.members:
         _store_empty(group, decision)
@@ -91,7 +91,7 @@ def complete_joins(group: Group, decision: Decision) -> None:
         member.is_new = False
         restart_session(group, member, decision)
         if ticket is not None:
-            decision.answer(ticket, joined_reply(group, member))
+            decision.answer(ticket, build_join_reply(group, member))
     decision.set_timer(group.sync_timer, group.rebalance_timeout_ms)
 
 
@@ -106,7 +106,7 @@ def _store_empty(group: Group, decision: Decision) -> None:
     decision.append([record], then)
 
 
-def joined_reply(group: Group, member: Member) -> JoinReply:
+def build_join_reply(group: Group, member: Member) -> JoinReply:
     """The present generation, with the members for the leader."""
     is_leader = member.member_id == group.leader_id
     return JoinReply(
@@ -116,11 +116,11 @@ def joined_reply(group: Group, member: Member) -> JoinReply:
         group.protocol_type,
         group.protocol,
         group.leader_id or "",
-        joined_members(group) if is_leader else (),
+        list_members(group) if is_leader else (),
     )
 
 
-def joined_members(group: Group) -> list[JoinedMember]:
+def list_members(group: Group) -> list[JoinedMember]:
     return [JoinedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()]
 
 
@@ -161,7 +161,7 @@ def on_sync_timer(group: Group, decision: Decision) -> None:
         return
     for member_id in sorted(group.pending_syncs):
         refuse_tickets(group, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID, decision)
-        group.remove(member_id)
+        group.remove_member(member_id)
         decision.cancel_timer(group.session_timer(member_id))
     prepare_rebalance(group, decision, "some members did not sync in time")
 
@@ -169,23 +169,23 @@ def on_sync_timer(group: Group, decision: Decision) -> None:
 def remove_member(group: Group, member: Member, decision: Decision, reason: str) -> None:
     """Take a member out and have its partitions given to others."""
     refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
-    group.remove(member.member_id)
+    group.remove_member(member.member_id)
     decision.cancel_timer(group.session_timer(member.member_id))
-    _after_removal(group, decision, f"member {member.member_id} is removed: {reason}")
+    _rebalance_after_removal(group, decision, f"member {member.member_id} is removed: {reason}")
 
 
 def remove_pending(group: Group, member_id: str, decision: Decision) -> None:
     """Forget a member id that was handed out."""
     group.pending_ids.discard(member_id)
     decision.cancel_timer(group.pending_timer(member_id))
-    complete_joins_if_all_joined(group, decision)
+    maybe_complete_join(group, decision)
 
 
-def _after_removal(group: Group, decision: Decision, reason: str) -> None:
+def _rebalance_after_removal(group: Group, decision: Decision, reason: str) -> None:
     if group.state in BALANCED_ONCE:
         prepare_rebalance(group, decision, reason)
     else:
-        complete_joins_if_all_joined(group, decision)
+        maybe_complete_join(group, decision)
 
 
 def refuse_tickets(group: Group, member: Member, code: ErrorCode, decision: Decision) -> None:

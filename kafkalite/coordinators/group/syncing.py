@@ -8,9 +8,9 @@ from kafkalite.coordinators.contract import Decision, DraftRecord, Ticket
 from kafkalite.coordinators.group import group_record
 from kafkalite.coordinators.group.group import Group, GroupState
 from kafkalite.coordinators.group.member import Member
-from kafkalite.coordinators.group.rebalance import rebalance_if_possible, refuse_syncs, restart_session
+from kafkalite.coordinators.group.rebalance import maybe_prepare_rebalance, refuse_syncs, restart_session
 from kafkalite.coordinators.group.requests import Heartbeat, Sync, SyncReply
-from kafkalite.coordinators.group.store_errors import group_store_error
+from kafkalite.coordinators.store_errors import group_store_error
 from kafkalite.errors import ErrorCode
 
 logger = logging.getLogger("kafkalite.coordinators.group")
@@ -18,15 +18,15 @@ logger = logging.getLogger("kafkalite.coordinators.group")
 
 def sync(group: Group, request: Sync, ticket: Ticket, decision: Decision) -> None:
     """Answer the assignment, or park the request until the leader has brought it and it is stored."""
-    refusal = _refusal(group, request)
+    refusal = _check_request(group, request)
     if refusal:
         decision.answer(ticket, SyncReply(refusal))
         return
     member = group.members[request.member_id]
-    _note_sync(group, member, decision)
+    _remove_pending_sync(group, member, decision)
     if group.state is GroupState.STABLE:
         restart_session(group, member, decision)
-        decision.answer(ticket, _assigned(group, member))
+        decision.answer(ticket, _build_reply(group, member))
         return
     older, member.sync_ticket = member.sync_ticket, ticket
     if older is not None:
@@ -35,7 +35,7 @@ def sync(group: Group, request: Sync, ticket: Ticket, decision: Decision) -> Non
         _store_assignment(group, request, decision)
 
 
-def _refusal(group: Group, request: Sync) -> ErrorCode:
+def _check_request(group: Group, request: Sync) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     code = group.check_member(request.member_id, request.instance_id)
@@ -52,7 +52,7 @@ def _refusal(group: Group, request: Sync) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
 
 
-def _note_sync(group: Group, member: Member, decision: Decision) -> None:
+def _remove_pending_sync(group: Group, member: Member, decision: Decision) -> None:
     group.pending_syncs.discard(member.member_id)
     if not group.pending_syncs:
         decision.cancel_timer(group.sync_timer)
@@ -68,21 +68,21 @@ def _store_assignment(group: Group, request: Sync, decision: Decision) -> None:
         if code:
             logger.warning("group %s: generation %d was not stored: %s", group.group_id, generation, code.name)
             refuse_syncs(group, group_store_error(code), later)
-            rebalance_if_possible(group, later, "its assignment could not be stored")
+            maybe_prepare_rebalance(group, later, "its assignment could not be stored")
             return
-        group.enter(GroupState.STABLE, later.now.wall_ms)
+        group.transition_to(GroupState.STABLE, later.now.wall_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             ticket, member.sync_ticket = member.sync_ticket, None
             if ticket is not None:
-                later.answer(ticket, _assigned(group, member))
+                later.answer(ticket, _build_reply(group, member))
                 restart_session(group, member, later)
 
     record = DraftRecord(group_record.encode_key(group.group_id), group.to_value(assignments))
     decision.append([record], then)
 
 
-def _assigned(group: Group, member: Member) -> SyncReply:
+def _build_reply(group: Group, member: Member) -> SyncReply:
     return SyncReply(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment)
 
 

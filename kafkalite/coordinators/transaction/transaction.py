@@ -35,7 +35,7 @@ class Transaction:
         """Is nothing of it in the log?"""
         return self.stored.producer_epoch == NO_PRODUCER_EPOCH
 
-    def take(self, stored: StoredTransaction) -> None:
+    def set_stored(self, stored: StoredTransaction) -> None:
         """A record says so."""
         before, self.stored, self.pending, self.draft = self.stored, stored, None, None
         if (before.producer_id, before.producer_epoch) != (stored.producer_id, stored.producer_epoch):

@@ -1,12 +1,12 @@
-"""What a transactional id is doing, as a record of `__transaction_state`: written at each step of a transaction.
+"""The state of a transactional id as a record of `__transaction_state`, written at each step of a transaction.
 
     key    version i16 = 0, transactional id string
     value  version i16, producer id i64, producer epoch i16, timeout i32, state i8,
            topics? (null in state Empty): topic string, partitions i32[], last update i64, start i64
            1 is 0 in flexible encoding; no value: the id has expired
 
-Written is value version 0, as Apache Kafka does without the feature transaction.version. The producer id and epoch before a bump are not
-in it, so a client that repeats its InitProducerId at another coordinator is fenced, as in Kafka.
+Value version 0 is written, as by Apache Kafka without the feature transaction.version. It lacks the producer id and epoch before a bump,
+so a client that repeats its InitProducerId at another coordinator is fenced, as in Kafka.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from kafkalite.coordinators.fields import FieldReader, FieldWriter
+from kafkalite.coordinators.fields import FieldReader, FieldWriter, decode_name_key, encode_name_key
 
 KEY_VERSION: Final = 0
 NO_TIMESTAMP: Final = -1
@@ -30,7 +31,7 @@ NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 
 
 class TransactionState(IntEnum):
-    """The states by their numbers in the record. The last two exist while a record is on its way, and are never written."""
+    """The states by their numbers in the record. The last two exist in memory only."""
 
     EMPTY = 0
     ONGOING = 1
@@ -43,7 +44,7 @@ class TransactionState(IntEnum):
 
     @property
     def label(self) -> str:
-        """As ListTransactions and DescribeTransactions name it: PrepareCommit."""
+        """Return the name in ListTransactions and DescribeTransactions, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
@@ -53,7 +54,7 @@ _WRITTEN: Final = frozenset(TransactionState) - {TransactionState.DEAD, Transact
 
 @dataclass(frozen=True, slots=True)
 class StoredTransaction:
-    """The value of a record; timestamps in ms since 1970. `start_ms` is when the first partition was added, or NO_TIMESTAMP."""
+    """The value of a record; timestamps in ms since 1970. `start_ms` is the time of the first added partition, or NO_TIMESTAMP."""
 
     producer_id: int
     producer_epoch: int
@@ -64,15 +65,8 @@ class StoredTransaction:
     start_ms: int = NO_TIMESTAMP
 
 
-def encode_key(transactional_id: str) -> bytes:
-    fields = FieldWriter()
-    fields.i16(KEY_VERSION)
-    fields.string(transactional_id)
-    return fields.done()
-
-
-def decode_key(key: bytes) -> str:
-    return FieldReader(key, 2).string()
+encode_key = partial(encode_name_key, KEY_VERSION)
+decode_key = decode_name_key
 
 
 def encode_value(stored: StoredTransaction) -> bytes:
@@ -91,11 +85,11 @@ def encode_value(stored: StoredTransaction) -> bytes:
             fields.i32s(tuple(partitions))
     fields.i64(stored.last_update_ms)
     fields.i64(stored.start_ms)
-    return fields.done()
+    return fields.to_bytes()
 
 
 def decode_value(value: bytes) -> StoredTransaction:
-    """Any version. ValueError for bytes that are no such value."""
+    """Decode a value of any version. Raises ValueError."""
     version = int.from_bytes(value[:2], "big")
     if version > _FLEXIBLE_VERSION:
         raise ValueError(f"transaction value version {version}")
@@ -108,7 +102,7 @@ def decode_value(value: bytes) -> StoredTransaction:
     for _ in range(fields.count()):
         topic = fields.string()
         partitions[topic] = frozenset(fields.i32s())
-        fields.end_structure()
+        fields.skip_tags()
     last_update_ms, start_ms = fields.i64(), fields.i64()
-    fields.end_structure()
+    fields.skip_tags()
     return StoredTransaction(producer_id, producer_epoch, timeout_ms, state, partitions, last_update_ms, start_ms)

@@ -48,31 +48,33 @@ class Initialized(NamedTuple):
     last: ProducerIdAndEpoch
 
 
-class First(Enum):
+class Prerequisite(Enum):
     """What has to be done before a producer can be initialized."""
 
     GET_PRODUCER_ID = "the caller is to come back with a fresh producer id"
     FENCE = "the ongoing transaction is to be aborted"
 
 
-def initialized(transaction: Transaction, request: InitProducerId, now_ms: int) -> Initialized | First | ErrorCode:
+def prepare_init_producer_id(
+    transaction: Transaction, request: InitProducerId, now_ms: int
+) -> Initialized | Prerequisite | ErrorCode:
     """InitProducerId: the producer's id and epoch."""
     stored, expected = transaction.stored, request.expected
     if transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if expected is not None and not _may_go_on(transaction, expected):
+    if expected is not None and not _is_same_producer(transaction, expected):
         return ErrorCode.PRODUCER_FENCED
     if stored.state in _PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if stored.state is TransactionState.ONGOING:
-        return First.FENCE
+        return Prerequisite.FENCE
     if is_exhausted(stored.producer_epoch) and (expected is None or expected.producer_epoch == stored.producer_epoch):
         if request.fresh_producer_id < 0:
-            return First.GET_PRODUCER_ID
+            return Prerequisite.GET_PRODUCER_ID
         producer = ProducerIdAndEpoch(request.fresh_producer_id, 0)
         last_epoch = stored.producer_epoch if expected is not None else NO_PRODUCER_EPOCH
     else:
-        bumped = _bumped(transaction, expected)
+        bumped = _bump_epoch(transaction, expected)
         if isinstance(bumped, ErrorCode):
             return bumped
         epoch, last_epoch = bumped
@@ -81,7 +83,7 @@ def initialized(transaction: Transaction, request: InitProducerId, now_ms: int) 
     return Initialized(following, ProducerIdAndEpoch(stored.producer_id, last_epoch))
 
 
-def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch) -> bool:
+def _is_same_producer(transaction: Transaction, expected: ProducerIdAndEpoch) -> bool:
     """Is it this producer, or one whose answer got lost when its epochs were used up?"""
     return (
         transaction.is_new
@@ -90,7 +92,7 @@ def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch) -> bool:
     )
 
 
-def _bumped(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | ErrorCode:
+def _bump_epoch(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | ErrorCode:
     """The next epoch, and the one that its owner may come back with."""
     current = transaction.stored.producer_epoch
     if expected is not None and not transaction.is_new and expected.producer_epoch != current:
@@ -101,18 +103,18 @@ def _bumped(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tu
     return current + 1, NO_PRODUCER_EPOCH if expected is None else current
 
 
-def _refusal(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode | None:
+def _check_producer(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode | None:
     """Is the producer another one than the transaction's?"""
     if transaction is None or transaction.stored.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.PRODUCER_FENCED if transaction.stored.producer_epoch != producer_epoch else None
 
 
-def with_partitions(
+def prepare_add_partitions(
     transaction: Transaction | None, request: AddPartitions, now_ms: int
 ) -> StoredTransaction | ErrorCode:
     """AddPartitionsToTxn, AddOffsetsToTxn: the transaction with more partitions, or NONE when it has them all."""
-    refusal = _refusal(transaction, request.producer_id, request.producer_epoch)
+    refusal = _check_producer(transaction, request.producer_id, request.producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
     stored = transaction.stored
@@ -135,11 +137,11 @@ def with_partitions(
     )
 
 
-def verified(
+def verify_partitions(
     transaction: Transaction | None, producer_id: int, producer_epoch: int, partitions: Partitions
 ) -> Partitions | ErrorCode:
     """AddPartitionsToTxn that only asks (KIP-890): the partitions that are in the transaction; the others are TRANSACTION_ABORTABLE."""
-    refusal = _refusal(transaction, producer_id, producer_epoch)
+    refusal = _check_producer(transaction, producer_id, producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
     stored = transaction.stored
@@ -149,9 +151,9 @@ def verified(
     return {topic: asked & known.get(topic, frozenset()) for topic, asked in partitions.items()}
 
 
-def ended(transaction: Transaction | None, request: EndTransaction, now_ms: int) -> StoredTransaction | ErrorCode:
+def prepare_end(transaction: Transaction | None, request: EndTransaction, now_ms: int) -> StoredTransaction | ErrorCode:
     """EndTxn: the transaction prepared to commit or abort; NONE when it has ended so."""
-    refusal = _refusal(transaction, request.producer_id, request.producer_epoch)
+    refusal = _check_producer(transaction, request.producer_id, request.producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.pending is not None:
@@ -165,7 +167,7 @@ def ended(transaction: Transaction | None, request: EndTransaction, now_ms: int)
     return ErrorCode.NONE if stored.state is _COMPLETED[prepared] else ErrorCode.INVALID_TXN_STATE
 
 
-def fenced(transaction: Transaction, now_ms: int) -> StoredTransaction:
+def prepare_fence(transaction: Transaction, now_ms: int) -> StoredTransaction:
     """The ongoing transaction is aborted in a new epoch, so that its producer can do nothing any more (KIP-588)."""
     stored = transaction.stored
     ensure(stored.state is TransactionState.ONGOING and transaction.pending is None, "only what is ongoing is fenced")
@@ -177,7 +179,7 @@ def fenced(transaction: Transaction, now_ms: int) -> StoredTransaction:
     )
 
 
-def completed(transaction: Transaction, now_ms: int) -> StoredTransaction:
+def prepare_complete(transaction: Transaction, now_ms: int) -> StoredTransaction:
     """All markers are written."""
     stored = transaction.stored
     return replace(stored, state=_COMPLETED[stored.state], partitions=NO_PARTITIONS, last_update_ms=now_ms)

@@ -18,8 +18,8 @@ GROUPS: Final = (
         (
             Edit(
                 _RUNTIME,
-                "shard.log.when_committed(entry.end_offset, lambda code: self._settle(shard, entry, code))",
-                "self._settle(shard, entry, ErrorCode.NONE)",
+                "shard.log.when_committed(entry.end_offset, lambda code: self._complete_append(shard, entry, code))",
+                "self._complete_append(shard, entry, ErrorCode.NONE)",
             ),
         ),
     ),

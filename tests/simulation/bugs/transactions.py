@@ -58,7 +58,7 @@ TRANSACTIONAL: Final = (
         (
             Edit(
                 _TRANSITIONS,
-                "    if stored.state is TransactionState.ONGOING:\n        return First.FENCE\n",
+                "    if stored.state is TransactionState.ONGOING:\n        return Prerequisite.FENCE\n",
                 "",
             ),
         ),

@@ -37,7 +37,7 @@ class MachineScene(Generic[MachineT]):
         self._end_offset = len(self.log)
         for record in self.log:
             self.machine.apply(record)
-        self._carry_out(self.machine.loaded(self.now()))
+        self._carry_out(self.machine.on_loaded(self.now()))
 
     def new_machine(self) -> MachineT:
         """An empty one."""
@@ -68,17 +68,17 @@ class MachineScene(Generic[MachineT]):
         """The oldest held append is committed."""
         append, first = self.held.popleft()
         self._apply(append, first)
-        self._continue(append, ErrorCode.NONE)
+        self._call_continuation(append, ErrorCode.NONE)
 
     def refuse(self, code: ErrorCode) -> None:
         """The oldest held append was never written."""
         append, _ = self.held.popleft()
-        self._continue(append, code)
+        self._call_continuation(append, code)
 
     def time_out(self) -> Append:
         """The oldest held append takes too long, but stays in flight: `commit_late` ends it."""
         append, _ = self.held[0]
-        self._continue(append, ErrorCode.REQUEST_TIMED_OUT)
+        self._call_continuation(append, ErrorCode.REQUEST_TIMED_OUT)
         return append
 
     def commit_late(self) -> None:
@@ -117,7 +117,7 @@ class MachineScene(Generic[MachineT]):
             self.log.append(kept)
             self.machine.apply(kept)
 
-    def _continue(self, append: Append, code: ErrorCode) -> None:
+    def _call_continuation(self, append: Append, code: ErrorCode) -> None:
         decision = Decision(self.now())
         append.then(code, decision)
         self._carry_out(decision)

@@ -54,7 +54,7 @@ def test_a_machine_goes_on_from_a_log_that_kafka_wrote() -> None:
     machine = GroupMachine(GroupSettings())
     for offset, (key, value) in enumerate([(GROUP_KEY, STATIC_GROUP), (OFFSET_KEY, OFFSET_VALUE)]):
         machine.apply(LogRecord(offset, bytes.fromhex(key), bytes.fromhex(value)))
-    machine.loaded(Now(0, 0))
+    machine.on_loaded(Now(0, 0))
     group = machine.groups["golden"]
     assert (group.state, group.generation, group.protocol, group.leader_id) == (
         GroupState.STABLE,
@@ -117,13 +117,13 @@ def test_groups_in_flexible_encoding_are_read() -> None:
 def test_a_record_that_cannot_be_read_does_not_stop_the_load(key: bytes, value: bytes | None, version: bytes) -> None:
     machine = GroupMachine(GroupSettings())
     machine.apply(LogRecord(0, version + key, value))
-    machine.loaded(Now(0, 0))
+    machine.on_loaded(Now(0, 0))
 
 
 def test_a_group_whose_record_is_broken_is_taken_for_empty() -> None:
     machine = GroupMachine(GroupSettings())
     machine.apply(LogRecord(0, bytes.fromhex(GROUP_KEY), bytes.fromhex(STATIC_GROUP)[:40]))
-    machine.loaded(Now(0, 0))
+    machine.on_loaded(Now(0, 0))
     assert machine.groups["golden"].state is GroupState.EMPTY
 
 

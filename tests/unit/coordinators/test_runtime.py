@@ -116,7 +116,7 @@ class Words:
     def apply_marker(self, producer_id: int, committed: bool) -> None:
         self.ended.append((producer_id, committed))
 
-    def loaded(self, now: Now) -> Decision:
+    def on_loaded(self, now: Now) -> Decision:
         self.loaded_at_ms = now.monotonic_ms
         return Decision(now)
 
@@ -137,7 +137,7 @@ class Host:
 
     async def serve(self, partition: int = 0, epoch: int = 0) -> FakeLog:
         log = FakeLog()
-        self.runtime.elected(partition, epoch, log)
+        self.runtime.on_election(partition, epoch, log)
         await virtual_time.settle()
         return log
 
@@ -188,9 +188,9 @@ def test_what_a_machine_sends_is_delivered_with_its_partition_and_epoch() -> Non
         await here.serve(epoch=4)
         here.say("tell them")
         assert here.sent == [(0, "tell them")] and here.runtime.coordinator_epoch(0) == 4
-        here.runtime.elected(0, 6, FakeLog())
+        here.runtime.on_election(0, 6, FakeLog())
         assert here.runtime.coordinator_epoch(0) == 6, "led all along"
-        here.runtime.resigned(0, 7)
+        here.runtime.on_resignation(0, 7)
         assert here.runtime.coordinator_epoch(0) is None
 
     virtual_time.run(scenario())
@@ -277,7 +277,7 @@ def test_while_it_loads_requests_are_refused_and_others_are_served() -> None:
     async def scenario() -> None:
         here = host(load_buffer_bytes=20_000)
         log = big_log(5000)
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         refused = 0
         while here.runtime.is_loading:
             assert code_of(lambda: here.say("one")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -299,7 +299,7 @@ def test_a_log_without_its_beginning_and_with_holes_is_loaded() -> None:
         log.end_offset = 10
         log.append(build_batch([NewRecord(b"c", b"")]))
         log.start_offset = 1
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await virtual_time.settle()
         assert here.runtime.machine_for("k").known == ["a", "b", "c"]
 
@@ -312,10 +312,10 @@ def test_transactions_are_ended_by_their_markers() -> None:
         log = FakeLog()
         log.append(build_batch([NewRecord(b"a", b"")], attributes=0x10, producer_id=7, producer_epoch=0))
         log.append(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0))
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await virtual_time.settle()
-        here.runtime.transaction_ended(0, 2, 8, False)
-        here.runtime.transaction_ended(0, 1, 7, True)
+        here.runtime.on_transaction_end(0, 2, 8, False)
+        here.runtime.on_transaction_end(0, 1, 7, True)
         assert here.runtime.machine_for("k").ended == [(7, True), (8, False)], "a marker that was loaded counts once"
 
     virtual_time.run(scenario())
@@ -327,10 +327,10 @@ def test_a_marker_that_comes_while_the_end_is_being_committed_is_loaded() -> Non
         log = FakeLog()
         log.lagging = True
         log.append(build_batch([NewRecord(b"a", b"")], attributes=0x10, producer_id=7, producer_epoch=0))
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await asyncio.sleep(1)
         log.append(build_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0))
-        log.when_committed(2, lambda code: here.runtime.transaction_ended(0, 1, 7, True))
+        log.when_committed(2, lambda code: here.runtime.on_transaction_end(0, 1, 7, True))
         log.commit(2)
         await virtual_time.settle()
         assert here.runtime.machine_for("k").ended == [(7, True)]
@@ -344,7 +344,7 @@ def test_what_is_not_committed_yet_is_not_shown() -> None:
         log = FakeLog()
         log.lagging = True
         log.append(build_batch([NewRecord(b"a", b"")]))
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await asyncio.sleep(2)
         assert here.runtime.is_loading
         log.commit(1)
@@ -360,7 +360,7 @@ def test_a_partition_that_cannot_commit_is_served_after_all() -> None:
         log = FakeLog()
         log.lagging = True
         log.append(build_batch([NewRecord(b"a", b"")]))
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await asyncio.sleep(5.1)
         assert not here.runtime.is_loading
 
@@ -373,7 +373,7 @@ def test_a_load_that_fails_is_tried_again() -> None:
         log = big_log(100)
         good, log.batches[0] = log.batches[0], bytearray(log.batches[0])
         log.batches[0][61:] = b"\xff" * (len(good) - 61)
-        here.runtime.elected(0, 0, log)
+        here.runtime.on_election(0, 0, log)
         await asyncio.sleep(0.5)
         assert here.runtime.is_loading
         log.batches[0] = good
@@ -389,7 +389,7 @@ def test_resigning_refuses_all_who_wait() -> None:
         log = await here.serve()
         log.lagging = True
         waiting = [here.say("wait"), here.say("later"), here.say("one")]
-        here.runtime.resigned(0, 1)
+        here.runtime.on_resignation(0, 1)
         for each in waiting:
             assert code_of(each.result) is ErrorCode.NOT_COORDINATOR
         assert code_of(lambda: here.say("one")) is ErrorCode.NOT_COORDINATOR
@@ -416,9 +416,9 @@ def test_losing_an_append_is_losing_the_partition() -> None:
 def test_resigning_ends_a_load() -> None:
     async def scenario() -> None:
         here = host()
-        here.runtime.elected(0, 3, big_log(5000))
+        here.runtime.on_election(0, 3, big_log(5000))
         await asyncio.sleep(0)
-        here.runtime.resigned(0, 4)
+        here.runtime.on_resignation(0, 4)
         await virtual_time.settle()
         assert code_of(lambda: here.say("one")) is ErrorCode.NOT_COORDINATOR
 
@@ -429,10 +429,10 @@ def test_old_news_is_ignored() -> None:
     async def scenario() -> None:
         here = host()
         await here.serve(epoch=5)
-        here.runtime.resigned(0, 4)
+        here.runtime.on_resignation(0, 4)
         assert here.say("one")[0] is ErrorCode.NONE
-        here.runtime.resigned(0, 6)
-        here.runtime.elected(0, 6, FakeLog())
+        here.runtime.on_resignation(0, 6)
+        here.runtime.on_election(0, 6, FakeLog())
         assert code_of(lambda: here.say("one")) is ErrorCode.NOT_COORDINATOR
 
     virtual_time.run(scenario())
@@ -444,7 +444,7 @@ def test_a_new_epoch_of_a_partition_that_is_led_all_along_changes_nothing() -> N
         log = await here.serve(epoch=1)
         log.lagging = True
         waiting = here.say("one")
-        here.runtime.elected(0, 2, log)
+        here.runtime.on_election(0, 2, log)
         log.commit(1)
         assert waiting.result() == (ErrorCode.NONE, ["one"])
 
@@ -455,7 +455,7 @@ def test_a_topic_that_was_deleted_and_made_again_begins_with_small_epochs() -> N
     async def scenario() -> None:
         here = host()
         await here.serve(epoch=9)
-        here.runtime.resigned(0)
+        here.runtime.on_resignation(0)
         await here.serve(epoch=0)
         assert here.say("one")[0] is ErrorCode.NONE
 

@@ -100,10 +100,10 @@ def test_an_unexpected_error_while_loading_meant_load_in_progress_for_good(where
             raise ZeroDivisionError("a bug")
 
     class Stumbling(Words):
-        def loaded(self, now: Now) -> Decision:
+        def on_loaded(self, now: Now) -> Decision:
             if where != "reading the log":
                 stumble()
-            return super().loaded(now)
+            return super().on_loaded(now)
 
     class StumblingLog(FakeLog):
         def read(self, offset: int, max_bytes: int) -> bytes:
@@ -119,7 +119,7 @@ def test_an_unexpected_error_while_loading_meant_load_in_progress_for_good(where
         first.say("one")
         log.batches, log.end_offset, log.high_watermark = written.batches, 1, 1
         with virtual_time.expected_errors() as seen:
-            here.runtime.elected(0, 0, log)
+            here.runtime.on_election(0, 0, log)
             await virtual_time.settle()
             assert code_of(lambda: here.say("two")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             await asyncio.sleep(1)

@@ -66,7 +66,7 @@ def test_a_machine_goes_on_from_a_log_that_kafka_wrote() -> None:
     machine = TransactionMachine(TransactionSettings())
     for offset, value in enumerate([EMPTY, ONGOING, PREPARE_COMMIT]):
         machine.apply(LogRecord(offset, bytes.fromhex(KEY), bytes.fromhex(value)))
-    assert machine.loaded(Now(0, 0)).sends == [WriteMarkers("golden", 0, 0, True, PARTITIONS)]
+    assert machine.on_loaded(Now(0, 0)).sends == [WriteMarkers("golden", 0, 0, True, PARTITIONS)]
 
 
 def test_the_flexible_version_is_read() -> None:

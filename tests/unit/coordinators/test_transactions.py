@@ -394,7 +394,7 @@ def test_a_commit_that_too_few_replicas_have_is_one() -> None:
     call = scene.ask(COMMIT)
     append, first = scene.held.popleft()
     scene._apply(append, first)
-    scene._continue(append, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    scene._call_continuation(append, E.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     assert call.reply is E.COORDINATOR_NOT_AVAILABLE and len(scene.sent) == 1
     scene.holding = False
     assert scene.end((1, 0)) is BUSY

@@ -57,7 +57,7 @@ class Site:
         )
 
     async def open(self) -> Site:
-        self.runtime.elected(0, 1, self.log)
+        self.runtime.on_election(0, 1, self.log)
         await virtual_time.settle()
         return self
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_initialized(fields: dict[str, Any], code: ErrorCode) -> 
 
 def test_without_a_transactional_id_every_producer_gets_an_id() -> None:
     async def scenario(site: Site) -> None:
-        site.runtime.resigned(0, 2)
+        site.runtime.on_resignation(0, 2)
         assert await site.init(transactional_id=None) == (E.NONE, 1, 0)
         assert await site.init(transactional_id=None, producer_id=1, producer_epoch=0) == (E.NONE, 2, 0)
 
@@ -204,7 +204,7 @@ def test_who_does_not_coordinate_says_so() -> None:
         site.log.lagging = True
         waiting = asyncio.ensure_future(site.add(("t", 0)))
         await virtual_time.settle()
-        site.runtime.resigned(0, 2)
+        site.runtime.on_resignation(0, 2)
         assert await waiting == [E.NOT_COORDINATOR]
         assert await site.init() == (E.NOT_COORDINATOR, -1, -1)
         assert await site.add(("t", 0)) == [E.NOT_COORDINATOR]
@@ -317,8 +317,8 @@ def test_administrators_see_what_ids_do() -> None:
 
 def test_a_coordinator_that_loads_lists_nothing() -> None:
     async def scenario(site: Site) -> None:
-        site.runtime.resigned(0, 2)
-        site.runtime.elected(0, 3, FakeLog())
+        site.runtime.on_resignation(0, 2)
+        site.runtime.on_election(0, 3, FakeLog())
         reply = await site.parts.ask(messages.list_transactions_request.ListTransactionsRequest(), 1)
         assert reply.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
 

@@ -68,8 +68,8 @@ class Site:
 
     async def open(self) -> Site:
         await self.parts.store.start(1.0)
-        self.parts.groups.elected(0, 1, self.log)
-        self.parts.transactions.elected(0, 1, FakeLog())
+        self.parts.groups.on_election(0, 1, self.log)
+        self.parts.transactions.on_election(0, 1, FakeLog())
         await virtual_time.settle()
         return self
 

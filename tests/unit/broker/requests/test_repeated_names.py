@@ -59,7 +59,7 @@ def test_offsets_of_a_transaction_are_told_as_unstable() -> None:
 
         assert await fetched(False) == [(7, 0), (8, 0)]
         assert await fetched(True) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT), (8, 0)]
-        site.parts.groups.transaction_ended(0, site.log.end_offset, 5, True)
+        site.parts.groups.on_transaction_end(0, site.log.end_offset, 5, True)
         assert await fetched(True) == [(70, 0), (8, 0)]
 
     play(scenario)

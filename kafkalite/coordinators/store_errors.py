@@ -1,4 +1,4 @@
-"""The answer to a client when records of its group cannot be appended: a code that its kind knows how to handle."""
+"""The errors for clients when records of their group or transaction cannot be appended, as in Kafka's coordinators."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ _UNAVAILABLE: Final = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
-_TOO_LARGE: Final = (
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.INVALID_FETCH_SIZE,
-)
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
-_GROUP: Final = {
+_TRANSACTION: Final = {
     **dict.fromkeys(_UNAVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     **dict.fromkeys(_MOVED, ErrorCode.NOT_COORDINATOR),
     **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+_GROUP: Final = {
+    **_TRANSACTION,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
 }
 _OFFSETS: Final = {
-    **dict.fromkeys(_UNAVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    **dict.fromkeys(_MOVED, ErrorCode.NOT_COORDINATOR),
-    **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    **_TRANSACTION,
+    **dict.fromkeys((*_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE), ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
 
 
+def transaction_store_error(code: ErrorCode) -> ErrorCode:
+    """Return the error for InitProducerId, AddPartitionsToTxn and EndTxn."""
+    return _TRANSACTION.get(code, code)
+
+
 def group_store_error(code: ErrorCode) -> ErrorCode:
-    """For JoinGroup and SyncGroup."""
+    """Return the error for JoinGroup and SyncGroup."""
     return _GROUP.get(code, code)
 
 
 def offset_store_error(code: ErrorCode) -> ErrorCode:
-    """For OffsetCommit, and what deletes offsets and groups."""
+    """Return the error for OffsetCommit, OffsetDelete and DeleteGroups."""
     return _OFFSETS.get(code, code)
