@@ -1,5 +1,5 @@
-"""Coordinators: machines that keep their state in a partition of an internal topic, and the runtime that hosts them.
+"""Coordinators: state machines whose state is stored in a partition of an internal topic, and the runtime that hosts them.
 
-`contract` says what a machine is, `runtime` hosts machines on the partitions that this broker leads, `group` is the coordinator of
-consumer groups. Nothing here knows the broker: it passes ports in.
+`contract` defines the machines, `runtime` hosts them on the partitions that this broker leads, `group` and `transaction` are the
+coordinators of consumer groups and transactions. Nothing here imports the broker, which passes in ports.
 """

@@ -1,4 +1,4 @@
-"""The records of a batch as a coordinator loads them: key and value, nothing else."""
+"""Reading the keys and values of batches, for loading a coordinator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafkalite.types import Buffer
 
 
 def read_batch(buffer: Buffer, header: BatchHeader, producer_id: int = -1) -> Iterator[LogRecord]:
-    """The records that have a key; brokers before 0.11 stored them in messages of older formats.
+    """Yield the records with a key, also those of message formats before 0.11.
 
-    KafkaError CORRUPT_MESSAGE, or as `legacy_records`, where they cannot be read.
+    Raises KafkaError CORRUPT_MESSAGE, and those of `legacy_records`.
     """
     if header.magic != MAGIC:
         for record in legacy_records(buffer, header):
@@ -32,5 +32,5 @@ def read_batch(buffer: Buffer, header: BatchHeader, producer_id: int = -1) -> It
                 yield LogRecord(base_offset + offset_delta, data[key:key_end], content, producer_id)
     except (IndexError, ValueError) as problem:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} cannot be read: {problem}"
+            ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is unreadable: {problem}"
         ) from None

@@ -1,17 +1,14 @@
-"""What a coordinator's machine is: it decides, without I/O, and its durable state is what its log says.
+"""The interface of coordinator machines (Kafka's CoordinatorShard): decisions without I/O, with the log as durable state.
 
-A machine has one partition of an internal topic to itself. Asked something, it returns a `Decision`: answers, records to append, timers,
-and what is to be sent to others. It changes durable state in `apply(record)` only, which the runtime calls for each record once that is
-committed, in the order of the log; loading the partition calls the same `apply` for every record from the log's start. So a machine that
-took over knows what the one before had acknowledged.
+A machine owns one partition of an internal topic. For a request it returns a `Decision`: replies, records to append, timers and messages.
+It changes durable state in `apply(record)` only, which the runtime calls for each record once it is committed, in the order of the log;
+loading calls the same `apply` for every record from the log's start. So a machine after a takeover knows all that was acknowledged.
+State that need not survive (parked requests, timers) is kept outside the log and changes during decisions.
 
-A machine may keep what need not outlive it (who waits, whose timer runs) outside the log, and change that while it decides.
-
-Rules of the game:
-- `decide` and `on_timer` never wait. A request that is to be answered later is parked by keeping its `Ticket`.
-- What depends on an append goes into its `then`, which gets NONE, or why the records are not known to be committed. After
-  REQUEST_TIMED_OUT they may be committed yet: then `apply` is called for them all the same, as it would be after a takeover.
-- When the partition is lost the machine is dropped. The runtime refuses all open tickets with NOT_COORDINATOR; the machine is not asked.
+- `decide` and `on_timer` never wait. A request is parked by keeping its `Ticket`.
+- What depends on an append goes into its `then`, which gets NONE or the error. After REQUEST_TIMED_OUT the records may still be committed:
+  `apply` is called for them all the same, as it would be after a takeover.
+- When the partition is lost the machine is dropped, and the runtime refuses all open tickets with NOT_COORDINATOR.
 """
 
 from __future__ import annotations
@@ -24,18 +21,18 @@ from kafkalite.errors import ErrorCode
 from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 
 TimerKey: TypeAlias = Hashable
-"""Names a timer within its machine; setting a timer again moves it."""
+"""The name of a timer within its machine; setting a timer again moves it."""
 
 
 class Now(NamedTuple):
-    """The time of a decision: `monotonic_ms` for what is measured, `wall_ms` for what is stored."""
+    """The time of a decision: `monotonic_ms` for durations, `wall_ms` for timestamps in records."""
 
     monotonic_ms: int
     wall_ms: int
 
 
 class Ticket:
-    """Stands for one request that awaits its reply; whoever decides hands it back with the reply."""
+    """One request that awaits its reply; a decision returns it with the reply."""
 
     __slots__ = ()
 
@@ -57,12 +54,12 @@ class DraftRecord(NamedTuple):
 
 
 Continuation: TypeAlias = Callable[[ErrorCode, "Decision"], None]
-"""What follows an append: its outcome, and a fresh decision to fill."""
+"""Called after an append with its outcome and a new decision to fill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The producer in whose transaction records are appended, with what shows that it may begin one here (KIP-890)."""
+    """The producer in whose transaction records are appended, with its guard of verification (KIP-890)."""
 
     producer_id: int
     producer_epoch: int
@@ -71,7 +68,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Records that become one batch; `then` follows when they are committed, refused, or took too long."""
+    """Records of one batch; `then` is called when they are committed, refused or timed out."""
 
     records: list[DraftRecord]
     then: Continuation
@@ -81,7 +78,7 @@ class Append:
 
 @dataclass(slots=True)
 class Decision:
-    """What is to happen, made at `now`. Machines fill it; the runtime carries it out in this order: answers, timers, appends, sends."""
+    """The effects of a decision at `now`, carried out by the runtime in this order: answers, timers, appends, sends."""
 
     now: Now
     answers: list[tuple[Ticket, Any]] = field(default_factory=list)
@@ -93,7 +90,7 @@ class Decision:
         self.answers.append((ticket, reply))
 
     def set_timer(self, key: TimerKey, delay_ms: int) -> None:
-        """Have `on_timer(key)` called `delay_ms` from now, and not at the time that was set before."""
+        """Set the timer `key` to `delay_ms` from now, replacing its earlier time."""
         self.timers.append((key, self.now.monotonic_ms + delay_ms))
 
     def cancel_timer(self, key: TimerKey) -> None:
@@ -110,31 +107,31 @@ class Decision:
         self.appends.append(Append(records, then, base_sequence, transaction))
 
     def send(self, message: Any) -> None:
-        """Have the host of the machine deliver this; what comes of it comes back as a request."""
+        """Have the runtime deliver a message; its outcome comes back as a request."""
         self.sends.append(message)
 
 
 class Machine(Protocol):
-    """One partition's coordinator; see the module."""
+    """The coordinator of one partition."""
 
     def decide(self, request: Any, ticket: Ticket, now: Now) -> Decision:
-        """Serve a request, whose reply goes to `ticket` at once or later."""
+        """Decide about a request, whose reply goes to `ticket` at once or later."""
 
     def on_timer(self, key: TimerKey, now: Now) -> Decision:
-        """A timer is due; it is forgotten already."""
+        """Decide after a timer, which is no longer set."""
 
     def apply(self, record: LogRecord) -> None:
-        """A record is committed, or was found in the log."""
+        """Apply a record that is committed, or that is read while loading."""
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
-        """A transaction ended in this partition."""
+        """Apply the end of a producer's transaction in this partition."""
 
     def on_loaded(self, now: Now) -> Decision:
-        """Everything in the log was applied; serving begins."""
+        """Decide after the whole log was applied, before the first request."""
 
 
 class InternalLog(Protocol):
-    """The partition that a machine lives on, led by this broker; the port to storage and replication."""
+    """A machine's partition, led by this broker; the port to storage and replication."""
 
     @property
     def start_offset(self) -> int: ...
@@ -143,13 +140,13 @@ class InternalLog(Protocol):
     def end_offset(self) -> int: ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from the one that holds `offset` on, at least one unless the log ends; the last may be cut. KafkaError."""
+        """Read batches from the one with `offset` on, at least one unless the log ends; the last may be cut. Raises KafkaError."""
 
     def append(self, batch: bytearray, guard: VerificationGuard) -> int:
-        """Append in the leader's epoch; returns the offset of the batch's first record. KafkaError, and then nothing was written."""
+        """Append a batch in the leader's epoch and return its base offset. Raises KafkaError if nothing was written."""
 
     def when_committed(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:
-        """Call `done` once all below `end_offset` is committed, maybe at once.
+        """Call `done`, perhaps at once, when all records below `end_offset` are committed.
 
-        With NONE or NOT_ENOUGH_REPLICAS_AFTER_APPEND it is; any other error means that this broker does not lead any more.
+        They are with NONE and NOT_ENOUGH_REPLICAS_AFTER_APPEND; after any other error this broker is no longer the leader.
         """

@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group or a transactional id belongs to (GroupMetadataManager.partitionFor)."""
+"""The partition of an internal topic for a group or transactional id (Kafka's GroupMetadataManager.partitionFor)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from kafkalite.protocol.java_hash import java_abs, java_hash
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition of the key."""
+    """Return the partition for a group id or transactional id."""
     return java_abs(java_hash(key)) % partition_count

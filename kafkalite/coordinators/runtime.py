@@ -1,20 +1,19 @@
-"""Hosts machines on the partitions of an internal topic: loads them, carries out what they decide, drops them.
+"""The runtime of coordinator machines on the partitions of an internal topic (Kafka's CoordinatorRuntime).
 
-Everything happens on the event loop, and nothing of a shard is ever awaited between a decision and its being carried out: the loop
-is the one owner of all machines.
+Everything happens on the event loop without an await between a decision and its effects, so the loop owns all machines.
 
-The life of a shard, one for each partition that this broker leads:
+The states of a shard, one for each partition that this broker leads:
 
-1. `elected`: a fresh machine; requests get COORDINATOR_LOAD_IN_PROGRESS. The log is read in chunks and applied in portions, between
-   which the loop serves others; one shard reads at a time.
-2. What was read is not shown before it is committed, so that nobody is told an offset that goes away with this leader. That wait is
-   bounded by the append timeout, for a partition without enough replicas must still be readable.
-3. Serving: a batch is appended for each `Append`, its records are applied once the high watermark has passed them, always in the order
-   of the log, and then its `then` is called.
-4. `resigned`, or an append tells that somebody else leads: timers end, open tickets get NOT_COORDINATOR, the machine is dropped.
+1. Loading, after `on_election`: a new machine; requests get COORDINATOR_LOAD_IN_PROGRESS. The log is read in chunks, with pauses for the
+   event loop; one shard reads at a time.
+2. What was read is not served before it is committed, so no offset is returned that is lost with this leader. The wait is bounded by
+   the append timeout, because a partition without enough replicas must still be readable.
+3. Serving: each `Append` is one batch; its records are applied once the high watermark has passed them, in the order of the log, and
+   then its `then` is called.
+4. Unloaded, after `on_resignation` or an append's error that another broker leads: open tickets get NOT_COORDINATOR.
 
-A new leader epoch of a partition that is led all along changes nothing: the log was not cut, and waiting appends stay valid. Elections
-and resignations of epochs before the newest one seen are ignored.
+A new leader epoch of a partition that this broker leads already changes nothing: the log was not truncated, pending appends stay valid.
+Elections and resignations of epochs before the newest one seen are ignored.
 """
 
 from __future__ import annotations
@@ -53,25 +52,25 @@ MachineT = TypeVar("MachineT", bound=Machine)
 ShapedT = TypeVar("ShapedT")
 
 _RECORDS_BETWEEN_PAUSES: Final = 500
-"""Records applied while loading before the loop serves others: a few milliseconds."""
+"""Records applied while loading between pauses for the event loop: a few milliseconds."""
 _COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 _APPEND_TIMEOUT: Final = "append timeout"
-"""The timer of the runtime's own among a shard's timers; machines have tuples."""
+"""The runtime's own timer of a shard; those of machines are tuples."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostingRules:
-    """How the machines of one internal topic are hosted."""
+    """Settings for hosting the machines of one internal topic."""
 
     load_buffer_bytes: int
     append_timeout_ms: int
     codec: int
     required_acks: int
-    """-1: records count once they are committed. Any other: once they are appended."""
+    """With -1 records are applied once they are committed, otherwise once they are appended."""
 
 
 class _OpenTicket(Ticket):
-    """A request in the hands of a machine. Most are answered while `decide` runs, and never get a future."""
+    """A request that a machine has not answered. Most are answered while `decide` runs, and never get a future."""
 
     __slots__ = ("answered", "failure", "future", "reply", "shape", "waiting")
 
@@ -83,12 +82,12 @@ class _OpenTicket(Ticket):
         self.reply: Any = None
 
     def answer(self, reply: Any) -> None:
-        if self.failure is not None:  # the machine does not know of that
+        if self.failure is not None:  # the machine does not know of the failure
             return
         ensure(not self.answered, "a request was answered twice")
         try:
             self.reply = self.shape(reply)
-        except Exception as problem:  # of this request alone: the decision has answers for others, and records
+        except Exception as problem:  # only this request fails: the decision has other replies, and records
             report("shaping an answer failed", problem)
             self.fail()
             return
@@ -99,7 +98,7 @@ class _OpenTicket(Ticket):
                 self.future.set_result(self.reply)
 
     def fail(self) -> None:
-        """What the request set off went wrong, and the machine may never answer it."""
+        """Fail the request after an unexpected error, because the machine may never answer it."""
         if not self.answered:
             self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
             self.answered = True
@@ -114,7 +113,7 @@ class _OpenTicket(Ticket):
 
 
 class _InFlight:
-    """An append that is not committed yet; `cause` is the request that it was made for, if any."""
+    """An append that is not committed yet; `cause` is its request, if any."""
 
     __slots__ = ("append", "cause", "deadline_ms", "end_offset", "first_offset", "is_timed_out")
 
@@ -131,7 +130,7 @@ class Shard(Generic[MachineT]):
         self.partition, self.leader_epoch, self.log, self.machine = partition, leader_epoch, log, machine
         self.loaded = self.closed = False
         self.replayed_to = log.start_offset
-        """The machine has all below this offset from reading the log."""
+        """End offset of the records that were applied while loading."""
         self.timers: TimerQueue[TimerKey] = TimerQueue()
         self.alarm: asyncio.TimerHandle | None = None
         self.alarm_ms: int | None = None
@@ -140,14 +139,14 @@ class Shard(Generic[MachineT]):
 
 
 def _refuse_message(partition: int, message: Any) -> None:
-    raise InvariantBroken(f"partition {partition}: a machine sends {message!r}, and nobody delivers it")
+    raise InvariantBroken(f"partition {partition}: a machine sends {message!r}, and the runtime has no `send`")
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """See the module.
+    """The machines of one internal topic on this broker.
 
-    `new_machine(partition)` makes an empty machine; `partition_count()` says how many partitions the topic has; `spawn(coroutine, name)`
-    runs a task under supervision; `fatal(reason)` stops the broker; `send(partition, message)` delivers what a machine sends.
+    `new_machine(partition)` makes an empty machine; `partition_count()` is the topic's; `spawn(coroutine, name)` runs a supervised
+    task; `fatal(reason)` stops the broker; `send(partition, message)` delivers messages of machines.
     """
 
     def __init__(
@@ -168,7 +167,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._newest_epochs: dict[int, int] = {}
         self._loading = asyncio.Lock()
 
-    # Asking
+    # Requests
 
     def now(self) -> Now:
         return Now(int(self._clock.monotonic_ms()), self._clock.now_ms())
@@ -177,7 +176,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         return partition_for(key, self.partition_count())
 
     def shard_for(self, key: str) -> Shard[MachineT]:
-        """The loaded shard that the key belongs to. KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the loaded shard of a key. Raises KafkaError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self.shards.get(self.partition_for(key))
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this broker does not coordinate {key!r}")
@@ -186,14 +185,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         return shard
 
     def machine_for(self, key: str) -> MachineT:
-        """For questions that change nothing. KafkaError as `shard_for` does."""
+        """Return the machine of a key, for queries. Raises KafkaError as `shard_for`."""
         return self.shard_for(key).machine
 
     def loaded_machines(self) -> Iterator[MachineT]:
         return (shard.machine for shard in self.shards.values() if shard.loaded)
 
     def coordinator_epoch(self, partition: int) -> int | None:
-        """The leader epoch in which the partition's machine serves, None while it does not."""
+        """Return the leader epoch of a loaded shard, None for others."""
         shard = self.shards.get(partition)
         return shard.leader_epoch if shard is not None and shard.loaded else None
 
@@ -202,9 +201,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         return not all(shard.loaded for shard in self.shards.values())
 
     def submit(self, key: str, request: Any, shape: Callable[[Any], ShapedT]) -> ShapedT | asyncio.Future[ShapedT]:
-        """Have the key's machine serve `request`: `shape(its reply)`, or a future of that while it waits.
+        """Have the key's machine decide about a request; return `shape(reply)`, or a future of it if the request is parked.
 
-        KafkaError as `shard_for` does.
+        Raises KafkaError as `shard_for`.
         """
         shard = self.shard_for(key)
         ticket = _OpenTicket(shape, shard.waiting)
@@ -222,14 +221,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         return ticket.future
 
     def broadcast(self, request: Any) -> None:
-        """Have every loaded machine serve `request`; nobody gets the replies."""
+        """Have every loaded machine decide about a request; the replies are dropped."""
         for shard in tuple(self.shards.values()):
             if shard.loaded:
                 ticket = _OpenTicket(lambda reply: reply, shard.waiting)
                 self._carry_out_guarded(shard, partial(shard.machine.decide, request, ticket, self.now()))
 
     def on_transaction_end(self, partition: int, offset: int, producer_id: int, committed: bool) -> None:
-        """The marker at `offset` of the partition is committed; a shard that is loading reads it itself."""
+        """Apply the committed marker at `offset` of a partition, unless the shard reads it while loading."""
         shard = self.shards.get(partition)
         if shard is not None and shard.loaded and offset >= shard.replayed_to:
             shard.machine.apply_marker(producer_id, committed)
@@ -237,7 +236,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     # Roles
 
     def on_election(self, partition: int, leader_epoch: int, log: InternalLog) -> None:
-        """This broker leads the partition from `leader_epoch` on."""
+        """Start loading a partition that this broker leads from `leader_epoch` on."""
         if leader_epoch <= self._newest_epochs.get(partition, -1):
             return
         self._newest_epochs[partition] = leader_epoch
@@ -249,7 +248,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._spawn(self._load(shard), f"load {self.topic}-{partition}")
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """Somebody else leads from `leader_epoch` on, or, with None, the replica is gone, and its epochs with it."""
+        """Unload a partition that another broker leads from `leader_epoch` on; with None its replica is deleted."""
         if leader_epoch is None:
             self._newest_epochs.pop(partition, None)
         else:
@@ -261,7 +260,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             self._unload(shard)
 
     def close(self) -> None:
-        """Give up all shards, at shutdown."""
+        """Unload all shards, at shutdown."""
         for partition in tuple(self.shards):
             self.on_resignation(partition)
 
@@ -279,14 +278,14 @@ class CoordinatorRuntime(Generic[MachineT]):
     # Loading
 
     async def _load(self, shard: Shard[MachineT]) -> None:
-        """Whatever goes wrong is tried again, with a fresh machine, until the shard is loaded or somebody else leads."""
+        """Load a shard, again with a new machine after any error, until it is loaded or closed."""
         began_ms = self.now().monotonic_ms
         failures = 0
         while True:
             try:
                 shard.replayed_to, count = shard.log.start_offset, 0
                 is_behind = True
-                while is_behind:  # markers may come while what was read is being committed
+                while is_behind:  # markers may be appended while waiting for the commit
                     async with self._loading:
                         count += await self._replay(shard)
                     await self._wait_committed(shard)
@@ -301,9 +300,9 @@ class CoordinatorRuntime(Generic[MachineT]):
                 failures += 1
                 delay_s = RETRIES.delay_ms(failures) / 1000
                 if isinstance(problem, KafkaError):
-                    logger.error("%s-%d cannot be loaded: %s; trying again", self.topic, shard.partition, problem)
+                    logger.error("%s-%d cannot be loaded and will be retried: %s", self.topic, shard.partition, problem)
                 else:
-                    what = f"loading {self.topic}-{shard.partition} failed; it is tried again in {delay_s:g} s"
+                    what = f"loading {self.topic}-{shard.partition} failed and will be retried in {delay_s:g} s"
                     report(what, problem)
                 await asyncio.sleep(delay_s)
                 shard.machine = self._new_machine(shard.partition)
@@ -314,7 +313,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         logger.log(level, "%s-%d: %d records loaded in %d ms", self.topic, shard.partition, count, took_ms)
 
     async def _replay(self, shard: Shard[MachineT]) -> int:
-        """Apply everything in the log, the part included that is not committed yet; the number of records."""
+        """Apply the log from `replayed_to` on, its uncommitted part included; return the number of records."""
         log, machine = shard.log, shard.machine
         offset, count, paused_at = shard.replayed_to, 0, 0
         while not shard.closed and offset < log.end_offset:
@@ -337,12 +336,12 @@ class CoordinatorRuntime(Generic[MachineT]):
                                 return count
                 offset = header.next_offset
             if offset == chunk_start:
-                offset = log.end_offset  # what was at the end has been compacted away
+                offset = log.end_offset  # the end of the log has been compacted away
         shard.replayed_to = offset
         return count
 
     async def _wait_committed(self, shard: Shard[MachineT]) -> None:
-        """Until all that was read is committed, or the append timeout has passed."""
+        """Wait until all that was read is committed, or the append timeout has passed."""
         if shard.closed:
             return
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -356,14 +355,14 @@ class CoordinatorRuntime(Generic[MachineT]):
             async with asyncio.timeout(self.rules.append_timeout_ms / 1000):
                 await committed
         except TimeoutError:
-            logger.warning("%s-%d is served although its end is not committed", self.topic, shard.partition)
+            logger.warning("%s-%d is served although its last records are not committed", self.topic, shard.partition)
 
     # Carrying out
 
     def _carry_out_guarded(
         self, shard: Shard[MachineT], decide: Callable[[], Decision], cause: _OpenTicket | None = None
     ) -> None:
-        """For decisions that are made later: what goes wrong is reported, and answers the request that set them off."""
+        """Carry out a later decision; an unexpected error is reported, and fails the request that caused it."""
         try:
             self._carry_out(shard, decide(), cause)
         except Exception as problem:
@@ -406,7 +405,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             shard.timers.set(_APPEND_TIMEOUT, entry.deadline_ms)
 
     def _complete_append(self, shard: Shard[MachineT], entry: _InFlight, code: ErrorCode) -> None:
-        """An append is committed, or lost together with the partition."""
+        """Apply the records of a committed append; unload the shard if the leadership was lost."""
         if shard.closed:
             return
         if code not in _COMMITTED:
@@ -422,7 +421,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             for offset, record in enumerate(append.records, entry.first_offset):
                 shard.machine.apply(LogRecord(offset, record.key, record.value, producer_id))
         except Exception as problem:
-            self._fatal(f"{self.topic}-{shard.partition}: a record of our own cannot be applied: {problem!r}")
+            self._fatal(f"{self.topic}-{shard.partition}: an appended record cannot be applied: {problem!r}")
             return
         if not entry.is_timed_out:
             self._call_continuation(shard, append, entry.cause, code)
@@ -462,7 +461,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._set_alarm(shard)
 
     def _time_out_appends(self, shard: Shard[MachineT], now_ms: int) -> None:
-        """Appends that take too long are reported as such; they stay in flight."""
+        """Continue overdue appends with REQUEST_TIMED_OUT; they stay in flight."""
         for entry in tuple(shard.in_flight):
             if entry.is_timed_out:
                 continue
@@ -473,7 +472,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             self._call_continuation(shard, entry.append, entry.cause, ErrorCode.REQUEST_TIMED_OUT)
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics and tests."""
+        """Return counts for metrics and tests."""
         return {
             "shards": len(self.shards),
             "loading": sum(not shard.loaded for shard in self.shards.values()),

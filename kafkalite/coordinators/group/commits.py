@@ -1,7 +1,7 @@
-"""OffsetCommit and TxnOffsetCommit: who may commit, and how offsets come into the log as one batch for each request.
+"""OffsetCommit and TxnOffsetCommit: validation of the member, and one batch of offsets for each request.
 
-A transactional commit is fenced by member and generation where it gives them (KIP-447); a rebalance that is under way does not refuse it,
-for it ends what was consumed before.
+A transactional commit is fenced by member and generation if it has them (KIP-447); it is accepted during a rebalance, because it
+completes the processing of records consumed before.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
 _OFFSET_BATCH_SEQUENCE = 0
-"""Kafka writes offset batches with this base sequence though they have no producer."""
+"""Base sequence of offset batches, which Kafka writes although they have no producer."""
 
 
 def commit_offsets(group: Group, request: CommitOffsets, ticket: Ticket, decision: Decision) -> None:
-    """Append the offsets and answer once they are committed; an ErrorCode for each."""
+    """Append the offsets, and answer an ErrorCode for each once they are committed."""
     refusal = _check_request(group, request)
     if refusal:
         decision.answer(ticket, [refusal] * len(request.offsets))
@@ -73,7 +73,7 @@ def _check_request(group: Group, request: CommitOffsets) -> ErrorCode:
         return ErrorCode.ILLEGAL_GENERATION
     if request.transaction:
         return ErrorCode.NONE
-    # The member knows of the new generation but not yet what it owns in it, so the offsets are of the old one.
+    # The member knows the new generation but not its assignment, so the offsets are of the old one.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.COMPLETING else ErrorCode.NONE
 
 

@@ -1,15 +1,7 @@
-"""Offsets and groups go: asked for by OffsetDelete and DeleteGroups, or because topics were deleted or nobody needs them any more.
+"""Deletion of offsets and groups: by OffsetDelete and DeleteGroups, with their topics, and by expiry.
 
-What is deleted gets a tombstone, and goes when that is committed. Unlike Kafka, which answers when the tombstones are merely appended,
-a deletion is answered when it can no longer be undone by the loss of this broker.
-
-Offsets expire (KIP-186, KIP-211) offsets.retention.minutes after
-
-- the group became empty, all of them, when it has a protocol type;
-- their commit, those of topics that a stable group of consumers is not subscribed to;
-- their commit, in a group without members by nature (a consumer that assigns itself);
-
-or when their own expiry says so, which old clients could set. An empty group that has no offsets left goes too.
+Deletions are tombstones, applied when they are committed. They are also answered then, unlike in Kafka, which answers when they are
+appended and may lose them with the leader.
 """
 
 from __future__ import annotations
@@ -30,11 +22,11 @@ from kafkalite.types import TopicPartition
 logger = logging.getLogger("kafkalite.coordinators.group")
 
 _TOMBSTONES_IN_A_BATCH = 1000
-"""So that a batch stays below max.message.bytes."""
+"""Records of a batch, which must stay below max.message.bytes."""
 
 
 def delete_group(group: Group, ticket: Ticket, decision: Decision, forget: Callable[[Group], None]) -> None:
-    """Answer an ErrorCode. `forget(group)` drops it from memory once nothing of it is left in the log."""
+    """Delete a group and answer an ErrorCode. `forget(group)` drops it from memory once the log has nothing of it."""
     if group.state is GroupState.DEAD:
         decision.answer(ticket, ErrorCode.GROUP_ID_NOT_FOUND)
         return
@@ -51,7 +43,7 @@ def tombstone_group(
     forget: Callable[[Group], None],
     done: Callable[[ErrorCode, Decision], None],
 ) -> None:
-    """Nobody can use the group from now on; tombstones for all that the log has of it. If they fail it goes on as it was."""
+    """Make a group dead and append tombstones for all its records; if that fails the group is empty again."""
 
     def settled(code: ErrorCode, later: Decision) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
@@ -70,10 +62,10 @@ def tombstone_group(
 
 
 def _is_unused_after(group: Group, gone: Collection[TopicPartition]) -> bool:
-    """Is nothing left of the group when these offsets go?"""
+    """True if nothing is left of the group after these offsets are deleted."""
     return (
         group.state is GroupState.EMPTY
-        and len(group.offsets) <= len(gone)  # else there is no need to look at all of them
+        and len(group.offsets) <= len(gone)  # a cheap test before the sets are compared
         and not group.pending_ids
         and not group.offsets.has_transactions
         and group.offsets.partitions() <= set(gone)
@@ -83,7 +75,7 @@ def _is_unused_after(group: Group, gone: Collection[TopicPartition]) -> bool:
 def delete_offsets(
     group: Group, request: DeleteOffsets, ticket: Ticket, decision: Decision, forget: Callable[[Group], None]
 ) -> None:
-    """Answer a DeleteOffsetsReply. Offsets of topics that members are subscribed to stay; with its last offset an empty group goes."""
+    """Delete offsets of topics without subscribers, an empty group with its last offset; answer a DeleteOffsetsReply."""
     if group.state is GroupState.DEAD:
         decision.answer(ticket, DeleteOffsetsReply(ErrorCode.GROUP_ID_NOT_FOUND))
         return
@@ -118,7 +110,7 @@ def _offset_tombstones(group: Group, partitions: Iterable[TopicPartition]) -> li
 def append_tombstones(
     records: list[DraftRecord], decision: Decision, done: Callable[[ErrorCode, Decision], None]
 ) -> None:
-    """Append in batches of bounded size; `done` gets the first error once all are settled, or at once without records."""
+    """Append in batches of bounded size; `done` gets the first error after all of them, or NONE at once without records."""
     if not records:
         done(ErrorCode.NONE, decision)
         return
@@ -134,11 +126,11 @@ def append_tombstones(
         decision.append(portion, then)
 
 
-# What goes unasked
+# Expiry and deleted topics
 
 
 def expire_offsets(groups: Iterable[Group], decision: Decision, forget: Callable[[Group], None]) -> None:
-    """Delete what has expired. What fails is tried again next time."""
+    """Delete expired offsets; what fails is retried at the next check."""
     wall_ms = decision.now.wall_ms
     _delete_offsets_and_groups(((group, find_expired_offsets(group, wall_ms)) for group in groups), decision, forget)
 
@@ -149,7 +141,7 @@ def forget_partitions(
     decision: Decision,
     forget: Callable[[Group], None],
 ) -> None:
-    """Delete the offsets of partitions that are no more, in all groups."""
+    """Delete the offsets of deleted partitions in all groups."""
     found = ((group, group.offsets.find_offsets_of(by_topic)) for group in groups)
     _delete_offsets_and_groups(((group, gone) for group, gone in found if gone), decision, forget)
 
@@ -157,7 +149,7 @@ def forget_partitions(
 def _delete_offsets_and_groups(
     groups: Iterable[tuple[Group, list[TopicPartition]]], decision: Decision, forget: Callable[[Group], None]
 ) -> None:
-    """Delete offsets, and the groups that this leaves without any use."""
+    """Delete offsets, and the groups that are unused without them."""
     records: list[DraftRecord] = []
     for group, gone in groups:
         if group.is_blank or group.is_finished:
@@ -171,11 +163,20 @@ def _delete_offsets_and_groups(
 
 def _log_failure(code: ErrorCode) -> None:
     if code:
-        logger.warning("offsets that are not needed any more were not deleted: %s", code.name)
+        logger.warning("expired offsets or those of deleted topics were not deleted: %s", code.name)
 
 
 def find_expired_offsets(group: Group, wall_ms: int) -> list[TopicPartition]:
-    """The partitions whose offset has had its time; see the module."""
+    """Return the partitions whose offset has expired (KIP-186, KIP-211).
+
+    Offsets expire offsets.retention.minutes after
+
+    - the group became empty, if it has a protocol type;
+    - their commit, for topics that a stable group of consumers is not subscribed to;
+    - their commit, in a group without a protocol type (a consumer that assigns itself);
+
+    or at their own expiry, which old clients could set.
+    """
     retention_ms = group.settings.offsets_retention_ms
     since: int | None = None
     spared: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups: what a group looks like to administrators."""
+"""Descriptions of groups for DescribeGroups and ListGroups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafkalite.coordinators.group.requests import DescribedMember, GroupDescript
 
 
 def describe_group(group: Group) -> GroupDescription:
-    """Metadata and assignments are shown of a stable group only; before, members may still disagree on the protocol."""
+    """Describe a group; metadata and assignments only if it is stable, because before the protocol is not chosen."""
     is_stable = group.state is GroupState.STABLE
     members = [
         DescribedMember(

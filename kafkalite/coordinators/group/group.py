@@ -1,13 +1,4 @@
-"""A consumer group as its coordinator knows it: state, members, generation, offsets. Rules of membership only; deciding is elsewhere.
-
-What outlives the coordinator is `stored_value`, the value of the group's last committed record, and the offsets. The rest is made from
-that when the group is loaded (`restore`), and goes on from there.
-
-Invariants:
-- The generation only grows, and a member has an assignment only in the generation it was made for.
-- `leader_id` is a member, or None without members. A static member's instance id leads to its present member id.
-- A state is entered only from its predecessors in `PREDECESSORS`.
-"""
+"""A consumer group (Kafka's GroupMetadata): state, members, generation and offsets."""
 
 from __future__ import annotations
 
@@ -28,7 +19,7 @@ from kafkalite.errors import ErrorCode, ensure
 
 
 class GroupState(StrEnum):
-    """Under the names that DescribeGroups and ListGroups show."""
+    """The states of a group under their names in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -49,14 +40,22 @@ BALANCED_ONCE: Final = frozenset({GroupState.STABLE, GroupState.COMPLETING})
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """A group that was empty waits for more members: `delay_ms` now, and at most `remaining_ms` after that."""
+    """The wait of a previously empty group for more members: `delay_ms` now, at most `remaining_ms` after that (KIP-134)."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class Group:
-    """See the module. Times of states are wall time in ms."""
+    """State and rules of membership, without decisions. Times of states are wall time in ms.
+
+    The durable part is `stored_value`, the value of the group's last committed record, and the offsets; `restore` makes the rest.
+
+    Invariants:
+    - The generation only grows, and members have assignments of the present generation only.
+    - `leader_id` is a member, or None without members. `static_ids` has the present member id of each instance id.
+    - A state is entered only from its predecessors in `PREDECESSORS`.
+    """
 
     def __init__(self, group_id: str, settings: GroupSettings) -> None:
         self.group_id = group_id
@@ -70,13 +69,13 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
         self.pending_ids: set[str] = set()
-        """Member ids handed out with MEMBER_ID_REQUIRED, whose join is awaited (KIP-394)."""
+        """Member ids returned with MEMBER_ID_REQUIRED, whose second JoinGroup is awaited (KIP-394)."""
         self.pending_syncs: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
         self.initial_delay: InitialDelay | None = None
         self.new_member_added = False
         self.subscribed_topics: frozenset[str] | None = frozenset()
-        """Of the generation; None when a subscription cannot be read."""
+        """Topics of the present generation; None when a subscription is unreadable."""
         self.offsets = OffsetTable()
         self.stored_value: bytes | None = None
         self._awaited_joins = 0
@@ -109,7 +108,7 @@ class Group:
 
     @property
     def is_blank(self) -> bool:
-        """There is nothing to remember about it."""
+        """True if the group has no state, in memory or in the log."""
         return (
             self.state is GroupState.EMPTY
             and not self.generation
@@ -120,7 +119,7 @@ class Group:
 
     @property
     def is_finished(self) -> bool:
-        """It was deleted, and nothing of it is left in the log."""
+        """True if the group is dead and the log has nothing of it."""
         return self.state is GroupState.DEAD and self.stored_value is None and self.offsets.is_empty
 
     @property
@@ -128,18 +127,18 @@ class Group:
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def is_subscribed(self, topic: str) -> bool:
-        """As far as is known."""
+        """True if a member is, or may be, subscribed to the topic."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of the members'."""
+        """Return the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # Members
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """FENCED_INSTANCE_ID when the instance has another member by now, UNKNOWN_MEMBER_ID for no member."""
+        """Return FENCED_INSTANCE_ID if the instance has another member id, UNKNOWN_MEMBER_ID for no member, else NONE."""
         if instance_id is not None:
             current = self.static_ids.get(instance_id)
             if current is None:
@@ -148,7 +147,7 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def accepts_joining_member(self, member_id: str) -> bool:
-        """group.max.size: while rebalancing those who rejoined count, otherwise the members."""
+        """True if group.max.size allows the member; during a rebalance only members that rejoined count."""
         limit = self.settings.max_size
         if self.state is GroupState.PREPARING:
             member = self.members.get(member_id)
@@ -158,7 +157,7 @@ class Group:
         return True
 
     def supports_protocols(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
-        """Could a member with these protocols and the present members agree on one?"""
+        """True if all present members support one of the protocols."""
         if not protocol_type or not protocols:
             return False
         if not self.members:
@@ -178,7 +177,7 @@ class Group:
             self.leader_id = member.member_id
 
     def remove_member(self, member_id: str) -> Member | None:
-        """Take a member out; its tickets stay with it."""
+        """Remove and return a member, with its open tickets."""
         self.pending_ids.discard(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -194,7 +193,7 @@ class Group:
         return member
 
     def replace_static_member(self, member: Member, member_id: str) -> None:
-        """A static member came back under a new id: it takes the old one's place."""
+        """Give a static member that rejoined a new member id."""
         old_id = member.member_id
         del self.members[old_id]
         member.member_id = member_id
@@ -225,7 +224,7 @@ class Group:
     # Joins
 
     def park_join(self, member: Member, ticket: Ticket) -> Ticket | None:
-        """Have the member await the end of the join phase; returns an older ticket of its that nobody will answer now."""
+        """Park a member's JoinGroup until the join phase ends; return its earlier ticket, which is to be refused."""
         older, member.join_ticket = member.join_ticket, ticket
         if older is None:
             self._awaited_joins += 1
@@ -242,13 +241,13 @@ class Group:
         return self._awaited_joins == len(self.members) and not self.pending_ids
 
     def absent_members(self) -> list[Member]:
-        """Dynamic members that did not rejoin; static ones keep their place until their session ends."""
+        """Return dynamic members that did not rejoin; static ones stay until their session ends."""
         if self._awaited_joins == len(self.members):
             return []
         return [each for each in self.members.values() if not each.awaits_join and each.instance_id is None]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it rejoined, else any member that did; False when nobody did."""
+        """Keep the leader if it rejoined, else choose a member that did; False if none did."""
         leader = self.members.get(self.leader_id or "")
         if leader is not None and leader.awaits_join:
             return True
@@ -259,7 +258,7 @@ class Group:
         return True
 
     def choose_protocol(self) -> str:
-        """Of the protocols that all members support, the one that most of them like best; earlier votes decide a tie."""
+        """Return the protocol with most votes of those that all members support; earlier votes decide a tie."""
         everybody = len(self.members)
         candidates = {name for name, support in self._support.items() if support == everybody}
         ensure(candidates, f"the members of {self.group_id} have no protocol in common")
@@ -268,7 +267,7 @@ class Group:
         return Counter(member.vote(candidates) for member in self.members.values()).most_common(1)[0][0]
 
     def init_next_generation(self, wall_ms: int) -> None:
-        """The join phase is over."""
+        """End the join phase: raise the generation and choose its protocol."""
         self.generation += 1
         if self.members:
             self.protocol = self.choose_protocol()
@@ -289,7 +288,7 @@ class Group:
     # The log
 
     def to_value(self, assignments: Mapping[str, bytes]) -> bytes:
-        """The record's value: this generation with these assignments."""
+        """Encode the record of this generation with these assignments."""
         stored = StoredGroup(
             self.protocol_type or "",
             self.generation,
@@ -304,7 +303,7 @@ class Group:
         return {member.member_id: member.assignment for member in self.members.values()}
 
     def restore(self) -> None:
-        """Begin where the stored record leaves off: balanced if it has members, else empty. ValueError when it cannot be read."""
+        """Restore the group from its stored record: Stable with members, else Empty. Raises ValueError if it is unreadable."""
         ensure(not self.members, f"group {self.group_id} is in use")
         if self.stored_value is None:
             return

@@ -1,4 +1,4 @@
-"""JoinGroup: a member comes in, comes back, or comes back as a static member under a new id (KIP-345, KIP-394, KIP-814)."""
+"""JoinGroup of new members, known members, and static members with a new member id (KIP-345, KIP-394, KIP-814)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkalite.errors import ErrorCode, ensure
 
 
 def join(group: Group, request: Join, ticket: Ticket, decision: Decision) -> None:
-    """Answer, or park the request until the join phase ends."""
+    """Answer a JoinGroup, or park it until the join phase ends."""
     if not group.accepts_joining_member(request.member_id):
         _drop_member(group, request.member_id, decision)
         decision.answer(ticket, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
@@ -47,13 +47,13 @@ def _check_request(group: Group, request: Join) -> ErrorCode | None:
     if request.member_id == NO_MEMBER_ID:
         return None
     if request.member_id in group.pending_ids:
-        # Ids are handed out to dynamic members only.
+        # Only dynamic members are given an id before they join.
         return ErrorCode.UNKNOWN_SERVER_ERROR if request.instance_id is not None else None
     return group.check_member(request.member_id, request.instance_id) or None
 
 
 def _drop_member(group: Group, member_id: str, decision: Decision) -> None:
-    """There is no room for it any more, so its old place goes too."""
+    """Remove a member for which group.max.size has no room."""
     member = group.members.get(member_id)
     if member is not None:
         refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
@@ -126,13 +126,13 @@ def _park_join(group: Group, member: Member, ticket: Ticket, decision: Decision)
         decision.answer(older, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
 
-# Static members that come back under a new id
+# Static members with a new member id
 
 
 def _replace_static_member(
     group: Group, member: Member, request: Join, member_id: str, ticket: Ticket, decision: Decision
 ) -> None:
-    """Its place is taken over; without a rebalance when that changes nothing for the others."""
+    """Replace a static member's id, without a rebalance if the group is stable and keeps its protocol."""
     before = (member.member_id, member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     leader_before = group.leader_id or ""
     refuse_tickets(group, member, ErrorCode.FENCED_INSTANCE_ID, decision)
@@ -155,12 +155,12 @@ def _store_replacement(
     before: tuple[str, object, int, int],
     decision: Decision,
 ) -> None:
-    """The new id must be known after a takeover, so it is stored before it is answered; if that fails the old one stays."""
+    """Store the new member id before it is answered, because it must survive a takeover; if that fails, restore the old one."""
     member_id = member.member_id
 
     def then(code: ErrorCode, later: Decision) -> None:
         if group.members.get(member_id) is not member or not member.awaits_join:
-            return  # it was removed, replaced or answered meanwhile
+            return  # the member was removed, replaced or answered meanwhile
         if group.state is GroupState.PREPARING:
             return  # a rebalance began: the end of its join phase answers, and stores the new id
         if code:
@@ -183,7 +183,7 @@ def _store_replacement(
 
 
 def _build_replacement_reply(group: Group, member: Member, skips_assignment: bool, leader_before: str) -> JoinReply:
-    """From version 9 a leader hears that it need not assign; older ones get the previous leader's id, so that they do not."""
+    """Build the reply that makes a leader skip its assignment: by a field since version 9, before by the old leader's id."""
     leads = member.member_id == group.leader_id
     return JoinReply(
         ErrorCode.NONE,

@@ -1,4 +1,4 @@
-"""LeaveGroup: members that go by themselves, or that an administrator removes by their instance id."""
+"""LeaveGroup: members that leave, or that an administrator removes by their instance id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.errors import ErrorCode
 
 
 def leave(group: Group, request: Leave, decision: Decision) -> LeaveReply:
-    """The outcome for each member."""
+    """Remove members and return the outcome for each."""
     if group.state is GroupState.DEAD:
         return LeaveReply(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return LeaveReply(ErrorCode.NONE, [_remove_member(group, each, decision) for each in request.members])
@@ -22,7 +22,7 @@ def _remove_member(group: Group, leaving: LeavingMember, decision: Decision) -> 
         member_id = group.static_ids.get(leaving.instance_id or "", NO_MEMBER_ID)
     elif member_id in group.pending_ids:
         if leaving.instance_id is not None:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # ids are handed out to dynamic members only
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # only dynamic members have pending ids
         remove_pending(group, member_id, decision)
         return ErrorCode.NONE
     else:

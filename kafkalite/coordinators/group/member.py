@@ -1,4 +1,4 @@
-"""One member of a group: what it told about itself, what it was assigned, and which of its requests wait."""
+"""A member of a consumer group (Kafka's MemberMetadata): its protocols, assignment and parked requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkalite.coordinators.group.group_record import StoredMember
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """`instance_id` is set for static members (KIP-345). `protocols` are names and metadata, the member's favourite first."""
+    """A member; `instance_id` is set for static ones (KIP-345). `protocols` are names and metadata in order of preference."""
 
     member_id: str
     instance_id: str | None
@@ -22,7 +22,7 @@ class Member:
     protocols: Sequence[tuple[str, bytes]]
     assignment: bytes = b""
     is_new: bool = False
-    """Added in this rebalance: its first join is not answered yet, and a timer of its own bounds the wait."""
+    """True until its first JoinGroup is answered; a timer bounds that wait."""
     join_ticket: Ticket | None = None
     sync_ticket: Ticket | None = None
 
@@ -32,15 +32,15 @@ class Member:
 
     @property
     def may_be_silent(self) -> bool:
-        """It waits for us, so its session does not run out; a new member's bounded wait does."""
+        """True if a parked request keeps the session alive; that of a new member does not."""
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member said with this protocol; empty when it did not name it."""
+        """Return the metadata for a protocol, empty if the member does not support it."""
         return next((content for name, content in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:
-        """Its favourite among the candidates, of which it supports all."""
+        """Return the preferred one of the candidates, of which the member supports all."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def to_record(self, protocol: str | None, assignment: bytes) -> StoredMember:

@@ -1,11 +1,11 @@
-"""A committed offset as a record of `__consumer_offsets`: which group has read how far in which partition.
+"""A committed offset as a record of `__consumer_offsets`.
 
     key    version i16 (0, 1), group string, topic string, partition i32
     value  version i16, offset i64, [3+: leader epoch i32], metadata string, commit timestamp i64, [1: expire timestamp i64]
            4 is 3 in flexible encoding; no value: the offset is deleted
 
-Written are key version 1 and value version 3 (2 and 1 below an inter.broker.protocol.version of 2.1), or value version 1 for an offset
-with its own expiry, which only the old OffsetCommit 2 to 4 ask for.
+Key version 1 and value version 3 are written (2 and 1 below an inter.broker.protocol.version of 2.1), value version 1 for an offset
+with its own expiry, which only OffsetCommit 2 to 4 have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has read in a partition; timestamps in ms since 1970."""
+    """The committed offset of a group in a partition; timestamps in ms since 1970."""
 
     offset: int
     leader_epoch: int
@@ -47,17 +47,17 @@ def encode_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def decode_key(key: bytes) -> tuple[str, str, int]:
-    """Group, topic and partition. ValueError or struct.error for bytes that are no such key."""
+    """Return group, topic and partition. Raises ValueError or struct.error for other keys."""
     group_end = 4 + (key[2] << 8 | key[3])
     topic_start = group_end + 2
     topic_end = topic_start + (key[group_end] << 8 | key[group_end + 1])
     if topic_end + 4 != len(key):
-        raise ValueError(f"an offset key of {len(key)} bytes, not {topic_end + 4}")
+        raise ValueError(f"the offset key has {len(key)} bytes instead of {topic_end + 4}")
     return key[4:group_end].decode(), key[topic_start:topic_end].decode(), _NUMBER.unpack_from(key, topic_end)[0]
 
 
 def encode_value(committed: CommittedOffset, version: int) -> bytes:
-    """The value in `version`, or in version 1 when the offset has its own expiry."""
+    """Encode a value in `version`, or in version 1 if the offset has its own expiry."""
     metadata = committed.metadata.encode()
     timestamp = _TIMESTAMP.pack(committed.commit_timestamp)
     if committed.expire_timestamp != NO_EXPIRY or version == WITH_EXPIRY_VERSION:
@@ -70,7 +70,7 @@ def encode_value(committed: CommittedOffset, version: int) -> bytes:
 
 
 def decode_value(value: bytes) -> CommittedOffset:
-    """Any version. ValueError or struct.error for bytes that are no such value."""
+    """Decode a value of any version. Raises ValueError or struct.error."""
     version = value[0] << 8 | value[1]
     if version == 3:
         _, offset, leader_epoch, length = _V3_HEAD.unpack_from(value)

@@ -1,8 +1,4 @@
-"""The offsets of one group: committed ones, those on their way to the log, and those of transactions that have not ended.
-
-Committed offsets change in `apply` and `end_transaction` only, which follow the log. An offset of a transaction counts once that is
-committed, unless a plain commit of the same partition came after it in the log, or one of a transaction that ended before.
-"""
+"""The offsets of one group: committed ones, pending appends, and those of open transactions."""
 
 from __future__ import annotations
 
@@ -15,22 +11,26 @@ from kafkalite.types import TopicPartition
 
 
 class _Pending(NamedTuple):
-    """What a transaction that has not ended would commit, and where it lies in the log; None when something later made it void."""
+    """An offset in an open transaction and its position in the log; None if a later commit replaced it."""
 
     log_offset: int
     committed: CommittedOffset | None
 
 
 class OffsetTable:
-    """See the module."""
+    """Offsets by topic and partition.
+
+    Committed offsets change in `apply` and `end_transaction` only, which follow the log. An offset of a transaction is committed with it,
+    unless a later record in the log, of no transaction or of one that ended before, has an offset of the same partition.
+    """
 
     def __init__(self) -> None:
         self.topics: dict[str, dict[int, CommittedOffset]] = {}
         self._in_flight: dict[TopicPartition, int] = {}
         self._transactions: dict[int, dict[TopicPartition, _Pending]] = {}
-        """By producer id, as the log has them."""
+        """Offsets in the log by producer id."""
         self._arriving: dict[int, Counter[TopicPartition]] = {}
-        """By producer id those of transactions that are on their way to the log, or may be: an append timed out."""
+        """Appends of transactional offsets by producer id that are pending or timed out."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,7 +56,7 @@ class OffsetTable:
         producer_id: int = -1,
         log_offset: int = -1,
     ) -> None:
-        """The record at `log_offset` says so; None: the offset is deleted."""
+        """Apply the record at `log_offset`; None deletes the offset."""
         key = TopicPartition(topic, partition)
         if producer_id >= 0:
             self._transactions.setdefault(producer_id, {})[key] = _Pending(log_offset, committed)
@@ -76,7 +76,7 @@ class OffsetTable:
             del self.topics[topic]
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The marker of the producer's transaction is in the log, behind all that it committed here."""
+        """Apply the marker of the producer's transaction, which is behind all its records in the log."""
         self._arriving.pop(producer_id, None)
         pending = self._transactions.pop(producer_id, None)
         if not pending or not committed:
@@ -94,14 +94,14 @@ class OffsetTable:
         return bool(self._arriving) or any(self._transactions.values())
 
     def is_unstable(self, topic_partition: TopicPartition) -> bool:
-        """May an offset of the partition yet come of what is on its way, or of a transaction that has not ended? (KIP-447)"""
+        """True if a pending append or an open transaction may change the offset (KIP-447)."""
         return (
             topic_partition in self._in_flight
             or any(topic_partition in pending for pending in self._transactions.values())
             or any(topic_partition in arriving for arriving in self._arriving.values())
         )
 
-    # On the way to the log
+    # Pending appends
 
     def add_pending(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
@@ -119,7 +119,7 @@ class OffsetTable:
         self._arriving.setdefault(producer_id, Counter()).update(partitions)
 
     def remove_pending_transactional(self, producer_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """They are in the log, or will never be. Where nobody knows the marker of the transaction will tell, so this is not called."""
+        """Remove appends that are committed or refused; those that timed out stay until the transaction's marker."""
         arriving = self._arriving.get(producer_id)
         if arriving is not None:
             arriving.subtract(partitions)
@@ -128,11 +128,11 @@ class OffsetTable:
                 del self._arriving[producer_id]
 
     def has_offset(self, topic_partition: TopicPartition) -> bool:
-        """Is there an offset to be deleted, or may there be one?"""
+        """True if the partition has an offset, or may have one soon."""
         return self.get(*topic_partition) is not None or self.is_unstable(topic_partition)
 
     def _uncommitted(self) -> Iterator[TopicPartition]:
-        """Partitions of which `is_unstable` is true, some of them more than once."""
+        """Yield partitions for which `is_unstable` is true, some more than once."""
         yield from self._in_flight
         for pending in self._transactions.values():
             yield from pending
@@ -140,11 +140,11 @@ class OffsetTable:
             yield from arriving
 
     def find_offsets_of(self, by_topic: Mapping[str, Iterable[TopicPartition]]) -> list[TopicPartition]:
-        """Of these partitions those that have an offset or are about to have one; work only for topics that have any."""
+        """Return those of the partitions with an offset or a pending one; topics without any cost nothing."""
         topics = dict.fromkeys(each for each in self.topics if each in by_topic)
         topics |= dict.fromkeys(each.topic for each in self._uncommitted() if each.topic in by_topic)
         return [each for topic in topics for each in by_topic[topic] if self.has_offset(each)]
 
     def partitions(self) -> set[TopicPartition]:
-        """All that have an offset or are about to have one."""
+        """Return all partitions with an offset or a pending one."""
         return {topic_partition for topic_partition, _ in self.items()} | set(self._uncommitted())

@@ -1,12 +1,12 @@
-"""From one generation to the next: when a rebalance begins, when its join phase ends, and who is dropped on the way.
+"""Rebalances: their start, the end of their join phase, and the members that are removed.
 
     Empty ── first member ──▶ PreparingRebalance ── all joined, or time is up ──▶ CompletingRebalance ── leader's SyncGroup ──▶ Stable
       ▲                          ▲      │  nobody left                              │ members come, go, change       │
       └──────────────────────────┼──────┘                                           ▼                                ▼
                                  └────────────────────────────────────────────────────────────────────────────────────
 
-A group that was empty waits group.initial.rebalance.delay.ms for more members (KIP-134); others wait until everybody rejoined, at most
-the longest rebalance timeout. Dynamic members that do not rejoin in time are dropped; static ones keep their place.
+A group that was empty waits group.initial.rebalance.delay.ms for more members (KIP-134); others wait until all members rejoined, at most
+the longest rebalance timeout. Dynamic members that do not rejoin in time are removed; static ones stay until their session ends.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MAY_REBALANCE = BALANCED_ONCE | {GroupState.EMPTY}
 
 
 def maybe_prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
-    """Begin a rebalance, unless one has begun."""
+    """Start a rebalance, unless one is under way."""
     if group.state in _MAY_REBALANCE:
         prepare_rebalance(group, decision, reason)
 
 
 def prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
-    """Have everybody rejoin."""
+    """Start the join phase of a rebalance."""
     logger.info("group %s: rebalance of generation %d, %s", group.group_id, group.generation, reason)
     if group.state is GroupState.COMPLETING:
         refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, decision)
@@ -50,13 +50,13 @@ def prepare_rebalance(group: Group, decision: Decision, reason: str) -> None:
 
 
 def maybe_complete_join(group: Group, decision: Decision) -> None:
-    """End the join phase early when nobody is missing; the initial delay is waited for in any case."""
+    """End the join phase if all members rejoined, except during the initial delay."""
     if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
         complete_join(group, decision)
 
 
 def on_rebalance_timer(group: Group, decision: Decision) -> None:
-    """The join phase has lasted long enough; an initial delay goes on while members keep coming."""
+    """End the join phase at its timeout, or extend an initial delay in which new members joined."""
     if group.state is not GroupState.PREPARING:
         return
     delay = group.initial_delay
@@ -70,14 +70,14 @@ def on_rebalance_timer(group: Group, decision: Decision) -> None:
 
 
 def complete_join(group: Group, decision: Decision) -> None:
-    """End the join phase: drop who is missing, begin the next generation, answer everybody."""
+    """End the join phase: remove absent members, start the next generation, answer the parked requests."""
     group.initial_delay = None
     for absent in group.absent_members():
         logger.info("group %s: member %s did not rejoin", group.group_id, absent.member_id)
         group.remove_member(absent.member_id)
         decision.cancel_timer(group.session_timer(absent.member_id))
     if group.members and not group.elect_joined_leader():
-        # Only silent static members are left; their sessions decide.
+        # Only static members are left, none of which rejoined; they stay until their sessions end.
         decision.set_timer(group.rebalance_timer, group.rebalance_timeout_ms)
         return
     decision.cancel_timer(group.rebalance_timer)
@@ -96,7 +96,7 @@ def complete_join(group: Group, decision: Decision) -> None:
 
 
 def _store_empty(group: Group, decision: Decision) -> None:
-    """So that the generation and the time of becoming empty are known after a takeover; without it they are older."""
+    """Store the empty generation, so a takeover knows it and the time at which the group became empty."""
 
     def then(code: ErrorCode, later: Decision) -> None:
         if code:
@@ -107,7 +107,7 @@ def _store_empty(group: Group, decision: Decision) -> None:
 
 
 def build_join_reply(group: Group, member: Member) -> JoinReply:
-    """The present generation, with the members for the leader."""
+    """Build the reply with the present generation, and the members for the leader."""
     is_leader = member.member_id == group.leader_id
     return JoinReply(
         ErrorCode.NONE,
@@ -125,12 +125,12 @@ def list_members(group: Group) -> list[JoinedMember]:
 
 
 def restart_session(group: Group, member: Member, decision: Decision) -> None:
-    """The member was heard of, or was answered and is to be heard of."""
+    """Restart a member's session timer, after its request or a reply to it."""
     decision.set_timer(group.session_timer(member.member_id), member.session_timeout_ms)
 
 
 def refuse_syncs(group: Group, code: ErrorCode, decision: Decision) -> None:
-    """Forget assignments that do not hold any more, and tell those who wait for them."""
+    """Clear the assignments and refuse the parked SyncGroups."""
     for member in group.members.values():
         member.assignment = b""
         ticket, member.sync_ticket = member.sync_ticket, None
@@ -139,24 +139,24 @@ def refuse_syncs(group: Group, code: ErrorCode, decision: Decision) -> None:
             restart_session(group, member, decision)
 
 
-# Members that go
+# Removal of members
 
 
 def on_session_timer(group: Group, member_id: str, decision: Decision) -> None:
-    """A member was not heard of for its session timeout, or a new one waited too long for its first answer."""
+    """Remove a member whose session timed out, or a new one whose first JoinGroup was parked for too long."""
     member = group.members.get(member_id)
     if member is not None and not member.may_be_silent:
         remove_member(group, member, decision, "its session timed out")
 
 
 def on_pending_timer(group: Group, member_id: str, decision: Decision) -> None:
-    """Somebody did not come back with the member id it was given."""
+    """Remove a pending member id that was not used in time."""
     if member_id in group.pending_ids:
         remove_pending(group, member_id, decision)
 
 
 def on_sync_timer(group: Group, decision: Decision) -> None:
-    """Members that joined this generation but never asked for their assignment are dropped (KIP-800's pending syncs)."""
+    """Remove members of this generation that did not send SyncGroup in time (pending syncs)."""
     if group.state not in BALANCED_ONCE or not group.pending_syncs:
         return
     for member_id in sorted(group.pending_syncs):
@@ -167,7 +167,7 @@ def on_sync_timer(group: Group, decision: Decision) -> None:
 
 
 def remove_member(group: Group, member: Member, decision: Decision, reason: str) -> None:
-    """Take a member out and have its partitions given to others."""
+    """Remove a member and start a rebalance."""
     refuse_tickets(group, member, ErrorCode.UNKNOWN_MEMBER_ID, decision)
     group.remove_member(member.member_id)
     decision.cancel_timer(group.session_timer(member.member_id))
@@ -175,7 +175,7 @@ def remove_member(group: Group, member: Member, decision: Decision, reason: str)
 
 
 def remove_pending(group: Group, member_id: str, decision: Decision) -> None:
-    """Forget a member id that was handed out."""
+    """Remove a pending member id."""
     group.pending_ids.discard(member_id)
     decision.cancel_timer(group.pending_timer(member_id))
     maybe_complete_join(group, decision)
@@ -189,7 +189,7 @@ def _rebalance_after_removal(group: Group, decision: Decision, reason: str) -> N
 
 
 def refuse_tickets(group: Group, member: Member, code: ErrorCode, decision: Decision) -> None:
-    """Answer what a member waits for."""
+    """Refuse the parked requests of a member."""
     join = group.unpark_join(member)
     if join is not None:
         decision.answer(join, JoinReply(code, member.member_id if code is ErrorCode.FENCED_INSTANCE_ID else ""))

@@ -1,4 +1,4 @@
-"""What the group machine is asked and what it replies, free of API versions; names are the wire's, durations in ms.
+"""Requests and replies of the group machine, free of API versions; names are those of the protocol, durations in ms.
 
 Replies carry an error code; where there is an error the other fields have their defaults unless a docstring says otherwise.
 """
@@ -20,8 +20,8 @@ NO_GENERATION = -1
 
 
 class Join(NamedTuple):
-    """`fresh_id` is a random text that no other request has; `requires_member_id` (KIP-394) and `skips_assignment` (KIP-814) follow
-    from the API version."""
+    """Answered with a JoinReply. `fresh_id` is a random text, unique for each request; `requires_member_id` (KIP-394) and
+    `skips_assignment` (KIP-814) follow from the API version."""
 
     group_id: str
     member_id: str
@@ -44,7 +44,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinReply(NamedTuple):
-    """`members` is for the leader only. With MEMBER_ID_REQUIRED `member_id` is the one to come back with."""
+    """The reply to Join; `members` is for the leader only. With MEMBER_ID_REQUIRED `member_id` is the one to join with."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = NO_MEMBER_ID
@@ -57,7 +57,7 @@ class JoinReply(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """`assignments` by member id comes from the leader."""
+    """Answered with a SyncReply. `assignments` by member id are the leader's."""
 
     group_id: str
     generation: int
@@ -104,7 +104,7 @@ class LeaveReply(NamedTuple):
 
 
 class OffsetToCommit(NamedTuple):
-    """`timestamp_ms` is when it is said to be committed, where an old client says so, else NO_TIMESTAMP for now."""
+    """An offset to commit; `timestamp_ms` is set by old clients, else NO_TIMESTAMP for the present time."""
 
     topic: str
     partition: int
@@ -159,7 +159,7 @@ Request: TypeAlias = Join | Sync | Heartbeat | Leave | CommitOffsets | DeleteOff
 
 
 class DescribedMember(NamedTuple):
-    """`metadata` and `assignment` are empty unless the group is stable."""
+    """A member in a GroupDescription; `metadata` and `assignment` are empty unless the group is stable."""
 
     member_id: str
     instance_id: str | None

@@ -1,4 +1,4 @@
-"""The settings that group decisions depend on, under the names of Kafka's broker keys."""
+"""The settings of group coordinators, under the names of Kafka's broker keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * _MINUTE_MS
     offsets_retention_check_interval_ms: int = 600_000
     new_member_join_timeout_ms: int = 300_000
-    """How long a new member may wait for its first join to be answered; no setting in Kafka either."""
+    """Longest wait of a new member's first JoinGroup; a constant in Kafka."""
     offset_value_version: int = 3
     group_value_version: int = 3
 

@@ -1,6 +1,6 @@
-"""Which topics consumers subscribe to: the part of the consumers' own embedded protocol that the coordinator reads.
+"""Topics in the subscriptions of consumers, the only part of the embedded consumer protocol that the coordinator reads.
 
-subscription: version i16, topics array of strings, then what the coordinator does not look at
+subscription: version i16, topics array of strings, then fields that are not read
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from kafkalite.coordinators.fields import FieldReader
 
 CONSUMER_PROTOCOL = "consumer"
 _NAMES_MAX = 50_000
-"""Topics that are read at the end of a join phase, which takes 50 ms. Where there are more, all topics count as subscribed."""
+"""Topic names that are read at the end of a join phase, which takes 50 ms; with more all topics count as subscribed."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics that any of the subscriptions names; None when one of them cannot be read, or when they name too many.
+    """Return the topics of all subscriptions; None when one is unreadable, or when they name too many.
 
-    Members mostly subscribe to the same topics: what begins as the one before is not read again.
+    Members mostly subscribe to the same topics: a subscription with the same start as the one before is not read again.
     """
     topics: set[str] = set()
     left, before = _NAMES_MAX, None

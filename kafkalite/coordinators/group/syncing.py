@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: members get what the leader assigned to them, and say that they live."""
+"""SyncGroup and Heartbeat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("kafkalite.coordinators.group")
 
 
 def sync(group: Group, request: Sync, ticket: Ticket, decision: Decision) -> None:
-    """Answer the assignment, or park the request until the leader has brought it and it is stored."""
+    """Answer the assignment, or park the request until the leader's is stored."""
     refusal = _check_request(group, request)
     if refusal:
         decision.answer(ticket, SyncReply(refusal))
@@ -64,7 +64,7 @@ def _store_assignment(group: Group, request: Sync, decision: Decision) -> None:
 
     def then(code: ErrorCode, later: Decision) -> None:
         if group.state is not GroupState.COMPLETING or group.generation != generation:
-            return  # a rebalance has begun, and told those who waited
+            return  # a rebalance has started, which refused the parked requests
         if code:
             logger.warning("group %s: generation %d was not stored: %s", group.group_id, generation, code.name)
             refuse_syncs(group, group_store_error(code), later)
@@ -87,7 +87,7 @@ def _build_reply(group: Group, member: Member) -> SyncReply:
 
 
 def heartbeat(group: Group, request: Heartbeat, decision: Decision) -> ErrorCode:
-    """NONE, REBALANCE_IN_PROGRESS when the member is to rejoin, or why it is none."""
+    """Restart the member's session; return NONE, REBALANCE_IN_PROGRESS if it must rejoin, or an error."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     code = group.check_member(request.member_id, request.instance_id)

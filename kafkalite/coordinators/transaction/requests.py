@@ -1,4 +1,4 @@
-"""What the transaction machine is asked, what it replies, and what it sends, free of API versions; names are the wire's, times in ms."""
+"""Requests, replies and messages of the transaction machine, free of API versions; names are those of the protocol, times in ms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProducerIdAndEpoch(NamedTuple):
 class InitProducerId(NamedTuple):
     """Answered with an InitProducerIdReply.
 
-    `expected` is what a producer that goes on has (KIP-360). `fresh_producer_id` is one that nobody has had, where the caller has got one.
+    `expected` is the id and epoch of a producer that continues (KIP-360). `fresh_producer_id` is newly allocated, if the caller has one.
     """
 
     transactional_id: str
@@ -29,7 +29,7 @@ class InitProducerId(NamedTuple):
 
 
 class InitProducerIdReply(NamedTuple):
-    """`needs_producer_id`: nothing was done; the same request is to come back with a `fresh_producer_id`."""
+    """The reply to InitProducerId; with `needs_producer_id` it must be repeated with a `fresh_producer_id`."""
 
     error: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -47,7 +47,7 @@ class AddPartitions(NamedTuple):
 
 
 class EndTransaction(NamedTuple):
-    """Answered with an ErrorCode, NONE once it is decided; markers follow."""
+    """Answered with an ErrorCode, NONE once the decision is committed; markers follow."""
 
     transactional_id: str
     producer_id: int
@@ -56,7 +56,7 @@ class EndTransaction(NamedTuple):
 
 
 class MarkersWritten(NamedTuple):
-    """Every partition of the transaction has its marker, or is gone. Answered with None."""
+    """Sent when every partition of the transaction has its marker or is deleted. Answered with None."""
 
     transactional_id: str
     producer_id: int
@@ -67,7 +67,7 @@ Request: TypeAlias = InitProducerId | AddPartitions | EndTransaction | MarkersWr
 
 
 class WriteMarkers(NamedTuple):
-    """Sent: these partitions are to get the transaction's marker; then MarkersWritten is to come back."""
+    """A message to write the transaction's markers to partitions, followed by the request MarkersWritten."""
 
     transactional_id: str
     producer_id: int
@@ -77,7 +77,7 @@ class WriteMarkers(NamedTuple):
 
 
 class DescribedTransaction(NamedTuple):
-    """For administrators; `start_ms` is -1 before the first partition."""
+    """A transaction for administrators; `start_ms` is -1 before the first partition."""
 
     transactional_id: str
     producer_id: int

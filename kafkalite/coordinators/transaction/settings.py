@@ -1,4 +1,4 @@
-"""The settings that transactions depend on, under the names of Kafka's broker keys."""
+"""The settings of transaction coordinators, under the names of Kafka's broker keys."""
 
 from __future__ import annotations
 

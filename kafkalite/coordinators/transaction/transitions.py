@@ -1,7 +1,7 @@
-"""What follows from a request in each state: the next stored state, or the error that says why there is none.
+"""The transitions of transactional ids: for each request the next stored state, or an error.
 
-The errors and their order are those of Kafka's TransactionCoordinator and TransactionMetadata (3.9). An epoch of 32766 counts as used up,
-so that there is always one more to fence its owner with.
+The errors and their order are those of Kafka's TransactionCoordinator and TransactionMetadata (3.9). An epoch of 32766 counts as
+exhausted, so one is always left to fence its owner.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafkalite.errors import ErrorCode, ensure
 
 _EPOCH_MAX: Final = 32_767
 _TOPICS_MAX: Final = 5000
-"""In one transaction: each of its steps writes them all, which takes milliseconds for a thousand."""
+"""Topics of one transaction: each of its steps writes them all, which takes milliseconds for a thousand."""
 _PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 _AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 _COMPLETED: Final = {
@@ -42,23 +42,23 @@ def is_exhausted(producer_epoch: int) -> bool:
 
 
 class Initialized(NamedTuple):
-    """The next stored state; `last` is what the producer may come back with when it did not hear of it."""
+    """The next stored state; `last` is the id and epoch with which the producer may repeat a request whose reply was lost."""
 
     stored: StoredTransaction
     last: ProducerIdAndEpoch
 
 
 class Prerequisite(Enum):
-    """What has to be done before a producer can be initialized."""
+    """A step that is required before a producer can be initialized."""
 
-    GET_PRODUCER_ID = "the caller is to come back with a fresh producer id"
-    FENCE = "the ongoing transaction is to be aborted"
+    GET_PRODUCER_ID = "the request must be repeated with a fresh producer id"
+    FENCE = "the ongoing transaction must be aborted"
 
 
 def prepare_init_producer_id(
     transaction: Transaction, request: InitProducerId, now_ms: int
 ) -> Initialized | Prerequisite | ErrorCode:
-    """InitProducerId: the producer's id and epoch."""
+    """Return the state with the producer's next id and epoch for InitProducerId."""
     stored, expected = transaction.stored, request.expected
     if transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -84,7 +84,7 @@ def prepare_init_producer_id(
 
 
 def _is_same_producer(transaction: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Is it this producer, or one whose answer got lost when its epochs were used up?"""
+    """True if `expected` is the present producer, or the one before whose epochs were exhausted and whose reply was lost."""
     return (
         transaction.is_new
         or expected.producer_id == transaction.stored.producer_id
@@ -93,10 +93,10 @@ def _is_same_producer(transaction: Transaction, expected: ProducerIdAndEpoch) ->
 
 
 def _bump_epoch(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | ErrorCode:
-    """The next epoch, and the one that its owner may come back with."""
+    """Return the next epoch, and the one with which the producer may repeat the request."""
     current = transaction.stored.producer_epoch
     if expected is not None and not transaction.is_new and expected.producer_epoch != current:
-        if expected.producer_epoch == transaction.last_producer_epoch:  # repeated: the answer got lost
+        if expected.producer_epoch == transaction.last_producer_epoch:  # repeated after a lost reply
             return current, transaction.last_producer_epoch
         return ErrorCode.PRODUCER_FENCED
     ensure(not is_exhausted(current), "there is no epoch left to hand out")
@@ -104,7 +104,7 @@ def _bump_epoch(transaction: Transaction, expected: ProducerIdAndEpoch | None) -
 
 
 def _check_producer(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode | None:
-    """Is the producer another one than the transaction's?"""
+    """Return an error if the producer is not the transaction's."""
     if transaction is None or transaction.stored.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.PRODUCER_FENCED if transaction.stored.producer_epoch != producer_epoch else None
@@ -113,7 +113,7 @@ def _check_producer(transaction: Transaction | None, producer_id: int, producer_
 def prepare_add_partitions(
     transaction: Transaction | None, request: AddPartitions, now_ms: int
 ) -> StoredTransaction | ErrorCode:
-    """AddPartitionsToTxn, AddOffsetsToTxn: the transaction with more partitions, or NONE when it has them all."""
+    """Return the state with added partitions for AddPartitionsToTxn and AddOffsetsToTxn, NONE if it has them all."""
     refusal = _check_producer(transaction, request.producer_id, request.producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -140,7 +140,7 @@ def prepare_add_partitions(
 def verify_partitions(
     transaction: Transaction | None, producer_id: int, producer_epoch: int, partitions: Partitions
 ) -> Partitions | ErrorCode:
-    """AddPartitionsToTxn that only asks (KIP-890): the partitions that are in the transaction; the others are TRANSACTION_ABORTABLE."""
+    """Return those partitions that are in the transaction, for AddPartitionsToTxn with verify only (KIP-890)."""
     refusal = _check_producer(transaction, producer_id, producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -152,7 +152,7 @@ def verify_partitions(
 
 
 def prepare_end(transaction: Transaction | None, request: EndTransaction, now_ms: int) -> StoredTransaction | ErrorCode:
-    """EndTxn: the transaction prepared to commit or abort; NONE when it has ended so."""
+    """Return the prepared state for EndTxn, NONE if the transaction is complete with the same result."""
     refusal = _check_producer(transaction, request.producer_id, request.producer_epoch)
     if refusal is not None or transaction is None:
         return refusal or ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -168,9 +168,12 @@ def prepare_end(transaction: Transaction | None, request: EndTransaction, now_ms
 
 
 def prepare_fence(transaction: Transaction, now_ms: int) -> StoredTransaction:
-    """The ongoing transaction is aborted in a new epoch, so that its producer can do nothing any more (KIP-588)."""
+    """Return the state that aborts an ongoing transaction with a bumped epoch, which fences its producer (KIP-588)."""
     stored = transaction.stored
-    ensure(stored.state is TransactionState.ONGOING and transaction.pending is None, "only what is ongoing is fenced")
+    ensure(
+        stored.state is TransactionState.ONGOING and transaction.pending is None,
+        "only an ongoing transaction is fenced",
+    )
     return replace(
         stored,
         producer_epoch=min(stored.producer_epoch + 1, _EPOCH_MAX),
@@ -180,7 +183,7 @@ def prepare_fence(transaction: Transaction, now_ms: int) -> StoredTransaction:
 
 
 def prepare_complete(transaction: Transaction, now_ms: int) -> StoredTransaction:
-    """All markers are written."""
+    """Return the state after all markers are written."""
     stored = transaction.stored
     return replace(stored, state=_COMPLETED[stored.state], partitions=NO_PARTITIONS, last_update_ms=now_ms)
 
@@ -195,7 +198,7 @@ def is_timed_out(transaction: Transaction, now_ms: int) -> bool:
 
 
 def is_expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> bool:
-    """Was the id not used for `expiration_ms` (transactional.id.expiration.ms)?"""
+    """True if the id was not used for `expiration_ms` (transactional.id.expiration.ms)."""
     stored = transaction.stored
     return stored.state in _AT_REST and transaction.pending is None and stored.last_update_ms <= now_ms - expiration_ms
 

@@ -65,7 +65,7 @@ def test_a_machine_that_failed_after_an_append_left_its_request_unanswered(laggi
             else:
                 assert code_of(lambda: here.say("one")) is ErrorCode.UNKNOWN_SERVER_ERROR
             here.runtime.shards[0].timers.set("late", 0)
-            here.runtime._ring(here.runtime.shards[0])
+            here.runtime._on_alarm(here.runtime.shards[0])
         assert seen.count == 1 and not here.fatal, "an answer that comes after the failure is no second one"
         assert here.runtime.statistics()["waiting"] == 0
 
