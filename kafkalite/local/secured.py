@@ -54,7 +54,7 @@ _RIGHTS: Final = (
 
 
 class ClusterSecurity:
-    """See the module; `hosts` are the names and addresses of servers besides those of this machine.
+    """The folder with authority, users and client files of a cluster. `hosts` are names and addresses of servers beyond this machine's.
 
     Servers find the folder at `mounted_at`, by default where it is.
     """

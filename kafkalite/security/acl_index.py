@@ -30,7 +30,7 @@ _Key: TypeAlias = tuple[AclEntry, ResourceType, PatternType]
 
 
 class AclIndex:
-    """See the module. One owner changes it, by `replace`."""
+    """All ACLs of a cluster, indexed by resource and principal. Its one owner changes it by `replace`."""
 
     def __init__(self) -> None:
         self._resources: dict[ResourcePattern, _ByPrincipal] = {}

@@ -26,7 +26,7 @@ class Authority:
         from cryptography.hazmat.primitives.asymmetric import ec
 
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = self._signed(name, self._key, (), is_authority=True)
+        self._certificate = self._sign(name, self._key, (), is_authority=True)
 
     @property
     def pem(self) -> bytes:
@@ -41,11 +41,11 @@ class Authority:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._signed(name, key, hosts)
+        certificate = self._sign(name, key, hosts)
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return private + certificate.public_bytes(Encoding.PEM)
 
-    def _signed(
+    def _sign(
         self, name: str, key: EllipticCurvePrivateKey, hosts: Iterable[str], *, is_authority: bool = False
     ) -> x509.Certificate:
         from cryptography import x509

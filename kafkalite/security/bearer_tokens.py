@@ -40,7 +40,7 @@ class TokenRules:
 
 
 class BearerTokens:
-    """See the module. `fetch()` gives the key set as JSON, OSError or ValueError when it cannot; `now_s` is any clock."""
+    """Verifier of JSON web tokens. `fetch()` returns the key set as JSON, or raises OSError or ValueError; `now_s` is any clock."""
 
     def __init__(self, rules: TokenRules, fetch: Callable[[], Awaitable[bytes]], now_s: Callable[[], float]) -> None:
         self._rules, self._fetch, self._now_s = rules, fetch, now_s

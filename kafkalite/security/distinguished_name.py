@@ -49,7 +49,7 @@ def _items(der: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 def _attribute(pair: bytes) -> str:
     (_, oid, _), (tag, content, whole) = _items(pair)
-    dotted = _dotted(oid)
+    dotted = _to_dotted(oid)
     keyword, encoding = _KEYWORDS.get(dotted), _ENCODINGS.get(tag)
     if keyword is None or encoding is None:
         return f"{keyword or dotted}=#{whole.hex()}"
@@ -61,7 +61,7 @@ def _attribute(pair: bytes) -> str:
     return f"{keyword}={text}"
 
 
-def _dotted(oid: bytes) -> str:
+def _to_dotted(oid: bytes) -> str:
     numbers, value = [], 0
     for byte in oid:
         value = value << 7 | byte & 0x7F

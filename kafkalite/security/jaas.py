@@ -100,11 +100,11 @@ def _module(tokens: _Tokens) -> LoginModule:
     options: dict[str, str] = {}
     while (key := tokens.take()) != ";":
         tokens.expect("=")
-        options[key] = _unquoted(tokens.take())
+        options[key] = _unquote(tokens.take())
     return LoginModule(name, options)
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if token[0] in "\"'":
         return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
     return token

@@ -118,16 +118,16 @@ class _Context:
         return str(self._context.initiator_name)
 
     def step(self, token: bytes | None) -> bytes:
-        return _called(lambda: self._context.step(token)) or b""
+        return _call(lambda: self._context.step(token)) or b""
 
     def wrap(self, message: bytes) -> bytes:
-        return bytes(_called(lambda: self._context.wrap(message, False)).message)
+        return bytes(_call(lambda: self._context.wrap(message, False)).message)
 
     def unwrap(self, token: bytes) -> bytes:
-        return bytes(_called(lambda: self._context.unwrap(token)).message)
+        return bytes(_call(lambda: self._context.unwrap(token)).message)
 
 
-def _called(call: Callable[[], Any]) -> Any:
+def _call(call: Callable[[], Any]) -> Any:
     gssapi = _package()
     try:
         return call()
@@ -142,7 +142,7 @@ def accept(principal: str, keytab: str) -> Accepted:
     """
     gssapi = _package()
     name = None if principal == "*" else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
-    credentials = _called(lambda: gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab}))
+    credentials = _call(lambda: gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab}))
     return _Context(gssapi.SecurityContext(creds=credentials, usage="accept"))
 
 
@@ -151,7 +151,7 @@ def default_realm() -> str:
     """The one of krb5.conf. KerberosError without any."""
     gssapi = _package()
     name = gssapi.Name("anybody", gssapi.NameType.kerberos_principal)
-    return str(_called(lambda: name.canonicalize(gssapi.MechType.kerberos))).rpartition("@")[2]
+    return str(_call(lambda: name.canonicalize(gssapi.MechType.kerberos))).rpartition("@")[2]
 
 
 def initiate(service: str, host: str, principal: str, keytab: str) -> Exchange:
@@ -164,7 +164,7 @@ def initiate(service: str, host: str, principal: str, keytab: str) -> Exchange:
             f"{principal}\0{keytab}".encode()
         ).hexdigest()  # one for each: a cache has the tickets of one principal
         store = {"client_keytab": keytab, "ccache": f"MEMORY:{place}"}
-        credentials = _called(lambda: gssapi.Credentials(name=name, usage="initiate", store=store))
+        credentials = _call(lambda: gssapi.Credentials(name=name, usage="initiate", store=store))
     wanted = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
     flags = gssapi.RequirementFlag.mutual_authentication | gssapi.RequirementFlag.integrity
     context = _Context(gssapi.SecurityContext(name=wanted, creds=credentials, flags=flags, usage="initiate"))

@@ -63,12 +63,12 @@ class _Rule:
         elif self.components != len(parts) - 1:
             result = None
         else:
-            result = self._changed(_PARAMETER.sub(lambda sign: parts[int(sign[1])], self.form))
+            result = self._apply_substitution(_PARAMETER.sub(lambda sign: parts[int(sign[1])], self.form))
         if result is not None and re.search(r"[/@]", result):
             raise NoMatchingRule(f"a rule makes {result!r} of a name, which is not simple")
         return result
 
-    def _changed(self, base: str) -> str | None:
+    def _apply_substitution(self, base: str) -> str | None:
         if self.pattern is not None and self.pattern.fullmatch(base) is None:
             return None
         if self.substituted is not None:
@@ -80,7 +80,7 @@ class _Rule:
 
 
 class KerberosShortNames:
-    """See the module. ValueError for rules that cannot be read."""
+    """The rules of `sasl.kerberos.principal.to.local.rules`. Raises ValueError for rules that cannot be parsed."""
 
     def __init__(self, rules: tuple[str, ...] = ("DEFAULT",)) -> None:
         self._rules = [_rule(text.strip()) for text in rules]

@@ -43,7 +43,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapping:
-    """See the module. ValueError for rules that cannot be read."""
+    """The rules of `ssl.principal.mapping.rules`. Raises ValueError for rules that cannot be parsed."""
 
     def __init__(self, rules: str = "DEFAULT") -> None:
         self._rules: list[_Rule] = []

@@ -134,13 +134,13 @@ class ScramServer:
             self._identity = Identity(KafkaPrincipal(USER, first.user))
         if first.authorization_id and first.authorization_id != first.user:
             raise SaslRefused(_ANOTHER_ID)
-        shown = self._credential or self._pretended(first.user)
+        shown = self._credential or self._invent_credential(first.user)
         if shown.iterations < MIN_ITERATIONS:
             raise SaslMalformed(f"Iterations {shown.iterations} is less than the minimum {MIN_ITERATIONS}")
         self._server_first = f"r={first.nonce}{self._nonce},s={text_of(shown.salt)},i={shown.iterations}"
         return self._server_first.encode()
 
-    def _pretended(self, user: str) -> ScramCredential:
+    def _invent_credential(self, user: str) -> ScramCredential:
         salt = hmac.digest(self._secret, user.encode(), self._mechanism.hash_name)[:20]
         return ScramCredential(salt, b"", b"", MIN_ITERATIONS)
 

@@ -115,11 +115,11 @@ def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
         trusted = _content(settings.truststore, "ssl.truststore")
         authorities = trusted.trusted or trusted.chain
         if not authorities:
-            raise TlsError(f"{_named(settings.truststore, 'ssl.truststore')} holds no certificate")
+            raise TlsError(f"{_describe_store(settings.truststore, 'ssl.truststore')} holds no certificate")
         try:
             context.load_verify_locations(cadata=authorities.decode("ascii"))
         except (ssl.SSLError, ValueError) as problem:
-            raise TlsError(f"{_named(settings.truststore, 'ssl.truststore')}: {problem}") from None
+            raise TlsError(f"{_describe_store(settings.truststore, 'ssl.truststore')}: {problem}") from None
     return context
 
 
@@ -152,7 +152,7 @@ def _load_identity(context: ssl.SSLContext, content: _Content) -> None:
         Path(path).unlink()
 
 
-def _named(store: StoreSettings, setting: str) -> str:
+def _describe_store(store: StoreSettings, setting: str) -> str:
     return f"{setting}.location {store.location}" if store.location else setting
 
 
@@ -167,17 +167,17 @@ def _content(store: StoreSettings, setting: str) -> _Content:
         allowed_by = store.private_unless
         exposed = exposure(store.location, "a private key", allowed_by) if allowed_by is not None else None
     except OSError as problem:
-        raise TlsError(f"{_named(store, setting)}: {problem.strerror}") from None
+        raise TlsError(f"{_describe_store(store, setting)}: {problem.strerror}") from None
     try:
-        content = _parsed(data, store)
+        content = _parse_content(data, store)
     except ValueError as problem:
-        raise TlsError(f"{_named(store, setting)}: {problem}") from None
+        raise TlsError(f"{_describe_store(store, setting)}: {problem}") from None
     if content.key and exposed is not None:
         raise TlsError(f"{setting}.location {exposed}")
     return content
 
 
-def _parsed(data: bytes, store: StoreSettings) -> _Content:
+def _parse_content(data: bytes, store: StoreSettings) -> _Content:
     if _PEM in data[:65536] and not data.startswith(MAGIC):
         return _from_pem(data, store)
     return _from_java(data, store) if data.startswith(MAGIC) else _from_pkcs12(data, store)
@@ -224,7 +224,7 @@ def _from_java(data: bytes, store: StoreSettings) -> _Content:
     protected, chain = held.keys[0]
     key = load_der_private_key(unprotected_key(protected, password), None)
     chain_text = b"".join(ssl.DER_cert_to_PEM_cert(each).encode() for each in chain)
-    return _Content(*_encrypted(key), chain_text, trusted)  # type: ignore[arg-type]
+    return _Content(*_encrypt_key(key), chain_text, trusted)  # type: ignore[arg-type]
 
 
 def _from_pkcs12(data: bytes, store: StoreSettings) -> _Content:
@@ -238,10 +238,10 @@ def _from_pkcs12(data: bytes, store: StoreSettings) -> _Content:
     chain = b"".join(each.public_bytes(Encoding.PEM) for each in certificates)
     if held.key is None:
         return _Content(trusted=chain)
-    return _Content(*_encrypted(held.key), chain)  # type: ignore[arg-type]
+    return _Content(*_encrypt_key(held.key), chain)  # type: ignore[arg-type]
 
 
-def _encrypted(key: PKCS12PrivateKeyTypes) -> tuple[bytes, str]:
+def _encrypt_key(key: PKCS12PrivateKeyTypes) -> tuple[bytes, str]:
     from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
     password = secrets.token_hex()

@@ -95,7 +95,9 @@ class _Daemon:
 
 
 class SparkCluster:
-    """See the module. Workers are numbered from 1; each offers `worker_cores` cores and `worker_memory_mb` to executors.
+    """A master and workers of Spark on this machine. Workers are numbered from 1.
+
+    Each offers `worker_cores` cores and `worker_memory_mb` to executors.
 
     `java_options` are those of the master and the workers; executors have the session's `spark.executor.extraJavaOptions`.
     """

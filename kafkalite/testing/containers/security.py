@@ -29,7 +29,7 @@ _OTHER_JAAS: Final = "listener.name.{}.{}.sasl.jaas.config"
 
 
 class ContainerSecurity:
-    """See the module; `names` are the servers'."""
+    """The volume with the secured cluster's files. `names` are those of its servers."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kafkalite-security-"))

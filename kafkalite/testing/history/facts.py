@@ -148,7 +148,7 @@ class PartitionFacts:
 
 @dataclass
 class Facts:
-    """See the module."""
+    """The outcome of every operation of a history, by partition, group and transaction."""
 
     producers: dict[str, ProducerStarted] = field(default_factory=dict)
     readers: dict[str, ReaderStarted] = field(default_factory=dict)

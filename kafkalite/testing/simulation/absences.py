@@ -34,7 +34,7 @@ class NotNow(Exception):
 
 
 class Absences:
-    """See the module. `survives_a_loss`: acknowledged records are on two replicas at least (min.insync.replicas)."""
+    """Brokers that faults have taken away. `survives_a_loss`: acknowledged records are on two replicas or more (min.insync.replicas)."""
 
     def __init__(self, cluster: SimulatedCluster, *, survives_a_loss: bool) -> None:
         self._cluster = cluster

@@ -17,7 +17,7 @@ from kafkalite.failpoints import FAILPOINTS
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault; see the module. `parameters` are names and numbers."""
+    """One fault with its moment, kind, targets and duration. `parameters` are names and numbers."""
 
     at_s: float
     kind: str

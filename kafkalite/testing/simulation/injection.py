@@ -36,7 +36,7 @@ Act: TypeAlias = Callable[["Injection", Fault], Awaitable[None]]
 
 
 class Injection:
-    """See the module. Runs on the director's loop."""
+    """Injects faults into a simulated cluster, on the director's loop."""
 
     def __init__(self, cluster: SimulatedCluster, *, survives_a_loss: bool) -> None:
         """`survives_a_loss`: acknowledged records are on two replicas at least (min.insync.replicas), so one may forget them."""

@@ -107,7 +107,7 @@ class _MemoryLock:
 
 
 class MemoryDisk:
-    """See the module. Paths are absolute. `locks` are those that are held; `process_ended` releases those of a killed process."""
+    """A disk in memory that can lose power. Paths are absolute; `process_ended` releases the `locks` of a killed process."""
 
     def __init__(self, clock: Clock, on_write: OnWrite = lambda path, position, data: None) -> None:
         self.locks: dict[str, None] = {}

@@ -315,7 +315,7 @@ class SimulatedTransport(asyncio.Transport):
 
 
 class Network:
-    """See the module. Machines are known by the names of their processes."""
+    """The network of a simulated cluster. Machines are known by the names of their processes."""
 
     def __init__(self, time: VirtualTime, chance: random.Random, trace: Trace) -> None:
         self.window_bytes = chance.choice(_WINDOWS_BYTES)

@@ -63,7 +63,7 @@ class Descriptors:
 
 
 class SimulatedPoll:
-    """See the module. `on_ready` is what the loop calls; its owner sets it by `add_reader`."""
+    """A simulated epoll of one process. `on_ready` is what the loop calls; its owner sets it by `add_reader`."""
 
     def __init__(self, descriptors: Descriptors) -> None:
         self.interests: dict[int, int] = {}

@@ -27,7 +27,7 @@ class TraceLine(NamedTuple):
 
 
 class Trace:
-    """See the module."""
+    """The ordered events of one simulation run: lines for people, and a digest of everything."""
 
     def __init__(self, time: VirtualTime) -> None:
         self.lines: list[TraceLine] = []

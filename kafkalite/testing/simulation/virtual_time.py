@@ -65,7 +65,7 @@ class _NoSockets:
 
 
 class VirtualTimeLoop(base_events.BaseEventLoop):
-    """See the module. Time begins at 0 unless it is shared."""
+    """An event loop on virtual time, which begins at 0 unless it is shared."""
 
     _ready: Any
     _scheduled: list[asyncio.TimerHandle]
