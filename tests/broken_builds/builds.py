@@ -33,8 +33,8 @@ BUILDS: Final = (
     BrokenBuild(
         "a follower does not truncate what its leader does not have",
         "kafkalite/broker/replication/leader_fetcher.py",
-        "self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)",
-        "following.failures = 0",
+        "self._truncate(state, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)",
+        "state.failures = 0",
     ),
     BrokenBuild(
         "the ISR expands before the follower has what is committed",

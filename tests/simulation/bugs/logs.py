@@ -105,9 +105,9 @@ LOGS: Final = (
         "KAFKA-2477: an answer that comes late leaves a hole, or records twice",
         (
             Edit(
-                "kafkalite.broker.replication.leader_fetcher",
-                "                if not self._session.knows(topic_partition, topic.topic_id):\n",
-                "                if topic_partition not in self._followed:\n",
+                "kafkalite.broker.replication.fetch_states",
+                "                if not self.session.knows(topic_partition, topic.topic_id):\n",
+                "                if topic_partition not in self.followed:\n",
             ),
             Edit(
                 "kafkalite.storage.log.append_checks",

@@ -9,6 +9,7 @@ from tests.simulation.bugs.patching import Bug, Edit
 _PARTITION: Final = "kafkalite.broker.replication.partition"
 _REPLICAS: Final = "kafkalite.broker.replication.replicas"
 _FETCHER: Final = "kafkalite.broker.replication.leader_fetcher"
+_FETCH_STATES: Final = "kafkalite.broker.replication.fetch_states"
 _FETCHING: Final = "kafkalite.broker.fetch.partition_reader"
 _LOG: Final = "kafkalite.storage.log.partition_log"
 
@@ -52,8 +53,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _FETCHER,
-                "self._truncate(following, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)",
-                "following.failures = 0",
+                "self._truncate(state, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)",
+                "state.failures = 0",
             ),
             Edit(
                 _FETCHING,
@@ -256,10 +257,9 @@ REPLICATION: Final = (
         "here (7bdce58): a log that leads already is cut or appended to by its former fetcher",
         (
             Edit(
-                _FETCHER,
-                "            self._followed.get(partition.topic_partition) is following\n"
-                "            and following.leader_epoch == partition.leader_epoch\n",
-                "            partition is not None\n",
+                _FETCH_STATES,
+                "self.followed.get(partition.topic_partition) is state and state.leader_epoch == partition.leader_epoch",
+                "partition is not None",
             ),
         ),
     ),
@@ -327,8 +327,8 @@ REPLICATION: Final = (
         "here (3a35fbc): a follower that asks too early is never told of records",
         (
             Edit(
-                _FETCHER,
-                "        self._changed[partition.topic_partition] = None\n        if len(self._names)",
+                _FETCH_STATES,
+                "        self.changed[topic_partition] = None\n        if len(self._names)",
                 "        if len(self._names)",
             ),
         ),

@@ -1,4 +1,4 @@
-"""Followers: where a log is cut (KIP-101, KIP-279, KIP-595), and the loop that fetches from a leader."""
+"""The loop of a follower that fetches from a leader and appends (`leader_fetcher`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.replication import leader_fetcher
-from kafkalite.broker.replication.follower_truncation import truncation_offset
 from kafkalite.broker.replication.leader_fetcher import FetcherContext
 from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.settings.rates import ReplicationRate
@@ -23,39 +22,6 @@ from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import Endpoint, TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog, assignment, make_partition
-
-OWN = FakeLog(log_end_offset=20, epochs=[(1, 0), (3, 8), (5, 15)])
-"""Epoch 1 at 0 to 7, 3 at 8 to 14, 5 at 15 to 19."""
-
-
-@pytest.mark.parametrize(
-    ("leader_epoch", "leader_end", "wanted"),
-    [
-        (-1, -1, 6),  # the leader knows nothing: the fallback, which is the high watermark
-        (5, -1, 6),
-        (-1, 12, 12),  # an old leader names no epoch
-        (-1, 99, 20),
-        (5, 17, 17),  # the leader has less of our epoch
-        (5, 99, 20),  # and more
-        (3, 12, 12),
-        (3, 14, 14),
-        (3, 99, 15),  # our epoch 3 ends at 15
-        (2, 12, 8),  # epoch 2 we do not have: cut behind epoch 1, and ask again
-        (4, 12, 15),
-        (7, 18, 18),  # an epoch that is newer than all of ours
-        (0, 4, 0),
-    ],
-)
-def test_where_a_log_is_cut(leader_epoch: int, leader_end: int, wanted: int) -> None:
-    assert truncation_offset(OWN.end_offset_for_epoch, leader_epoch, leader_end, 20, 6) == wanted
-
-
-def test_a_log_without_epochs_is_cut_where_the_leader_says() -> None:
-    assert truncation_offset(FakeLog().end_offset_for_epoch, 3, 12, 20, 6) == 12
-    assert truncation_offset(FakeLog().end_offset_for_epoch, -1, -1, 4, 6) == 4
-
-
-# The loop
 
 
 class FakeLeader:

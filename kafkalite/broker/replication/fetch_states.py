@@ -1,0 +1,280 @@
+"""What a follower fetches from one leader, and what the leader's answers mean (Kafka's PartitionFetchState). Pure: time comes as `now_ms`.
+
+A partition is named by the next request while its state is *changed*: it is new, its log differs from what the leader knows of, or it is
+tried again. All others are in the incremental session (KIP-227). A partition that backs off is not in the session either, because one with
+an error would have every fetch answered at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kafkalite.backoff import Backoff
+from kafkalite.broker.replication.leader_offsets import code_of
+from kafkalite.broker.settings.rates import ReplicationRate, is_throttled
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.fetch_session_handler import FULL_FETCH_EPOCH, FetchSessionHandler
+from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.replication.partition import Partition
+    from kafkalite.config.broker import BrokerConfig
+
+    FetchRequest: TypeAlias = messages.fetch_request.FetchRequest
+    FetchTopic: TypeAlias = messages.fetch_request.FetchTopic
+    ForgottenTopic: TypeAlias = messages.fetch_request.ForgottenTopic
+    FetchResponse: TypeAlias = messages.fetch_response.FetchResponse
+    PartitionData: TypeAlias = messages.fetch_response.PartitionData
+    OffsetForLeaderTopic: TypeAlias = messages.offset_for_leader_epoch_request.OffsetForLeaderTopic
+    OffsetForLeaderEpochRequest: TypeAlias = messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
+
+DIVERGING_EPOCH_FROM: Final = 12
+TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+_FIRST_BACKOFF_MS: Final = 10.0
+_NAMES_KEPT: Final = 100
+
+WAIT_AND_RETRY: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors of a leader that has not heard of its role or of the topic yet."""
+
+
+class Step(Enum):
+    """What a follower does upon a leader's answer about one partition."""
+
+    APPEND = auto()
+    TRUNCATE = auto()
+    """Truncate to where the diverging epoch ends (KIP-595)."""
+    FIND_RANGE = auto()
+    """Ask for the leader's first and last offset."""
+    DROP = auto()
+    """Stop fetching: the leader epoch is over, and a LeaderAndIsr is on its way."""
+    BACK_OFF = auto()
+
+
+APPEND, TRUNCATE, FIND_RANGE, DROP, BACK_OFF = Step
+
+
+def decide_step(data: PartitionData) -> Step:
+    """Return what a follower does upon an answer to a fetch."""
+    if data.error_code:
+        return decide_step_after_error(code_of(data.error_code))
+    if data.diverging_epoch is not None and data.diverging_epoch.end_offset >= 0:
+        return TRUNCATE
+    return APPEND
+
+
+def decide_step_after_error(code: ErrorCode) -> Step:
+    """Return what a follower does upon an error of one partition."""
+    if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return FIND_RANGE
+    return DROP if code == ErrorCode.FENCED_LEADER_EPOCH else BACK_OFF
+
+
+@dataclass(slots=True)
+class PartitionFetchState:
+    """How far the fetching of one partition is. `next_try_ms` is when it is fetched next after `failures` in a row."""
+
+    partition: Partition
+    topic_id: bytes
+    leader_epoch: int
+    must_ask_epoch: bool = False
+    """True until its log agrees with that of a leader older than Fetch 12 (OffsetForLeaderEpoch, KIP-101)."""
+    is_in_sync: bool = False
+    failures: int = 0
+    next_try_ms: float = 0.0
+
+
+class FetchStates:
+    """The partitions that are fetched from one leader, and the fetch session with it."""
+
+    def __init__(self, broker_id: BrokerId, throttled_rate: ReplicationRate) -> None:
+        self._broker_id, self._throttled_rate = broker_id, throttled_rate
+        self.session = FetchSessionHandler()
+        self.followed: dict[TopicPartition, PartitionFetchState] = {}
+        self.changed: dict[TopicPartition, None] = {}
+        self._names: dict[bytes, str] = {}
+        """Names of topics by id; also of some that are not followed any more."""
+        self._without_id = 0
+        """Number of partitions whose topic has no id."""
+        self.may_ask_epochs = False
+        """True if a partition may have to ask for epochs: to check all in each fetch would take the longer, the more there are."""
+
+    def add(self, state: PartitionFetchState) -> None:
+        """Follow a partition; the next request names it."""
+        topic_partition, topic_id = state.partition.topic_partition, state.topic_id
+        before = self.followed.get(topic_partition)
+        self._without_id += (topic_id == NO_TOPIC_ID) - (before is not None and before.topic_id == NO_TOPIC_ID)
+        self.may_ask_epochs |= state.must_ask_epoch
+        self.followed[topic_partition] = state
+        self.changed[topic_partition] = None
+        if len(self._names) > 2 * len(self.followed) + _NAMES_KEPT:
+            self._names = {each.topic_id: each.partition.topic_partition.topic for each in self.followed.values()}
+        self._names[topic_id] = topic_partition.topic
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Follow a partition no longer; the next request takes it out of the session."""
+        state = self.followed.pop(topic_partition, None)
+        if state is not None:
+            self._without_id -= state.topic_id == NO_TOPIC_ID
+            self.changed.pop(topic_partition, None)
+            self.session.forget(topic_partition)
+
+    def is_current(self, state: PartitionFetchState) -> bool:
+        """True if the partition is still followed in the state's leader epoch; to be asked after each await, as we may lead it by then."""
+        partition = state.partition
+        return self.followed.get(partition.topic_partition) is state and state.leader_epoch == partition.leader_epoch
+
+    def restart_session(self, *, is_lost: bool = False) -> None:
+        """Make the next request a full fetch; `is_lost`: the leader does not know the session any more."""
+        self.session.reset(is_lost=is_lost)
+        self.changed = dict.fromkeys(self.followed)
+
+    def back_off(self, state: PartitionFetchState, now_ms: float, longest_ms: float) -> None:
+        """Leave a partition out for longer after each failure in a row, up to `longest_ms` (replica.fetch.backoff.ms)."""
+        state.failures += 1
+        self.leave_out_until(state, now_ms + Backoff(_FIRST_BACKOFF_MS, longest_ms).delay_ms(state.failures))
+
+    def leave_out_until(self, state: PartitionFetchState, next_try_ms: float) -> None:
+        """Take a partition out of the session until then."""
+        state.next_try_ms = next_try_ms
+        self.session.forget(state.partition.topic_partition)
+        self.changed[state.partition.topic_partition] = None
+
+    # What is fetched
+
+    def choose_version(self, newest: int) -> int:
+        """Return the version of Fetch: one with topic names while some topic has no id."""
+        return TOPIC_IDS_FROM - 1 if newest >= TOPIC_IDS_FROM and self._without_id else newest
+
+    def make_request(
+        self, version: int, now_ms: float, config: BrokerConfig, broker_epoch: int
+    ) -> tuple[FetchRequest | None, float]:
+        """Return the next request, None while every partition backs off, and how long it may wait in ms."""
+        m = messages.fetch_request
+        session, wait_ms = self.session, float(config.replica_fetch_wait_max_ms)
+        if session.uses_topic_ids != (version >= TOPIC_IDS_FROM):
+            session.uses_topic_ids = version >= TOPIC_IDS_FROM
+            self.restart_session()
+        topics: dict[str, FetchTopic] = {}
+        for topic_partition in list(self.changed):
+            state = self.followed[topic_partition]
+            if (exceeded_ms := self._throttled_ms(state, now_ms, config)) > 0:
+                self.leave_out_until(state, now_ms + exceeded_ms)
+            if state.next_try_ms > now_ms or state.must_ask_epoch:
+                wait_ms = min(wait_ms, max(1.0, state.next_try_ms - now_ms))
+                continue
+            del self.changed[topic_partition]
+            session.send(topic_partition, state.topic_id)
+            topic = topics.get(topic_partition.topic)
+            if topic is None:
+                topic = topics[topic_partition.topic] = m.FetchTopic(
+                    topic=topic_partition.topic, topic_id=state.topic_id
+                )
+            log = state.partition.log
+            latest = log.latest_epoch
+            topic.partitions.append(
+                m.FetchPartition(
+                    partition=topic_partition.partition,
+                    current_leader_epoch=state.leader_epoch,
+                    fetch_offset=log.log_end_offset,
+                    last_fetched_epoch=-1 if latest is None else latest,
+                    log_start_offset=log.log_start_offset,
+                    partition_max_bytes=config.replica_fetch_max_bytes,
+                )
+            )
+        if not session.sent:
+            return None, wait_ms
+        request = m.FetchRequest(
+            max_wait_ms=int(wait_ms),
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=self._forgotten_topics(),
+            replica_id=self._broker_id,
+        )
+        if version >= REPLICA_STATE_FROM:
+            request.replica_state = m.ReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch)
+        return request, wait_ms
+
+    def _forgotten_topics(self) -> list[ForgottenTopic]:
+        m = messages.fetch_request
+        topics: dict[tuple[str, bytes], ForgottenTopic] = {}
+        for topic_partition, topic_id in self.session.take_forgotten():
+            name = topic_partition.topic
+            topic = topics.setdefault((name, topic_id), m.ForgottenTopic(topic=name, topic_id=topic_id))
+            topic.partitions.append(topic_partition.partition)
+        return list(topics.values())
+
+    def _throttled_ms(self, state: PartitionFetchState, now_ms: float, config: BrokerConfig) -> float:
+        """Return for how long a throttled replica that lags is left out, because all of them together exceed their rate (KIP-73)."""
+        if state.is_in_sync or not self.counts_as_throttled(state.partition):
+            return 0.0
+        exceeded_ms = self._throttled_rate.exceeded_ms(now_ms)
+        return min(exceeded_ms, float(config.replica_fetch_backoff_ms)) if exceeded_ms > 0 else 0.0
+
+    def counts_as_throttled(self, partition: Partition) -> bool:
+        """True if follower.replication.throttled.replicas names this replica."""
+        throttled = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(throttled, partition.topic_partition.partition, self._broker_id)
+
+    # What the leader answers
+
+    def match_answers(
+        self, response: FetchResponse, version: int
+    ) -> Iterator[tuple[PartitionFetchState, PartitionData]]:
+        """Yield the answers of a response that are about what is followed now, each with its state."""
+        for topic in response.responses:
+            name = topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)
+            for data in topic.partitions:
+                topic_partition = TopicPartition(name or "", data.partition_index)
+                # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
+                if not self.session.knows(topic_partition, topic.topic_id):
+                    self.session.refuse(topic_partition, topic.topic_id)
+                elif self.is_current(self.followed[topic_partition]):
+                    yield self.followed[topic_partition], data
+
+    def complete_fetch(self, session_id: int) -> None:
+        """Go on in the session of that id; with 0 the leader keeps none, and the next request is a full fetch."""
+        self.session.answered(session_id)
+        if self.session.epoch == FULL_FETCH_EPOCH:
+            self.changed = dict.fromkeys(self.followed)
+
+    # Leaders older than Fetch 12
+
+    def select_epoch_askers(self, now_ms: float) -> list[PartitionFetchState]:
+        """Return the partitions that have to ask where their last epoch ends at the leader before they are fetched."""
+        if not self.may_ask_epochs:
+            return []
+        unasked = [state for state in self.followed.values() if state.must_ask_epoch]
+        self.may_ask_epochs = bool(unasked)
+        return [state for state in unasked if state.next_try_ms <= now_ms]
+
+    def make_epochs_request(self, states: Iterable[PartitionFetchState]) -> OffsetForLeaderEpochRequest:
+        """Return the request for the ends of the last epochs of these partitions (KIP-101, KIP-279)."""
+        m = messages.offset_for_leader_epoch_request
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for state in states:
+            name, index = state.partition.topic_partition
+            latest = state.partition.log.latest_epoch
+            topics.setdefault(name, m.OffsetForLeaderTopic(topic=name)).partitions.append(
+                m.OffsetForLeaderPartition(
+                    partition=index,
+                    current_leader_epoch=state.leader_epoch,
+                    leader_epoch=-1 if latest is None else latest,
+                )
+            )
+        return m.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=list(topics.values()))
