@@ -1,7 +1,7 @@
-"""Changes of a znode that others hear of by a notice, a sequential znode beside: configurations and ACLs.
+"""Changes of configurations and ACLs with their notifications, which are sequential znodes.
 
-The change and its notice are one transaction, so that no session may end between them: what is stored and was never announced would have
-no effect on other brokers, and who asks for it again would find it done.
+Change and notification are one transaction, so a session cannot end between them: a change without its notification would have no effect
+on other brokers, and repeating it would change nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from zk.subtree import create_ancestors
 
 
 async def change_and_announce(store: Store, change: Create | Write | Delete, notice: Create) -> None:
-    """Carry out the change and create the notice, or neither; ancestors of what is created are created too.
+    """Carry out the change and create the notification, or neither; missing ancestors are created.
 
-    Raise BadVersionError, NodeExistsError, NoNodeError or NotEmptyError when the change is refused; not when it was carried out by an
-    earlier attempt, whose answer was lost with the connection. SessionExpiredError leaves open what happened.
+    Raises BadVersionError, NodeExistsError, NoNodeError or NotEmptyError when the change is refused, unless an earlier attempt whose reply
+    was lost has carried it out. After SessionExpiredError the outcome is unknown.
     """
     while True:
         results = await store.multi([change, notice])

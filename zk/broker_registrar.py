@@ -26,23 +26,23 @@ from zk.store import (
     Stat,
     Store,
     StoreError,
-    WatchEvent,
     Write,
 )
+from zk.watches import wait_for_change
 from zk.znodes import BrokerRegistration, MalformedZnodeError
 
 logger = logging.getLogger(__name__)
 
 _RECHECK_S = 1.0
-"""A watch is lost with the session; looking again tells."""
+"""Interval of reading the znode again, because a watch is lost with the session."""
 
 
 class DuplicateBrokerError(Exception):
-    """Another live broker has the same id, or advertises the same host and port."""
+    """Raised when another live broker has the same id, or advertises the same host and port."""
 
 
 class BrokerRegistrar:
-    """Enters one broker into the cluster; `register` again after each new session."""
+    """Registers one broker; `register` must be called again after each new session."""
 
     def __init__(self, store: Store, broker_id: int, stale_wait_s: float) -> None:
         self._store = store
@@ -51,12 +51,12 @@ class BrokerRegistrar:
         self._path = paths.broker(broker_id)
         self._earlier_sessions: set[int] = set()
         self._connected_s = 0.0
-        """On the loop's clock."""
+        """Time of the last connection, on the loop's clock."""
         store.add_session_listener(self._on_state)
         self.broker_epoch = -1
 
     async def register(self, registration: BrokerRegistration) -> int:
-        """Enter the cluster; the broker epoch, which is also kept in `broker_epoch`.
+        """Register the broker and return its epoch, which is also kept in `broker_epoch`.
 
         Raises DuplicateBrokerError, SessionExpiredError.
         """
@@ -83,7 +83,7 @@ class BrokerRegistrar:
                     f"broker id {self._broker_id} is taken: {self._path} is still held by session 0x{owner:x} "
                     f"after {self._stale_wait_s:g} s"
                 )
-            await self._wait_for_change(min(remaining_s, _RECHECK_S))
+            await wait_for_change(self._store, self._path, min(remaining_s, _RECHECK_S))
 
     def _on_state(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
@@ -97,7 +97,7 @@ class BrokerRegistrar:
         await self._store.write(self._path, registration.encode())
 
     async def _create(self, data: bytes) -> Stat | None:
-        """The stat of the registration if it is ours, else None."""
+        """Create the registration and return its stat, None if it is another session's."""
         created, written = await self._store.multi(
             [Create(self._path, ephemeral=True), Write(self._path, data, version=0)]
         )
@@ -115,7 +115,7 @@ class BrokerRegistrar:
         return stat if found == data else await self._store.write(self._path, data)
 
     async def _foreign_owner(self) -> int | None:
-        """The session of somebody else that holds the znode; one of our own earlier sessions is helped out of the way."""
+        """Return the foreign session that owns the znode, None for no owner; delete that of our own earlier session."""
         try:
             _, stat = await self._store.read(self._path)
             if stat.ephemeral_owner == self._store.session_id:
@@ -135,22 +135,8 @@ class BrokerRegistrar:
             self._stale_wait_s,
         )
 
-    async def _wait_for_change(self, timeout_s: float) -> None:
-        """Until the znode changes or vanishes, or the time is over."""
-        changed = asyncio.Event()
-
-        def wake(event: WatchEvent) -> None:
-            changed.set()
-
-        if await self._store.exists(self._path, wake) is not None:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    await changed.wait()
-            except TimeoutError:
-                pass
-
     async def _refuse_shared_endpoints(self, registration: BrokerRegistration) -> None:
-        """Kafka refuses a second broker at the same advertised host and port."""
+        """Refuse a second broker at the same advertised host and port, as Kafka does."""
         ours = {(endpoint.host, endpoint.port) for endpoint in registration.endpoints}
         try:
             names = await self._store.children(paths.BROKER_IDS)

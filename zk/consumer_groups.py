@@ -1,10 +1,10 @@
-"""Groups that keep what they know of themselves in ZooKeeper, as the consumers of Kafka 0.8 to 1.1 did that came before `KafkaConsumer`.
+"""Groups of the old consumers in ZooKeeper (Kafka 0.8 to 1.1, before `KafkaConsumer`).
 
     /consumers/<group>/ids/<member>                   what a member subscribes to; ephemeral
     /consumers/<group>/owners/<topic>/<partition>     the thread of a member that reads it, `<member>-<number>`; ephemeral
     /consumers/<group>/offsets/<topic>/<partition>    the next record, see `znodes.ConsumerOffset`
 
-Whatever is deleted while it is read is left out.
+Znodes that are deleted during a read are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroup:
-    """A group as it is in ZooKeeper; `owned_topics` are those for which it has ever had owners."""
+    """A group in ZooKeeper; `owned_topics` are those for which it has ever had owners."""
 
     group_id: str
     members: Mapping[str, ConsumerSubscription]
@@ -39,12 +39,12 @@ class ConsumerGroup:
 
 
 async def group_ids(store: Store) -> list[str]:
-    """All groups, also those that were left long ago."""
+    """Return all groups, also those without members."""
     return await _names(store, paths.CONSUMERS)
 
 
 async def has_group(store: Store, group_id: str) -> bool:
-    """True if the group has a znode; a name that ZooKeeper takes in no path has none."""
+    """True if the group has a znode, which names that are invalid in paths never have."""
     try:
         path = paths.check(paths.consumer_group(group_id))
     except ValueError:
@@ -53,12 +53,12 @@ async def has_group(store: Store, group_id: str) -> bool:
 
 
 async def is_active(store: Store, group_id: str) -> bool:
-    """Has it members? NoNodeError for a group that never had any."""
+    """True if the group has members. Raises NoNodeError for a group that never had any."""
     return bool(await store.children(paths.consumer_ids(group_id)))
 
 
 async def read_group(store: Store, group_id: str) -> ConsumerGroup:
-    """The members of a group and what they own. NoNodeError for a group that never had members, MalformedZnodeError."""
+    """Return the members of a group and their partitions. Raises NoNodeError for a group that never had members, MalformedZnodeError."""
     ids = await store.children(paths.consumer_ids(group_id))
     subscriptions = await _each(ids, lambda member: store.read(paths.consumer_id(group_id, member)))
     topics = await _names(store, paths.consumer_owners(group_id))
@@ -73,7 +73,7 @@ async def read_group(store: Store, group_id: str) -> ConsumerGroup:
 
 
 async def read_offsets(store: Store, group_id: str, places: Iterable[Place] | None = None) -> dict[Place, int]:
-    """The offsets of these partitions, of all when none are given; those that are not there are left out. MalformedZnodeError."""
+    """Return the offsets of partitions, None for all; absent ones are left out. Raises MalformedZnodeError."""
     if places is None:
         topics = await _names(store, paths.consumer_offsets(group_id))
         places = await _places(store, topics, lambda topic: paths.consumer_offsets(group_id, topic))
@@ -82,7 +82,7 @@ async def read_offsets(store: Store, group_id: str, places: Iterable[Place] | No
 
 
 async def delete_group(store: Store, group_id: str, topic: str | None = None) -> bool:
-    """Delete a group, or what it knows of a topic; False when it has members. NoNodeError for a group that never had any."""
+    """Delete a group, or its data of a topic; False if it has members. Raises NoNodeError for a group that never had any."""
     if await is_active(store, group_id):
         return False
     if topic is None or await _names(store, paths.consumer_owners(group_id)) == [topic]:
@@ -111,7 +111,7 @@ async def _places(store: Store, topics: Sequence[str], parent: Callable[[str], s
 
 
 async def _each(keys: Sequence[_KeyT], ask: Callable[[_KeyT], Awaitable[_ValueT]]) -> dict[_KeyT, _ValueT]:
-    """What is answered for each key, AT_ONCE at a time; without those of which there is no znode."""
+    """Await `ask` for each key, AT_ONCE at a time; return the answers without absent znodes."""
     found: dict[_KeyT, _ValueT] = {}
     for first in range(0, len(keys), AT_ONCE):
         portion = keys[first : first + AT_ONCE]

@@ -1,9 +1,9 @@
-"""Becoming the controller, and writing as the controller only.
+"""Election of the controller, and its fenced writes.
 
-The seat is the ephemeral `/controller`; it is taken in one multi with raising `/controller_epoch`, so that the epoch
-znode's version (`epoch_zk_version`) is the fencing token: every write of a controller goes in a multi with a check of
-that version, and fails for good once another controller was elected. The epoch znode's data is what travels in requests
-to brokers; version and data usually differ. `/controller_epoch` is never deleted.
+The seat is the ephemeral `/controller`, created in one multi with raising `/controller_epoch`. The epoch znode's version
+(`epoch_zk_version`) is the fencing token: every write of a controller is a multi with a check of that version, and fails
+once another controller was elected. The epoch znode's data is the controller epoch in requests to brokers; version and data
+usually differ. `/controller_epoch` is never deleted.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerMovedError(Exception):
-    """This broker is not the controller any more: another one was elected since."""
+    """Raised when another controller was elected since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The right to act as controller: `epoch` for requests, `epoch_zk_version` for writes.
+    """A won election: `epoch` for requests, `epoch_zk_version` for writes.
 
-    `earlier_zxid` is that of the election before this one, 0 where it is not known.
+    `earlier_zxid` is the zxid of the election before this one, 0 if it is unknown.
     """
 
     epoch: int
@@ -52,22 +52,21 @@ class Seat:
 
 
 async def read_controller(store: Store, watcher: Watcher | None = None) -> ControllerSeat | None:
-    """Who sits in `/controller`, None when it is vacant; the watch fires at any change, of a vacant seat too."""
+    """Return the content of `/controller`, None when it is absent; the watch fires at any change, also a creation."""
     found = await _read_seat(store, watcher)
     return None if found is None else found[0]
 
 
 async def elect(store: Store, broker_id: int, now_ms: int) -> Seat | None:
-    """Take the seat if it is vacant; None when another broker has it or was faster.
+    """Create `/controller` if it is absent; None when another broker has it or was faster.
 
-    A seat that this very session holds, though its owner asks for one, stems from a claim whose answer nobody took: it is
-    given up and claimed again.
+    One that this session owns already stems from a claim whose reply was lost: it is deleted and claimed again.
     """
     found = await _read_seat(store)
     if found is not None:
         if found[1].ephemeral_owner != store.session_id:
             return None
-        logger.warning("giving up %s, which this session holds without knowing the epoch", paths.CONTROLLER)
+        logger.warning("deleting %s, which this session owns without knowing the epoch", paths.CONTROLLER)
         await _delete_own_seat(store, found[1])
     epoch, stat = await _read_or_create_epoch(store)
     claimed = Seat(epoch + 1, stat.version + 1)
@@ -86,14 +85,14 @@ async def elect(store: Store, broker_id: int, now_ms: int) -> Seat | None:
 
 
 async def vacate(store: Store, seat: Seat) -> None:
-    """Give the seat up so that all brokers elect again. ControllerMovedError when it is another's already."""
+    """Delete `/controller` so that all brokers elect again. Raises ControllerMovedError."""
     (result,) = await FencedWriter(store, seat).write([Delete(paths.CONTROLLER)])
     if isinstance(result, StoreError) and not isinstance(result, NoNodeError):
         raise result
 
 
 class FencedWriter:
-    """Writes that ZooKeeper carries out only as long as the seat is ours."""
+    """Writes with a check of the controller epoch's version."""
 
     def __init__(self, store: Store, seat: Seat) -> None:
         self._store = store
@@ -101,15 +100,15 @@ class FencedWriter:
         self._check = Check(paths.CONTROLLER_EPOCH, seat.epoch_zk_version)
 
     async def write(self, operations: Sequence[Operation]) -> list[Result]:
-        """Independent writes, pipelined, each in a multi of its own; one result for each, as of `Store.multi`.
+        """Carry out independent writes, pipelined, each in a multi of its own; one result for each, as of `Store.multi`.
 
-        A Create or Write that fails on exactly what it wanted to write counts as done: its earlier reply was lost.
-        Raises ControllerMovedError when any was refused because of the epoch; others may have been carried out.
+        A Create or Write that finds its own data succeeded before, and its reply was lost. Raises ControllerMovedError when
+        any was refused because of the epoch; others may have been carried out.
         """
         return list(await asyncio.gather(*(self._write_one(operation) for operation in operations)))
 
     async def write_together(self, operations: Sequence[Operation]) -> list[Result]:
-        """All or nothing. Raises ControllerMovedError."""
+        """Carry out all operations in one multi, or none. Raises ControllerMovedError."""
         if not operations:
             return []
         check, *results = await self._store.multi([self._check, *operations])
@@ -130,7 +129,7 @@ class FencedWriter:
             raise ControllerMovedError(f"epoch {self.seat.epoch} is over: {check}")
 
     async def _created_before(self, operation: Create, refusal: StoreError) -> Result:
-        """Empty data proves nothing, and matters to nobody."""
+        """Return success if an earlier attempt created the znode; without data that cannot be told, and does not matter."""
         if not operation.data or operation.sequence:
             return refusal
         found = await self._read(operation.path)
@@ -167,7 +166,7 @@ async def _delete_own_seat(store: Store, stat: Stat) -> None:
 
 
 async def _read_or_create_epoch(store: Store) -> tuple[int, Stat]:
-    """Epoch and the znode's stat; the znode starts at 0, so that the first controller has epoch 1."""
+    """Return the epoch and its znode's stat; the znode starts at 0, so the first controller has epoch 1."""
     try:
         data, stat = await store.read(paths.CONTROLLER_EPOCH)
     except NoNodeError:
@@ -180,7 +179,7 @@ async def _read_or_create_epoch(store: Store) -> tuple[int, Stat]:
 
 
 async def _claim_with_lost_reply(store: Store, claimed: Seat) -> Seat | None:
-    """The claim was refused; was it carried out before, and only its reply lost?"""
+    """Return the seat if the refused claim was carried out by an earlier attempt whose reply was lost."""
     found = await _read_seat(store)
     if found is None or found[1].ephemeral_owner != store.session_id:
         return None

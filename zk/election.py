@@ -1,8 +1,7 @@
-"""Who leads a partition next: Kafka's strategies (PartitionLeaderElectionAlgorithms) as pure functions.
+"""Leader election of partitions: Kafka's PartitionLeaderElectionAlgorithms as pure functions.
 
-Every function takes the replicas in order of preference and the current ISR, and returns the new leader, the new ISR and
-the brokers that must hear of it, or None when nobody may lead; the state znode is then left as it is. A result always
-raises the leader epoch by one. An ISR is never empty.
+Every function takes the replicas in order of preference and the current ISR, and returns the new leader, the new ISR and the
+recipients of LeaderAndIsr, or None without an eligible leader. A result raises the leader epoch by one. An ISR is never empty.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class ElectionResult(NamedTuple):
-    """`recovering` marks an unclean election (KIP-704); `recipients` get LeaderAndIsr."""
+    """A new leader and ISR; `recovering` marks an unclean election (KIP-704); `recipients` get LeaderAndIsr."""
 
     leader: int
     isr: tuple[int, ...]
@@ -21,7 +20,7 @@ class ElectionResult(NamedTuple):
 
 
 def new_partition(replicas: Sequence[int], online: Collection[int]) -> ElectionResult | None:
-    """The first leader of a partition: the first online replica, with all online ones in the ISR."""
+    """Elect the first leader of a partition: the first online replica, with all online ones in the ISR."""
     live = tuple(broker for broker in replicas if broker in online)
     return ElectionResult(live[0], live, live) if live else None
 
@@ -29,10 +28,10 @@ def new_partition(replicas: Sequence[int], online: Collection[int]) -> ElectionR
 def offline(
     replicas: Sequence[int], isr: Sequence[int], online: Collection[int], unclean_allowed: bool
 ) -> ElectionResult | None:
-    """A leader for a partition that lost its own: an online member of the ISR.
+    """Elect an online member of the ISR for a partition whose leader is offline.
 
-    When there is none and it is allowed (`unclean.leader.election.enable`, or an admin's request), any online replica,
-    which then starts a new ISR of its own and may lack committed records.
+    Without one, and if unclean elections are allowed (`unclean.leader.election.enable`, or an admin's request), elect any online
+    replica, which is the only member of the new ISR and may lack committed records.
     """
     live = tuple(broker for broker in replicas if broker in online)
     leader = next((broker for broker in live if broker in isr), None)
@@ -44,13 +43,13 @@ def offline(
 
 
 def reassignment(target: Sequence[int], isr: Sequence[int], online: Collection[int]) -> ElectionResult | None:
-    """A leader among the replicas that will remain; the ISR stays, dead members too, until they go offline themselves."""
+    """Elect a leader among the target replicas; the ISR stays, with offline members, which are removed separately."""
     leader = next((broker for broker in target if broker in online and broker in isr), None)
     return None if leader is None else ElectionResult(leader, tuple(isr), tuple(target))
 
 
 def preferred(replicas: Sequence[int], isr: Sequence[int], online: Collection[int]) -> ElectionResult | None:
-    """The first replica, if it is online and in the ISR."""
+    """Elect the first replica, if it is online and in the ISR."""
     if not replicas or replicas[0] not in online or replicas[0] not in isr:
         return None
     return ElectionResult(replicas[0], tuple(isr), tuple(replicas))
@@ -59,7 +58,7 @@ def preferred(replicas: Sequence[int], isr: Sequence[int], online: Collection[in
 def controlled_shutdown(
     replicas: Sequence[int], isr: Sequence[int], up: Collection[int], shutting_down: Collection[int]
 ) -> ElectionResult | None:
-    """A leader that is not about to leave; those that are leave the ISR. `up` counts brokers that are shutting down."""
+    """Elect a leader that is not shutting down, and take those that are out of the ISR. `up` includes brokers shutting down."""
     live = tuple(broker for broker in replicas if broker in up)
     leader = next((broker for broker in live if broker in isr and broker not in shutting_down), None)
     if leader is None:

@@ -1,7 +1,4 @@
-"""Calling other people's callbacks: one that fails is reported and keeps nobody else from being called.
-
-What is unexpected goes to the exception handler of the event loop, whose owner decides what becomes of it.
-"""
+"""Calls of listeners: an error in one is reported to the event loop's exception handler, and the others are called."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ T = TypeVar("T")
 
 
 def report(message: str, problem: BaseException) -> None:
-    """Hand an error that nobody expected to the loop's exception handler; `message` says what failed."""
+    """Call the loop's exception handler with an unexpected error; `message` says what failed."""
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": problem})
 
 

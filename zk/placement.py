@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of new partitions (Kafka's AdminUtils), as pure functions.
+"""Placement of the replicas of new partitions (Kafka's AdminUtils), as pure functions.
 
 With n brokers in a list, partition p's first replica is at index p + start; the others follow at growing distance, and
 the distance grows once more each time p has gone round the list, so that the load of a dead broker spreads over all.
@@ -17,7 +17,7 @@ Assignment = dict[int, tuple[int, ...]]
 
 
 class PlacementError(ValueError):
-    """The replicas asked for cannot be placed on these brokers."""
+    """Raised when the requested replicas cannot be placed on these brokers."""
 
 
 def assign(
@@ -30,7 +30,7 @@ def assign(
     first_partition: int = 0,
     racks: Mapping[int, str] | None = None,
 ) -> Assignment:
-    """Replicas of partitions `first_partition` and up.
+    """Place the replicas of partitions `first_partition` and up.
 
     `racks` by broker id; None or empty places without regard to racks, and then the order of `brokers` counts. Raises
     PlacementError for counts below 1, more replicas than brokers, or a broker without a rack among others with one.
@@ -63,9 +63,9 @@ def extend(
     *,
     racks: Mapping[int, str] | None = None,
 ) -> Assignment:
-    """Replicas of the partitions that bring a topic to `partition_count`; as many for each as partition 0 has.
+    """Place the replicas of partitions added to bring a topic to `partition_count`, as many for each as partition 0 has.
 
-    Nothing is random: the pattern goes on from the first replica of partition 0. Raises PlacementError when the count
+    Nothing is random: the pattern continues from the first replica of partition 0. Raises PlacementError when the count
     does not grow or partition 0 is unknown.
     """
     if partition_count <= len(current):
@@ -86,7 +86,7 @@ def extend(
 
 
 def _followers(brokers: Sequence[int], first: int, shift: int) -> Iterator[int]:
-    """Candidates for the replicas after the first, endlessly; the first one's broker is never among them."""
+    """Yield candidates for the replicas after the first, endlessly; the first one's broker is never among them."""
     count = len(brokers)
     distance = shift
     while count > 1:
@@ -111,7 +111,7 @@ def _rack_aware(
 
 
 def _arrange(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
-    """Brokers in order of id, taken from the racks in turn, the racks in order of name."""
+    """Return brokers in order of id, one from each rack in turn, racks in order of name."""
     missing = sorted(broker for broker in brokers if broker not in racks)
     if missing:
         raise PlacementError(f"some brokers have a rack, but not {missing}; all must, or none")

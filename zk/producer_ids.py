@@ -1,4 +1,4 @@
-"""Blocks of producer ids, given out by compare-and-set on `/latest_producer_id_block` (KIP-98, KIP-730)."""
+"""Blocks of producer ids, allocated by conditional writes of `/latest_producer_id_block` (KIP-98, KIP-730)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MAX_PRODUCER_ID = 2**63 - 1
 
 
 class ProducerIdsExhaustedError(Exception):
-    """No whole block is left below 2**63."""
+    """Raised when no whole block is left below 2**63."""
 
 
 async def allocate_block(store: Store, broker_id: int) -> ProducerIdBlock:
-    """The next block, recorded as given to `broker_id`; no two calls get the same, whoever makes them.
+    """Allocate the next block to `broker_id`; no two calls get the same.
 
-    A write that meets another version may be its own, sent twice because the reply was lost. That cannot be told from a
-    rival that computed the same block for the same broker, so the next block is taken: a gap harms nobody, a block given
-    twice would. Raises ProducerIdsExhaustedError, MalformedZnodeError.
+    A write that meets another version may be its own, sent twice because the reply was lost. That cannot be told from a rival
+    that computed the same block for the same broker, so the next block is allocated: a gap is harmless. Raises
+    ProducerIdsExhaustedError, MalformedZnodeError.
     """
     while True:
         try:
@@ -37,7 +37,7 @@ async def allocate_block(store: Store, broker_id: int) -> ProducerIdBlock:
 
 
 def next_block(latest: ProducerIdBlock | None, broker_id: int) -> ProducerIdBlock:
-    """The block after `latest`. Raises ProducerIdsExhaustedError."""
+    """Return the block after `latest`. Raises ProducerIdsExhaustedError."""
     first = 0 if latest is None else latest.last_producer_id + 1
     if first > _MAX_PRODUCER_ID - BLOCK_SIZE + 1:
         raise ProducerIdsExhaustedError(f"the last block ended at {first - 1}")

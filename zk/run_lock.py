@@ -1,9 +1,9 @@
-"""A lock for runs that must not overlap: one ephemeral znode with who holds it.
+"""A lock for runs that must not overlap: one ephemeral znode that names its holder.
 
-The znode goes with its session, so a holder that died frees the lock after its session timeout at the latest. A holder whose session ended
-has lost the lock for good, also when it is connected again: `held` tells. A lost connection alone is no lost lock.
+A holder that died releases the lock with its session, after the session timeout at the latest. After the end of its session a holder has
+lost the lock for good, which `held` shows; after a lost connection it has not.
 
-kazoo's own lock is not used: it queues where a second run should be told who is at work, and does not say when it is lost.
+kazoo's own lock is not used, because it queues instead of naming the holder, and does not report its loss.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import asyncio
 from collections.abc import Callable
 
 from zk import paths
-from zk.store import NodeExistsError, NoNodeError, SessionState, Store, StoreError, WatchEvent
+from zk.store import NodeExistsError, NoNodeError, SessionState, Store, StoreError
+from zk.watches import wait_for_change
 from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.run_locks import RunLockHolder
 
 
 class LockHeldError(Exception):
-    """Somebody else holds the lock; `holder` is None when the znode does not say who."""
+    """Raised when another process holds the lock; `holder` is None when the znode does not name it."""
 
     def __init__(self, path: str, holder: RunLockHolder | None) -> None:
         super().__init__(f"{path} is held by {holder or 'somebody'}")
@@ -27,7 +28,7 @@ class LockHeldError(Exception):
 
 
 class RunLock:
-    """The lock at `path`, to be held by `holder`. `is_dead` may say that another holder cannot be alive any more."""
+    """The lock at `path`, to be held by `holder`. `is_dead` returns True for a holder whose process is gone."""
 
     def __init__(
         self,
@@ -45,11 +46,11 @@ class RunLock:
 
     @property
     def held(self) -> bool:
-        """Acquired, not released, and the session has not ended since."""
+        """True if acquired, not released, and the session has not ended since."""
         return self._held
 
     async def acquire(self, wait_s: float, wait_for_dead_s: float) -> None:
-        """Take the lock; wait for the holder `wait_s`, or if that is dead for its session to end, `wait_for_dead_s`. LockHeldError."""
+        """Acquire the lock, waiting `wait_s`, or `wait_for_dead_s` for the session of a dead holder. Raises LockHeldError."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         while not await self._try_acquire():
@@ -59,11 +60,11 @@ class RunLock:
                 continue  # it has just been freed
             dead = holder is not None and self._is_dead(holder)
             left_s = begun_s + max(wait_s, wait_for_dead_s if dead else 0.0) - loop.time()
-            if left_s <= 0 or not await self._changed_within(left_s):
+            if left_s <= 0 or not await wait_for_change(self._store, self._path, left_s):
                 raise LockHeldError(self._path, holder)
 
     async def release(self) -> None:
-        """Give the lock back; nothing when it was lost."""
+        """Release the lock, unless it was lost."""
         if self._held:
             self._held = False
             try:
@@ -83,28 +84,12 @@ class RunLock:
         return True
 
     async def _current_holder(self) -> RunLockHolder | None:
-        """None when the znode does not say it. NoNodeError when nobody holds the lock."""
+        """Return the holder, None if the znode is unreadable. Raises NoNodeError when the lock is free."""
         data, _ = await self._store.read(self._path)
         try:
             return RunLockHolder.decode(data)
         except MalformedZnodeError:
             return None
-
-    async def _changed_within(self, timeout_s: float) -> bool:
-        """Wait for the next change of the znode; False when there is none in time."""
-        changed = asyncio.Event()
-
-        def on_event(_: WatchEvent) -> None:
-            changed.set()
-
-        if await self._store.exists(self._path, on_event) is None:
-            return True
-        try:
-            async with asyncio.timeout(timeout_s):
-                await changed.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _on_state(self, state: SessionState) -> None:
         if state in (SessionState.EXPIRED, SessionState.CLOSED):
@@ -112,12 +97,12 @@ class RunLock:
 
 
 def spark_job_lock(store: Store, name: str, holder: RunLockHolder, is_dead: Callable[[RunLockHolder], bool]) -> RunLock:
-    """The lock of the Spark jobs that write to the output `name`."""
+    """Return the lock of the Spark jobs that write to the output `name`."""
     return RunLock(store, paths.spark_job_lock(name), holder, is_dead)
 
 
 async def read_holder(store: Store, name: str) -> RunLockHolder | None:
-    """Who holds the lock of the output `name` now."""
+    """Return the present holder of the lock of the output `name`."""
     try:
         data, _ = await store.read(paths.spark_job_lock(name))
         return RunLockHolder.decode(data)

@@ -1,13 +1,8 @@
-"""What the states of a session demand of its users (Kafka's ZooKeeperClient and KafkaController do the same).
+"""Hooks on the states of a ZooKeeper session, as in Kafka's ZooKeeperClient and KafkaController.
 
-- CONNECTED: work.
-- SUSPENDED: nothing; requests wait, watches are kept, a leader goes on serving. The session may still be alive.
-- EXPIRED: at once, before anything can be written under the next session, whoever acts in the name of the old one stops
-  (`on_ended`); ephemerals and watches are gone.
-- CONNECTED after EXPIRED: what the old session held is made again, in a fixed order: register the broker, stand for
-  election, arm watches (`on_renewed`).
-
-The same object serves all users of a store, so that the order is in one place.
+- SUSPENDED: no hooks; requests wait, watches are kept, leaders go on serving. The session may still be alive.
+- EXPIRED: `on_ended` hooks at once, before anything can be written under the next session; ephemerals and watches are gone.
+- CONNECTED after EXPIRED: `on_renewed` hooks in a fixed order: register the broker, elect the controller, arm watches.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 0.5, 30.0
 
 
 class Session:
-    """The life of a store's session; make it before the store is started."""
+    """The hooks of a store's session, shared by all users of the store; to be made before the store is started."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -36,14 +31,14 @@ class Session:
         store.add_session_listener(self._on_state)
 
     def on_ended(self, hook: Callable[[], object]) -> None:
-        """Call `hook` as soon as the session is known to have expired; it must not wait for anything."""
+        """Call `hook`, which must not block, as soon as the session is known to have expired."""
         self._on_ended[lambda _: hook()] = None
 
     def on_renewed(self, hook: Callable[[], Awaitable[object]]) -> None:
-        """Await `hook` once there is a new session, after the hooks added before it.
+        """Await `hook` in every new session, after the hooks added before it.
 
-        When the session ends meanwhile, all hooks run again under the next one. Any other error is reported, the hooks
-        after it run all the same, and those that failed are tried again for as long as the session lasts.
+        When the session ends meanwhile, all hooks run again in the next one. Any other error is reported, the hooks after
+        it run, and those that failed are retried as long as the session lasts.
         """
         self._on_renewed.append(hook)
 
@@ -55,7 +50,7 @@ class Session:
         self._rearm.pop(rearm, None)
 
     async def wait_connected(self) -> None:
-        """Until there is a session with a connection. StoreClosedError when there will be none."""
+        """Wait until there is a session with a connection. Raises StoreClosedError."""
         self._ensure_open()
         await self._connected.wait()
         self._ensure_open()
@@ -91,7 +86,7 @@ class Session:
                 except (SessionExpiredError, StoreClosedError):
                     return
                 except Exception as problem:
-                    report("making again what the old ZooKeeper session held failed", problem)
+                    report("renewing the ZooKeeper session failed and will be retried", problem)
                     failed.append(hook)
             if not failed:
                 return

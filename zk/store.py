@@ -1,10 +1,9 @@
-"""The port through which everything reads and writes ZooKeeper.
+"""The port to ZooKeeper.
 
 `zk.kazoo_adapter.kazoo_store.KazooStore` is the real one, `zk.memory.memory_store` the twin for tests and simulation; both are held to
-`tests/contract`. All methods run on the event loop. A request that meets a lost connection is sent again once the
-connection is back (as Kafka's ZooKeeper client does), so a caller of a write that is not idempotent must ask "did my
-earlier attempt succeed?" when it sees `NodeExistsError` or `BadVersionError`. A request that meets the end of the
-session raises `SessionExpiredError`.
+`tests/contract`. All methods run on the event loop. A request is repeated after a lost connection (as by Kafka's ZooKeeper
+client), so `NodeExistsError` or `BadVersionError` of a write may mean that an earlier attempt succeeded. A request whose
+session ends raises `SessionExpiredError`.
 
 Watches are one-shot, as ZooKeeper's: pass `watcher` to a read, and it is called once, on the event loop, at the next
 matching change. `zk.watches` re-arms them. Watches die with the session; `zk.session` tells when.
@@ -22,7 +21,7 @@ ANY_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """ZooKeeper's facts about a znode; `ephemeral_owner` is 0 for a persistent one."""
+    """ZooKeeper's metadata of a znode; `ephemeral_owner` is 0 for a persistent one."""
 
     czxid: int
     mzxid: int
@@ -36,7 +35,7 @@ class Stat:
 
 
 class EventType(Enum):
-    """What a watch saw."""
+    """The changes that fire watches."""
 
     CREATED = "created"
     DELETED = "deleted"
@@ -46,7 +45,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A one-shot notification; read again to learn the new state."""
+    """A one-shot notification without the new state."""
 
     type: EventType
     path: str
@@ -68,7 +67,7 @@ SessionListener: TypeAlias = Callable[[SessionState], None]
 
 
 class StoreError(Exception):
-    """A request that ZooKeeper refused, or could not be asked."""
+    """Raised when ZooKeeper refused a request, or could not be reached."""
 
     def __init__(self, path: str, message: str = "") -> None:
         super().__init__(f"{path}: {message}" if message else path)
@@ -76,43 +75,43 @@ class StoreError(Exception):
 
 
 class NoNodeError(StoreError):
-    """The znode, or the parent of one to be created, is absent."""
+    """Raised when the znode, or the parent of one to be created, is absent."""
 
 
 class NodeExistsError(StoreError):
-    """A znode to be created is there already."""
+    """Raised when a znode to be created exists."""
 
 
 class BadVersionError(StoreError):
-    """A conditional write or a check met another version."""
+    """Raised when a conditional write or a check meets another version."""
 
 
 class NotEmptyError(StoreError):
-    """A znode to be deleted has children."""
+    """Raised when a znode to be deleted has children."""
 
 
 class NoChildrenForEphemeralsError(StoreError):
-    """A child was to be created below an ephemeral znode."""
+    """Raised when the parent of a znode to be created is ephemeral."""
 
 
 class RolledBackError(StoreError):
-    """In the results of a multi: this operation was not tried because another one failed."""
+    """The result of an operation in a multi in which another one failed."""
 
 
 class NoAuthError(StoreError):
-    """The znode's ACL does not let this client do it."""
+    """Raised when the znode's ACL does not permit the operation."""
 
 
 class AuthFailedError(StoreError):
-    """The server refused who this client says it is, or did not prove who it is itself."""
+    """Raised when the authentication of this client or of the server failed."""
 
 
 class SessionExpiredError(StoreError):
-    """The session ended before the request was answered; the request may or may not have been carried out."""
+    """Raised when the session ended before the reply; the request may have been carried out."""
 
 
 class StoreClosedError(StoreError):
-    """The store was closed, or never started."""
+    """Raised when the store is closed, or was never started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,7 @@ class Store(Protocol):
         """NoNodeError, BadVersionError, NotEmptyError."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        """All or nothing. Never raises for a refused operation: look at the results, one for each operation."""
+        """Carry out all operations or none. Refusals are not raised but in the results, one for each operation."""
 
     async def sync(self, path: str = "/") -> None:
-        """Until this client sees what was committed before the call."""
+        """Wait until this client sees everything that was committed before the call."""

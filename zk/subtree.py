@@ -1,7 +1,4 @@
-"""More than one znode at a time: what is above a path, created; what is below it, listed or deleted.
-
-None of these is atomic: znodes that others create or delete meanwhile are taken as they come.
-"""
+"""Creation of ancestors, listing and deletion of subtrees; none of these is atomic."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from zk.store import NodeExistsError, NoNodeError, NotEmptyError, Store
 
 
 async def create_ancestors(store: Store, path: str) -> None:
-    """Create the persistent, empty znodes that must exist before `path` can be created."""
+    """Create the missing ancestors of `path` as persistent, empty znodes."""
     for ancestor in paths.ancestors(path):
         try:
             await store.create(ancestor)
@@ -27,7 +24,7 @@ async def ensure_path(store: Store, path: str) -> None:
 
 
 async def list_subtree(store: Store, path: str) -> list[str]:
-    """`path` and everything below it, parents before children; empty when it is absent."""
+    """Return `path` and all paths below it, parents before children; none when it is absent."""
     try:
         names = await store.children(path)
     except NoNodeError:
@@ -39,7 +36,7 @@ async def list_subtree(store: Store, path: str) -> list[str]:
 
 
 async def delete_subtree(store: Store, path: str) -> None:
-    """Delete `path` and everything below it, also what appears there meanwhile; absent is fine."""
+    """Delete `path`, if it exists, and all znodes below it, also those created meanwhile."""
     while True:
         try:
             for found in reversed(await list_subtree(store, path)):

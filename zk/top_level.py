@@ -1,4 +1,4 @@
-"""What every broker finds or makes in ZooKeeper before it does anything else: top-level paths, cluster id, broker id."""
+"""Top-level paths, cluster id and generated broker ids, which brokers create at their start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def create_top_level(store: Store) -> None:
 
 
 async def read_or_create_cluster_id(store: Store, proposed: str) -> str:
-    """The cluster's id: the one that is there, else `proposed` (22 characters of URL-safe base64).
+    """Return the cluster's id, or create it as `proposed` (22 characters of URL-safe base64).
 
     Raises MalformedZnodeError.
     """
@@ -35,7 +35,7 @@ async def read_or_create_cluster_id(store: Store, proposed: str) -> str:
 
 
 async def read_cluster_id(store: Store) -> str | None:
-    """None when no broker was ever started. Raises MalformedZnodeError."""
+    """Return the cluster's id, None before the first broker was started. Raises MalformedZnodeError."""
     try:
         data, _ = await store.read(paths.CLUSTER_ID)
     except NoNodeError:
@@ -44,9 +44,9 @@ async def read_cluster_id(store: Store) -> str | None:
 
 
 async def generate_broker_id(store: Store, reserved_broker_max_id: int = RESERVED_BROKER_MAX_ID) -> int:
-    """A broker id that no other broker gets (`broker.id.generation.enable`): the first one is 1001.
+    """Generate a unique broker id (`broker.id.generation.enable`), starting with 1001.
 
-    The number is the version that a write gives to `/brokers/seqid`; a write whose reply is lost skips one.
+    It is the version of `/brokers/seqid` after a write; a write whose reply is lost skips one.
     """
     while True:
         try:

@@ -1,8 +1,4 @@
-"""Watches that stay: arm, read, report, wait, and again; also across the end of a session.
-
-The watch is armed by the very read whose result is reported, so no change can fall between the two. Changes that come
-faster than they are read are reported as one. A listener is called on the event loop and must not block.
-"""
+"""Standing watches, rearmed after every change and with every new session, and waiting for one change."""
 
 from __future__ import annotations
 
@@ -13,9 +9,26 @@ from dataclasses import dataclass
 
 from zk.listeners import notify, report
 from zk.session import Session
-from zk.store import NoNodeError, SessionExpiredError, Stat, StoreClosedError, WatchEvent
+from zk.store import NoNodeError, SessionExpiredError, Stat, Store, StoreClosedError, WatchEvent
 
 _RETRY_S = 1.0
+
+
+async def wait_for_change(store: Store, path: str, timeout_s: float) -> bool:
+    """Wait for the next change of a znode; True at once if it is absent, False after `timeout_s`."""
+    changed = asyncio.Event()
+
+    def on_event(_: WatchEvent) -> None:
+        changed.set()
+
+    if await store.exists(path, on_event) is None:
+        return True
+    try:
+        async with asyncio.timeout(timeout_s):
+            await changed.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,10 @@ class DataChanged:
 
 
 class _StandingWatch(ABC):
-    """The loop that both kinds share."""
+    """A watch that is armed by the read whose result is reported, so no change is missed.
+
+    Changes faster than the reads are reported as one. The listener is called on the event loop and must not block.
+    """
 
     def __init__(self, session: Session, path: str) -> None:
         self.path = path
@@ -50,7 +66,7 @@ class _StandingWatch(ABC):
     async def start(self) -> None:
         """Arm the watch and report what is there; the listener has been called when this returns.
 
-        Raises whatever the store does when there is no session.
+        Raises StoreError without a session.
         """
         self._session.add_watch(self._on_new_session)
         try:

@@ -29,7 +29,8 @@ from zk.kazoo_adapter.kazoo_requests import RequestQueue, store_error
 from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
-from zk.listeners import notify, report
+from zk.listeners import report
+from zk.session_store import SessionStore
 from zk.store import (
     ANY_VERSION,
     AuthFailedError,
@@ -41,7 +42,6 @@ from zk.store import (
     Operation,
     Result,
     SessionExpiredError,
-    SessionListener,
     SessionState,
     Stat,
     StoreClosedError,
@@ -49,7 +49,6 @@ from zk.store import (
     WatchEvent,
     Write,
 )
-from zk.subtree import create_ancestors
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -67,8 +66,8 @@ _EVENTS = {
 }
 
 
-class KazooStore:
-    """See the module and `zk.store.Store`; `connect` is Kafka's `zookeeper.connect`, with an optional chroot."""
+class KazooStore(SessionStore):
+    """A `zk.store.Store` over kazoo; `connect` is Kafka's `zookeeper.connect`, with an optional chroot."""
 
     def __init__(
         self,
@@ -77,14 +76,12 @@ class KazooStore:
         max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS,
         security: StoreSecurity = PLAINTEXT,
     ) -> None:
+        super().__init__()
         self._servers, self._chroot = split_connect(connect)
         self._security = security
         self._refused = False
         self._session_timeout_s = session_timeout_s
         self._max_in_flight_requests = max_in_flight_requests
-        self._state = SessionState.CLOSED
-        self._session_id = 0
-        self._listeners: list[SessionListener] = []
         self._watches = WatchTable()
         self._client: KazooClient | None = None
         self._requests: RequestQueue | None = None
@@ -92,17 +89,6 @@ class KazooStore:
         self._connected = asyncio.Event()
 
     # -- the port
-
-    @property
-    def state(self) -> SessionState:
-        return self._state
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    def add_session_listener(self, listener: SessionListener) -> None:
-        self._listeners.append(listener)
 
     async def start(self, timeout_s: float) -> None:
         if self._client is not None:
@@ -136,7 +122,7 @@ class KazooStore:
         if self._closing or self._client is None or self._requests is None:
             return
         self._closing = True
-        self._enter(SessionState.CLOSED)
+        self._set_state(SessionState.CLOSED)
         self._requests.close()
         self._watches.clear()
         stopped = asyncio.Event()
@@ -178,17 +164,6 @@ class KazooStore:
 
         return await self._request(path, lambda client: client.get_children_async(full, watch=bridge), answered)
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
-    ) -> str:
-        try:
-            return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
-        except NoNodeError:
-            if not parents:
-                raise
-        await create_ancestors(self, path)
-        return await self._create(path, data, ephemeral=ephemeral, sequence=sequence)
-
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         full = self._full(path)
         return await self._request(path, lambda client: client.set_async(full, data, version), _stat, len(data))
@@ -197,63 +172,56 @@ class KazooStore:
         full = self._full(path)
         await self._request(path, lambda client: client.delete_async(full, version), lambda _: None)
 
-    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        if not operations:
-            return []
-        fixed = list(operations)
-        for operation in fixed:
-            paths.check(operation.path)
-        size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in fixed)
-
-        def send(client: KazooClient) -> Any:
-            transaction = client.transaction()
-            for operation in fixed:
-                self._add_operation(transaction, operation)
-            return transaction.commit_async()
-
-        def answered(results: list[Any]) -> list[Result]:
-            return [self._result(operation, result) for operation, result in zip(fixed, results, strict=True)]
-
-        return await self._request(fixed[0].path, send, answered, size_bytes)
-
     async def sync(self, path: str = "/") -> None:
         full = self._full(path)
         await self._request(path, lambda client: client.sync_async(full), lambda _: None)
 
     async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
-        """Replace a znode's ACL. NoNodeError, NoAuthError. Only for the tool that protects znodes: no part of the port."""
+        """Replace a znode's ACL, for the tool that protects znodes. Raises NoNodeError, NoAuthError."""
         full = self._full(path)
         await self._request(path, lambda client: client.set_acls_async(full, kazoo_acl(acl)), lambda _: None)
 
     async def read_acl(self, path: str) -> list[ZnodeAcl]:
-        """A znode's ACL. NoNodeError, NoAuthError."""
+        """Return a znode's ACL. Raises NoNodeError, NoAuthError."""
         full = self._full(path)
         return await self._request(path, lambda client: client.get_acls_async(full), znode_acl)
 
     # -- requests
 
-    async def _create(self, path: str, data: bytes, *, ephemeral: bool, sequence: bool) -> str:
-        full = self._full(path)
-        # Kafka's empty znodes have no data at all: an empty /latest_producer_id_block it tries to parse, and does not start.
-        content = data or None
-        return await self._request(
-            path,
-            lambda client: client.create_async(
-                full, content, acl=self._acl_of(path), ephemeral=ephemeral, sequence=sequence
-            ),
-            self._stripped,
-            len(data),
-        )
+    async def _create(self, operation: Create) -> str:
+        full = self._full(operation.path)
+        # Empty znodes of Kafka have no data at all; with an empty /latest_producer_id_block it does not start.
+        content = operation.data or None
+        acl = self._acl_of(operation.path)
+
+        def send(client: KazooClient) -> Any:
+            return client.create_async(
+                full, content, acl=acl, ephemeral=operation.ephemeral, sequence=operation.sequence
+            )
+
+        return await self._request(operation.path, send, self._stripped, len(operation.data))
+
+    async def _multi(self, operations: list[Operation]) -> list[Result]:
+        size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in operations)
+
+        def send(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            for operation in operations:
+                self._add_operation(transaction, operation)
+            return transaction.commit_async()
+
+        def answered(results: list[Any]) -> list[Result]:
+            return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
+
+        return await self._request(operations[0].path, send, answered, size_bytes)
 
     async def _request(
         self, path: str, send: Callable[[KazooClient], Any], answered: Callable[[Any], T], size_bytes: int = 0
     ) -> T:
-        """See `RequestQueue.request`; refused at once where there is no session."""
-        if self._requests is None or self._state is SessionState.CLOSED:
-            raise StoreClosedError(path, "the store is closed")
-        if self._state is SessionState.EXPIRED:
-            raise SessionExpiredError(path, "the session has expired")
-        return await self._requests.request(path, send, answered, size_bytes=size_bytes)
+        """Send a request as `RequestQueue.request`. Raises SessionExpiredError, StoreClosedError at once without a session."""
+        self._ensure_session(path)
+        requests = cast(RequestQueue, self._requests)  # there is one in every other state
+        return await requests.request(path, send, answered, size_bytes=size_bytes)
 
     def _add_operation(self, transaction: Any, operation: Operation) -> None:
         full = self._full(operation.path)
@@ -268,7 +236,7 @@ class KazooStore:
             transaction.check(full, operation.version)
 
     def _acl_of(self, path: str) -> list[ACL] | None:
-        """Of a znode that is to be made; None is open to all."""
+        """Return the ACL for a new znode, None for one open to all."""
         return kazoo_acl(default_acl(path, is_secure=True)) if self._security.sets_acls else None
 
     def _result(self, operation: Operation, result: Any) -> Result:
@@ -281,7 +249,7 @@ class KazooStore:
     # -- paths
 
     def _full(self, path: str) -> str:
-        """The path that the server knows. ValueError when it is none."""
+        """Return the path with the chroot. Raises ValueError for an invalid path."""
         paths.check(path)
         if not self._chroot:
             return path
@@ -291,7 +259,7 @@ class KazooStore:
         return full[len(self._chroot) :] or "/"
 
     async def _create_chroot(self, requests: RequestQueue) -> None:
-        """Kafka creates the chroot, and what is above it, as persistent empty znodes."""
+        """Create the chroot and its ancestors as persistent empty znodes, as Kafka does."""
         if not self._chroot:
             return
         for full in (*paths.ancestors(self._chroot), self._chroot):
@@ -307,12 +275,12 @@ class KazooStore:
             self._watches.arm(kind, path, watcher, present=present)
 
     def _on_watch(self, event: WatchedEvent) -> None:
-        """On the loop. kazoo also reports that watches went with a connection; the table knows what to do then."""
+        """Fire a watch, on the loop. Events that a connection was lost are left out, the table handles those."""
         if event.type in _EVENTS and not self._closing:
             self._watches.fire(WatchEvent(_EVENTS[event.type], self._stripped(event.path)))
 
     def _rearm(self, requests: RequestQueue) -> None:
-        """Arm again what a lost connection disarmed, before anything else is asked, and report what was missed."""
+        """Rearm the watches of a lost connection before any other request, and report the changes that were missed."""
         for watch in self._watches.disarmed():
             answer = (
                 self._rearm_data(watch, requests)
@@ -355,14 +323,14 @@ class KazooStore:
     # -- the session
 
     def _on_kazoo_state(self, state: str) -> None:
-        """In kazoo's thread: note what only this moment knows, and go to the loop."""
+        """Post a state change to the loop, from kazoo's thread."""
         if state != KazooState.CONNECTED:
             self._post_state(state)
         elif self._security.credentials is None:
             self._on_usable()
 
     def _on_usable(self) -> None:
-        """In kazoo's thread: there is a connection, and it is authenticated if it has to be."""
+        """Post that there is an authenticated connection, from kazoo's thread."""
         if self._client is not None:
             self._client.handler.session_opened()
         self._post_state(KazooState.CONNECTED)
@@ -385,7 +353,7 @@ class KazooStore:
             logger.warning("connection to ZooKeeper lost (session 0x%x)", self._session_id)
             requests.block()
             self._watches.connection_lost(last_zxid)
-            self._enter(SessionState.SUSPENDED)
+            self._set_state(SessionState.SUSPENDED)
         else:
             self._on_session_end(keeper_state, requests)
 
@@ -393,7 +361,7 @@ class KazooStore:
         logger.info("connected to ZooKeeper at %s (session 0x%x)", self._servers, session_id)
         self._session_id = session_id
         self._connected.set()
-        self._enter(SessionState.CONNECTED)
+        self._set_state(SessionState.CONNECTED)
         self._rearm(requests)
         requests.unblock()
 
@@ -401,7 +369,7 @@ class KazooStore:
         logger.warning("ZooKeeper session 0x%x ended (%s)", self._session_id, keeper_state)
         requests.session_ended()
         self._watches.clear()
-        self._enter(SessionState.EXPIRED)
+        self._set_state(SessionState.EXPIRED)
         if keeper_state == KeeperState.AUTH_FAILED and self._client is not None:
             logger.error("ZooKeeper at %s refused who this client is, or is not who it says", self._servers)
             self._refused = True
@@ -412,12 +380,12 @@ class KazooStore:
             self._client.handler.spawn(self._restart_client)
 
     def _restart_client(self) -> None:
-        """In a thread of its own. It is not stopped first: that would leave a wish to close in its queue, for the next session."""
+        """Start the client again, in a thread of its own. Stopping it first would leave a close in its queue for the next session."""
         if not self._closing:
             cast(KazooClient, self._client).start_async()
 
     def _stop_client(self, stopped: asyncio.Event) -> None:
-        """In a thread of its own."""
+        """Stop the client, in a thread of its own."""
         client = cast(KazooClient, self._client)
         try:
             client.stop()
@@ -427,16 +395,11 @@ class KazooStore:
         finally:
             self._mailbox.post(stopped.set)
 
-    def _enter(self, state: SessionState) -> None:
-        if state is not self._state:
-            self._state = state
-            notify(self._listeners, state)
-
 
 def split_connect(connect: str) -> tuple[str, str]:
-    """Servers and chroot of `h1:2181,h2:2181/kafka`; the chroot is empty or starts with a slash.
+    """Split `h1:2181,h2:2181/kafka` into servers and chroot, which is empty or starts with a slash.
 
-    ValueError when there is no server or the chroot is no path.
+    Raises ValueError without a server or for an invalid chroot.
     """
     servers, slash, chroot = connect.strip().partition("/")
     hosts = [server.strip() for server in servers.split(",")]

@@ -25,16 +25,15 @@ from typing import Any, TypeVar, cast
 from zk import paths
 from zk.listeners import notify
 from zk.memory.memory_tree import ZnodeTree
+from zk.session_store import SessionStore
 from zk.store import (
     ANY_VERSION,
     Create,
     Delete,
     EventType,
-    NoNodeError,
     Operation,
     Result,
     SessionExpiredError,
-    SessionListener,
     SessionState,
     Stat,
     StoreClosedError,
@@ -43,7 +42,6 @@ from zk.store import (
     WatchEvent,
     Write,
 )
-from zk.subtree import create_ancestors
 
 T = TypeVar("T")
 _FIRST_SESSION_ID = 0x1000_0000_0001
@@ -76,7 +74,7 @@ class MemoryZooKeeper:
             store._at_home(store._lose_connection)
 
     def regain_quorum(self) -> None:
-        """Whoever lost its connection with the quorum comes back, also one whose session has ended meanwhile."""
+        """Restore the connections that were lost with the quorum, also of sessions that have ended meanwhile."""
         self.has_quorum = True
         for store in list(self._stores):
             store._at_home(store._regain_connection)
@@ -89,7 +87,7 @@ class MemoryZooKeeper:
             store._session_expired()
 
     def administer(self, operations: Sequence[Operation]) -> list[Result]:
-        """Somebody with a shell of ZooKeeper's changes something."""
+        """Carry out operations of no session, as an administrator's shell does."""
         return self._apply(operations, 0)
 
     def _open(self, store: MemoryStore) -> int:
@@ -108,7 +106,7 @@ class MemoryZooKeeper:
             self._apply([Delete(path)], session_id)
 
     def _apply(self, operations: Sequence[Operation], session_id: int) -> list[Result]:
-        """Carry out a transaction and tell the sessions that watch what it changed."""
+        """Carry out a transaction and notify the sessions that watch its changes."""
         now_ms = int(asyncio.get_running_loop().time() * 1000)
         results, events = self.tree.apply(operations, session_id, now_ms)
         for event in events:
@@ -120,28 +118,45 @@ class MemoryZooKeeper:
 
 
 class _Request:
-    """A request on its way; `carry_out` runs on the server."""
+    """A request until its answer has arrived; `carry_out` runs on the server."""
 
-    __slots__ = ("answer", "carry_out", "path", "served")
+    __slots__ = ("_error", "_result", "answer", "carry_out", "path", "served")
 
     def __init__(self, path: str, carry_out: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
         self.path = path
         self.carry_out = carry_out
         self.answer = answer
         self.served = False
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Carry out the request and keep its result or error."""
+        self.served = True
+        try:
+            self._result, self._error = self.carry_out(), None
+        except Exception as refusal:
+            self._result, self._error = None, refusal
+
+    def complete(self) -> None:
+        """Set the answer to the kept result or error."""
+        if self.answer.done():
+            return
+        if self._error is None:
+            self.answer.set_result(self._result)
+        else:
+            self.answer.set_exception(self._error)
 
 
-class MemoryStore:
-    """A session on a `MemoryZooKeeper`; see `zk.store.Store`."""
+class MemoryStore(SessionStore):
+    """A `zk.store.Store` with a session on a `MemoryZooKeeper`."""
 
     def __init__(self, server: MemoryZooKeeper, session_timeout_s: float = 18.0) -> None:
+        super().__init__()
         self.server = server
         self.session_timeout_s = session_timeout_s
-        self._state = SessionState.CLOSED
-        self._session_id = 0
         self._expired_unnoticed = False
         self._cut_off = False
-        self._listeners: list[SessionListener] = []
         self._requests: deque[_Request] = deque()
         self._data_watches: dict[str, dict[Watcher, None]] = {}
         self._child_watches: dict[str, dict[Watcher, None]] = {}
@@ -175,7 +190,7 @@ class MemoryStore:
             self._expiry = loop.call_later(self.session_timeout_s, self._time_out)
 
     def resume(self) -> None:
-        """Mend the connection: to the same session, or, if that ended, to its end and then to a new one."""
+        """Restore the connection: to the same session, or, if that ended, to a new one after its end is reported."""
         self._cut_off = False
         self._cancel_expiry()
         self._at_home(self._regain_connection)
@@ -189,17 +204,6 @@ class MemoryStore:
         self._lose_reply = True
 
     # -- the port
-
-    @property
-    def state(self) -> SessionState:
-        return self._state
-
-    @property
-    def session_id(self) -> int:
-        return self._session_id
-
-    def add_session_listener(self, listener: SessionListener) -> None:
-        self._listeners.append(listener)
 
     async def start(self, timeout_s: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -218,7 +222,7 @@ class MemoryStore:
         self.server._stores.pop(self, None)
         self._forget_watches()
         self._fail_requests(StoreClosedError)
-        self._enter(SessionState.CLOSED)
+        self._set_state(SessionState.CLOSED)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
         def carry_out() -> tuple[bytes, Stat]:
@@ -243,44 +247,27 @@ class MemoryStore:
 
         return await self._request(path, carry_out)
 
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
-    ) -> str:
-        operation = Create(path, data, ephemeral, sequence)
-        try:
-            return cast(str, await self._request(path, lambda: self._single(operation)))
-        except NoNodeError:
-            if not parents:
-                raise
-        await create_ancestors(self, path)
-        return cast(str, await self._request(path, lambda: self._single(operation)))
-
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         return cast(Stat, await self._request(path, lambda: self._single(Write(path, data, version))))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self._request(path, lambda: self._single(Delete(path, version)))
 
-    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
-        if not operations:
-            return []
-        fixed = list(operations)
-        for operation in fixed:
-            paths.check(operation.path)
-        return await self._request(fixed[0].path, lambda: self.server._apply(fixed, self._session_id))
-
     async def sync(self, path: str = "/") -> None:
         await self._request(path, lambda: None)
 
     # -- requests
 
+    async def _create(self, operation: Create) -> str:
+        return cast(str, await self._request(operation.path, lambda: self._single(operation)))
+
+    async def _multi(self, operations: list[Operation]) -> list[Result]:
+        return await self._request(operations[0].path, lambda: self.server._apply(operations, self._session_id))
+
     async def _request(self, path: str, carry_out: Callable[[], T]) -> T:
-        """Queue a request and await its answer; it waits as long as the connection is away."""
+        """Queue a request and await its answer, also through a lost connection."""
         paths.check(path)
-        if self._state is SessionState.CLOSED:
-            raise StoreClosedError(path, "the store is closed")
-        if self._state is SessionState.EXPIRED:
-            raise SessionExpiredError(path, "the session has expired")
+        self._ensure_session(path)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._requests.append(_Request(path, carry_out, answer))
         self._schedule_answer()
@@ -301,22 +288,14 @@ class MemoryStore:
         if self._state is not SessionState.CONNECTED or not self._requests:
             return
         request = self._requests[0]
-        try:
-            result, error = request.carry_out(), None
-        except Exception as refusal:
-            result, error = None, refusal
+        request.run()
         if self._lose_reply:
             self._lose_reply = False
             self._lose_connection()
             self._own_loop.call_soon(self._regain_connection)
             return
         self._requests.popleft()
-        if request.answer.done():
-            return
-        if error is None:
-            request.answer.set_result(result)
-        else:
-            request.answer.set_exception(error)
+        request.complete()
 
     def _serve_next(self) -> None:
         """On the server's machine: carry out the oldest request that is there, and send the answer."""
@@ -325,21 +304,12 @@ class MemoryStore:
         request = next((each for each in self._requests if not each.served), None)
         if request is None:
             return
-        request.served = True
-        try:
-            result, error = request.carry_out(), None
-        except Exception as refusal:
-            result, error = None, refusal
+        request.run()
 
         def arrive() -> None:
             if request in self._requests:
                 self._requests.remove(request)
-            if request.answer.done():
-                return
-            if error is None:
-                request.answer.set_result(result)
-            else:
-                request.answer.set_exception(error)
+            request.complete()
 
         if self._lose_reply:
             self._lose_reply = False
@@ -416,18 +386,13 @@ class MemoryStore:
         else:
             self._own_loop.call_soon(step)
 
-    def _enter(self, state: SessionState) -> None:
-        if state is not self._state:
-            self._state = state
-            notify(self._listeners, state)
-
     def _new_session(self) -> None:
         """Open a session, unless it was closed or cut off meanwhile."""
         if self._cut_off or not self.server.has_quorum:
             return
         self._session_id = self.server._open(self)
         self._expired_unnoticed = False
-        self._enter(SessionState.CONNECTED)
+        self._set_state(SessionState.CONNECTED)
 
     def _notice_cut(self) -> None:
         if self._cut_off:
@@ -436,7 +401,7 @@ class MemoryStore:
     def _lose_connection(self) -> None:
         self._connection += 1
         if self._state is SessionState.CONNECTED:
-            self._enter(SessionState.SUSPENDED)
+            self._set_state(SessionState.SUSPENDED)
 
     def _regain_connection(self) -> None:
         if self._cut_off or not self.server.has_quorum:
@@ -450,7 +415,7 @@ class MemoryStore:
             for _ in range(sum(not each.served for each in self._requests)):
                 self._schedule_answer()
         elif self._state is SessionState.SUSPENDED:
-            self._enter(SessionState.CONNECTED)
+            self._set_state(SessionState.CONNECTED)
             for request in self._requests:
                 request.served = False
             undelivered, self._undelivered = self._undelivered, []
@@ -483,7 +448,7 @@ class MemoryStore:
             return
         self._connection += 1
         self._forget_watches()
-        self._enter(SessionState.EXPIRED)
+        self._set_state(SessionState.EXPIRED)
         self._fail_requests(SessionExpiredError)
         self._own_loop.call_soon(self._renew_session)
 

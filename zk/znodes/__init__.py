@@ -6,7 +6,7 @@ a map may stand in another order. Read tolerantly: any whitespace and order, unk
 """
 
 from zk.znodes.acls import AclChange, AclWords, ResourceAcls
-from zk.znodes.admin import DeleteTopic, IsrChange, LogDirEvent, PartitionName, PreferredElection, ReassignPartitions
+from zk.znodes.admin import IsrChange, LogDirEvent, PartitionName, PreferredElection, ReassignPartitions
 from zk.znodes.brokers import BrokerRegistration, FeatureRange, RegisteredEndpoint
 from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
 from zk.znodes.configs import ConfigChange, ConfigEntity
@@ -27,7 +27,6 @@ __all__ = [
     "ControllerEpoch",
     "ControllerSeat",
     "DelegationToken",
-    "DeleteTopic",
     "Feature",
     "FeatureRange",
     "FeatureStatus",

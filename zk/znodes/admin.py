@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from zk.znodes.fields import Fields, to_json
 
@@ -14,19 +14,6 @@ class PartitionName(NamedTuple):
 
     topic: str
     partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTopic:
-    """`/admin/delete_topics/<t>`: the name says it all, there is no data."""
-
-    def encode(self) -> bytes:
-        return b""
-
-    @classmethod
-    def decode(cls, data: bytes) -> DeleteTopic:
-        """Whatever a tool wrote there is ignored, as Kafka does."""
-        return cls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +48,10 @@ class _PartitionSet:
         return to_json({"version": 1, "partitions": partitions})
 
     @classmethod
-    def _decode_partitions(cls, data: bytes) -> tuple[PartitionName, ...]:
+    def decode(cls, data: bytes) -> Self:
+        """Decode the partitions. Raises MalformedZnodeError when an entry is incomplete."""
         fields = Fields.parse(cls.kind, data)
-        return tuple(_partition_name(entry) for entry in fields.objects("partitions"))
+        return cls(tuple(_partition_name(entry) for entry in fields.objects("partitions")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +60,12 @@ class PreferredElection(_PartitionSet):
 
     kind: ClassVar[str] = "preferred replica election"
 
-    @classmethod
-    def decode(cls, data: bytes) -> PreferredElection:
-        """MalformedZnodeError when an entry is incomplete."""
-        return cls(cls._decode_partitions(data))
-
 
 @dataclass(frozen=True, slots=True)
 class IsrChange(_PartitionSet):
     """`/isr_change_notification/isr_change_N`: partitions whose leaders changed the ISR (below 2.7-IV2)."""
 
     kind: ClassVar[str] = "ISR change"
-
-    @classmethod
-    def decode(cls, data: bytes) -> IsrChange:
-        """MalformedZnodeError when an entry is incomplete."""
-        return cls(cls._decode_partitions(data))
 
 
 @dataclass(frozen=True, slots=True)

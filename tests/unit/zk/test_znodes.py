@@ -15,7 +15,6 @@ from zk.znodes import (
     ConfigEntity,
     ControllerEpoch,
     ControllerSeat,
-    DeleteTopic,
     Feature,
     FeatureRange,
     FeatureStatus,
@@ -77,7 +76,6 @@ WRITTEN_BY_KAFKA = [
     (ConfigEntity({"retention.ms": "1000"}), '{"version":1,"config":{"retention.ms":"1000"}}'),
     (ConfigEntity(), '{"version":1,"config":{}}'),
     (ConfigChange("topics/foo"), '{"version":2,"entity_path":"topics/foo"}'),
-    (DeleteTopic(), ""),
     (
         ReassignPartitions({PartitionName("t", 0): (1, 2)}),
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
@@ -209,7 +207,6 @@ def test_config_changes_that_are_none(text):
 def test_no_data_means_nothing_yet():
     assert ProducerIdBlock.decode(b"") is None
     assert ConfigEntity.decode(b"") == ConfigEntity()
-    assert DeleteTopic.decode(b"anything") == DeleteTopic()
 
 
 def test_feature_of_version_1():
