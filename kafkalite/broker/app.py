@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafkalite.broker.bounded_stop import HAND_OVER_SHARE, LAST_SHARE, BoundedStop
 from kafkalite.broker.broker_state import BrokerState
+from kafkalite.broker.config_updates import follow_settings
 from kafkalite.broker.connections.listener_security import LOOK_EVERY_S, ListenerSecurity
 from kafkalite.broker.connections.server import Server
 from kafkalite.broker.coordination.leadership_proof import LOOKS
@@ -27,7 +28,6 @@ from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_metering import RequestMetering
-from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
 from kafkalite.broker.settings.quota_znodes import all_settings, quotas_in
 from kafkalite.broker.settings.quotas import ClientQuotas
@@ -204,7 +204,7 @@ class Broker:
         await server.serve()
         stages.end("registered, connections accepted")
         announce = partial(self._announce_listeners, serving)
-        act_on_changes(early.live_config, self.jobs, server, self.cleaner, announce)
+        follow_settings(early.live_config, self.jobs, server, self.cleaner, announce)
         await again(serving.config_changes_watch.start)
         parts.controller.start()
         self._start_jobs(parts)

@@ -1,23 +1,31 @@
-"""What a broker does when a configuration in ZooKeeper has changed: topics, its own settings, quotas, users."""
+"""What a broker does when a configuration in ZooKeeper has changed (KIP-226): topics, its own settings, quotas, users.
+
+`ConfigUpdates` reads the entity that a notification names. Most of the broker reads its settings at their next use; `follow_settings`
+starts what has to be done at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.settings.quota_znodes import entity_of, quotas_in, settings_of
 from zk import paths
 
 if TYPE_CHECKING:
+    from kafkalite.broker.connections.server import Server
     from kafkalite.broker.identity.user_lookup import UserCredentials
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
     from kafkalite.broker.settings.quotas import ClientQuotas
+    from kafkalite.config.broker import BrokerConfig, LiveConfig
+    from kafkalite.lifecycle import Jobs
+    from kafkalite.storage.directories.cleaner import LogCleaner
     from kafkalite.types import BrokerId
 
 
 class ConfigUpdates:
-    """See the module. `topic_changed(topic, overrides)` tells the controller."""
+    """Applies changed configurations to the parts of this broker; `topic_changed(topic, overrides)` notifies the controller."""
 
     def __init__(
         self,
@@ -31,19 +39,47 @@ class ConfigUpdates:
         self._broker_id, self._configs, self._replicas, self._quotas = broker_id, configs, replicas, quotas
         self._users, self._topic_changed = users, topic_changed
 
-    async def take(self, entity_type: str, entity_name: str) -> None:
-        """Read what holds now for the entity that a notification names, and obey it."""
+    async def apply_change(self, entity_type: str, entity_name: str) -> None:
+        """Read the configuration of the entity that a notification names, and apply it."""
         if entity_type == "topics":
-            await self._take_topic(entity_name)
+            await self._apply_topic(entity_name)
             self._topic_changed(entity_name, await self._configs.read(paths.topic_config(entity_name)))
         elif entity_type == "brokers" and entity_name in (paths.DEFAULT_ENTITY, str(self._broker_id)):
             await self._configs.load_broker(self._broker_id)
             for topic in sorted({tp.topic for tp in self._replicas.partitions}):
-                await self._take_topic(topic)
+                await self._apply_topic(topic)
         elif (entity := entity_of(entity_type, entity_name)) is not None:
             settings = await settings_of(self._configs.read, entity)
             self._quotas.take(entity, quotas_in(entity, settings))
             self._users.take(entity, settings)
 
-    async def _take_topic(self, topic: str) -> None:
+    async def _apply_topic(self, topic: str) -> None:
         self._replicas.take_topic_config(topic, await self._configs.topic(topic))
+
+
+def follow_settings(
+    config: LiveConfig,
+    jobs: Jobs,
+    server: Server,
+    cleaner: LogCleaner,
+    announce: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    """On each change bind listeners and `announce` them to the cluster, renew security, resolve host names and start log cleaners."""
+
+    async def rebind_listeners() -> None:
+        await server.rebind()
+        await announce()
+
+    def apply_settings(before: BrokerConfig, after: BrokerConfig) -> None:
+        if (before.listeners, before.advertised_listeners) != (after.listeners, after.advertised_listeners):
+            jobs.retry(rebind_listeners, "listeners")
+        if before.originals != after.originals and any(
+            each.security_protocol != "PLAINTEXT" for each in after.listeners
+        ):
+            jobs.retry(server.renew_security, "security of listeners")
+        if before.max_connections_per_ip_overrides != after.max_connections_per_ip_overrides:
+            jobs.retry(server.resolve_names, "names of max.connections.per.ip.overrides")
+        if after.log_cleaner_enable:
+            cleaner.start_workers(jobs.retry)
+
+    config.subscribe(apply_settings)

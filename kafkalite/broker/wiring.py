@@ -251,7 +251,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         cleaner=early.cleaner,
         dynamic_configs=early.dynamic_configs,
         delegation_tokens=early.delegation_tokens,
-        config_changes=ConfigChanges(store, clock, updates.take),
+        config_changes=ConfigChanges(store, clock, updates.apply_change),
         acls=_authorizer(config, store, clock),
         controller=controller,
         controller_channel=channel,

@@ -41,6 +41,13 @@ _ResourceT = TypeVar(
     "messages.alter_configs_request.AlterConfigsResource",
     "messages.incremental_alter_configs_request.AlterConfigsResource",
 )
+_ResponseT = TypeVar(
+    "_ResponseT",
+    "messages.alter_configs_response.AlterConfigsResourceResponse",
+    "messages.incremental_alter_configs_response.AlterConfigsResourceResponse",
+)
+_Change: TypeAlias = "Callable[[Mapping[str, str]], dict[str, str]]"
+"""Makes the new overrides of a resource from those that it has."""
 
 _KEYS_MAX: Final = 5000
 """Many times the keys that there are."""
@@ -54,28 +61,14 @@ async def alter_configs(
     parts: Parts, request: messages.alter_configs_request.AlterConfigsRequest, context: RequestContext
 ) -> messages.alter_configs_response.AlterConfigsResponse:
     """Replace the overrides of each resource."""
-    m = messages.alter_configs_response
 
-    def replacement(
-        resource: messages.alter_configs_request.AlterConfigsResource,
-    ) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    def replace_overrides(resource: messages.alter_configs_request.AlterConfigsResource) -> _Change:
         operations = [ConfigOperation(each.name, 0, each.value) for each in resource.configs]
         return lambda _: altered({}, operations, _keys(resource))
 
-    responses = []
-    pace = context.portions.pace()
-    for resource in request.resources:
-        await pace.unit(1 + len(resource.configs))
-        code, message = await _alter(parts, resource, replacement, request.validate_only)
-        responses.append(
-            m.AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
-    return m.AlterConfigsResponse(responses=responses)
+    kind = messages.alter_configs_response.AlterConfigsResourceResponse
+    responses = await _alter_each(parts, request.resources, replace_overrides, request.validate_only, kind, context)
+    return messages.alter_configs_response.AlterConfigsResponse(responses=responses)
 
 
 async def incremental_alter_configs(
@@ -84,28 +77,38 @@ async def incremental_alter_configs(
     context: RequestContext,
 ) -> messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse:
     """Change single overrides of each resource."""
-    m = messages.incremental_alter_configs_response
 
-    def change(
-        resource: messages.incremental_alter_configs_request.AlterConfigsResource,
-    ) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    def change_overrides(resource: messages.incremental_alter_configs_request.AlterConfigsResource) -> _Change:
         operations = [ConfigOperation(each.name, each.config_operation, each.value) for each in resource.configs]
         return lambda current: altered(current, operations, _keys(resource))
 
+    kind = messages.incremental_alter_configs_response.AlterConfigsResourceResponse
+    responses = await _alter_each(parts, request.resources, change_overrides, request.validate_only, kind, context)
+    return messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse(responses=responses)
+
+
+async def _alter_each(
+    parts: Parts,
+    resources: list[_ResourceT],
+    change_of: Callable[[_ResourceT], _Change],
+    validate_only: bool,
+    kind: type[_ResponseT],
+    context: RequestContext,
+) -> list[_ResponseT]:
     responses = []
     pace = context.portions.pace()
-    for resource in request.resources:
+    for resource in resources:
         await pace.unit(1 + len(resource.configs))
-        code, message = await _alter(parts, resource, change, request.validate_only)
+        code, message = await _alter(parts, resource, change_of, validate_only)
         responses.append(
-            m.AlterConfigsResourceResponse(
+            kind(
                 error_code=code,
                 error_message=message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
         )
-    return m.IncrementalAlterConfigsResponse(responses=responses)
+    return responses
 
 
 def _keys(resource: _Resource) -> Mapping[str, Key]:
@@ -115,7 +118,7 @@ def _keys(resource: _Resource) -> Mapping[str, Key]:
 async def _alter(
     parts: Parts,
     resource: _ResourceT,
-    change_of: Callable[[_ResourceT], Callable[[Mapping[str, str]], dict[str, str]]],
+    change_of: Callable[[_ResourceT], _Change],
     validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
     try:

@@ -1,13 +1,14 @@
 """CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40), DescribeDelegationToken (41), see KIP-48.
 
-Who is not authenticated, or is by a token, is refused first: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; then, without
-`delegation.token.secret.key`, everybody: DELEGATION_TOKEN_AUTH_DISABLED. Any broker does it.
+A caller that is not authenticated, or is by a token, is refused first: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; then, without
+`delegation.token.secret.key`, every caller: DELEGATION_TOKEN_AUTH_DISABLED. Any broker serves these requests.
 
 - 2 flexible; 3 of creation and description the owner and the requester of a token (KIP-373).
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
@@ -46,7 +47,7 @@ async def create_delegation_token(
     request: messages.create_delegation_token_request.CreateDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.create_delegation_token_response.CreateDelegationTokenResponse:
-    """A new token with its secret, or why not, with the names of who asks and for whom."""
+    """Return a new token with its secret, or an error, with the names of its requester and its owner."""
     requester = context.principal
     owner = requester
     if request.owner_principal_name:
@@ -83,16 +84,13 @@ async def renew_delegation_token(
     request: messages.renew_delegation_token_request.RenewDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.renew_delegation_token_response.RenewDelegationTokenResponse:
-    """Until when a token holds from now on."""
-    reply = messages.renew_delegation_token_response.RenewDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME)
-    try:
-        _check_caller(context)
-        reply.expiry_timestamp_ms = await parts.delegation_tokens.renew(
-            context.principal, bytes(request.hmac), request.renew_period_ms
-        )
-    except KafkaError as problem:
-        reply.error_code = problem.as_outcome().code
-    return reply
+    """Return the new expiry of a token in ms since the epoch."""
+    code, expiry_ms = await _change_expiry(
+        context, parts.delegation_tokens.renew, request.hmac, request.renew_period_ms
+    )
+    return messages.renew_delegation_token_response.RenewDelegationTokenResponse(
+        error_code=code, expiry_timestamp_ms=expiry_ms
+    )
 
 
 async def expire_delegation_token(
@@ -100,16 +98,27 @@ async def expire_delegation_token(
     request: messages.expire_delegation_token_request.ExpireDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.expire_delegation_token_response.ExpireDelegationTokenResponse:
-    """Until when a token holds from now on; not at all after a negative period."""
-    reply = messages.expire_delegation_token_response.ExpireDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME)
+    """Return the new expiry of a token in ms since the epoch. A negative period expires the token at once."""
+    code, expiry_ms = await _change_expiry(
+        context, parts.delegation_tokens.expire, request.hmac, request.expiry_time_period_ms
+    )
+    return messages.expire_delegation_token_response.ExpireDelegationTokenResponse(
+        error_code=code, expiry_timestamp_ms=expiry_ms
+    )
+
+
+async def _change_expiry(
+    context: RequestContext,
+    change: Callable[[KafkaPrincipal, bytes, int], Awaitable[int]],
+    secret: bytes,
+    period_ms: int,
+) -> tuple[ErrorCode, int]:
+    """Return the outcome and the new expiry, -1 where it is refused."""
     try:
         _check_caller(context)
-        reply.expiry_timestamp_ms = await parts.delegation_tokens.expire(
-            context.principal, bytes(request.hmac), request.expiry_time_period_ms
-        )
+        return ErrorCode.NONE, await change(context.principal, bytes(secret), period_ms)
     except KafkaError as problem:
-        reply.error_code = problem.as_outcome().code
-    return reply
+        return problem.as_outcome().code, _NO_TIME
 
 
 def describe_delegation_token(
@@ -117,9 +126,7 @@ def describe_delegation_token(
     request: messages.describe_delegation_token_request.DescribeDelegationTokenRequest,
     context: RequestContext,
 ) -> messages.describe_delegation_token_response.DescribeDelegationTokenResponse:
-    """The tokens, with their secrets, which the caller has to do with or may see; where owners are named, those that one of them
-    has to do with.
-    """
+    """Return the tokens that belong to the caller or that it may describe, with their secrets; of `owners`, if any are named."""
     m = messages.describe_delegation_token_response
     _check_caller(context)
     if not parts.delegation_tokens.is_enabled:
@@ -136,11 +143,11 @@ def describe_delegation_token(
         )
 
     return m.DescribeDelegationTokenResponse(
-        tokens=[_described(parts, each) for each in parts.delegation_tokens.described(may_see)]
+        tokens=[_describe_token(parts, each) for each in parts.delegation_tokens.described(may_see)]
     )
 
 
-def _described(
+def _describe_token(
     parts: Parts, token: DelegationToken
 ) -> messages.describe_delegation_token_response.DescribedDelegationToken:
     m = messages.describe_delegation_token_response

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from kafkalite.broker.handlers import zookeeper_offsets
 from kafkalite.broker.handlers.group_membership import require_group_id
+from kafkalite.broker.handlers.known_partitions import find_known_partitions
 from kafkalite.broker.handlers.offset_guards import (
     DELETE_GROUP,
     DESCRIBE_GROUP,
@@ -30,7 +31,7 @@ from kafkalite.broker.handlers.offset_guards import (
     guard_deletion,
     guard_fetch,
 )
-from kafkalite.broker.parts import HasGroups, HasMetadata
+from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
@@ -81,12 +82,6 @@ class Parts(zookeeper_offsets.Parts, HasGroups, Protocol):
     def leadership(self) -> LeadershipProof: ...
 
 
-def exists(parts: HasMetadata, topic: str, partition: int) -> bool:
-    """Does the cluster have this partition?"""
-    known = parts.metadata.topics.get(topic)
-    return known is not None and partition in known.partitions
-
-
 def offset_commit(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
 ) -> (
@@ -98,7 +93,7 @@ def offset_commit(
         return asyncio.ensure_future(zookeeper_offsets.commit_to_zookeeper(parts, request, context))
     if is_much(request.topics):
         return asyncio.ensure_future(_commit_much(parts, request, context))
-    response, undecided, offsets = in_one_go(_checked_commit(parts, request))
+    response, undecided, offsets = in_one_go(_check_commit(parts, request))
     if not offsets:
         return response
 
@@ -116,14 +111,14 @@ def offset_commit(
 async def _commit_much(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
 ) -> messages.offset_commit_response.OffsetCommitResponse:
-    response, undecided, offsets = await context.portions.finish(_checked_commit(parts, request))
-    codes = await committed_in_batches(parts.groups, offsets, partial(_commit, request), context.portions.pace())
+    response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
+    codes = await commit_in_batches(parts.groups, offsets, partial(_commit, request), context.portions.pace())
     for answer, code in zip(undecided, codes, strict=True):
         answer.error_code = code
     return response
 
 
-async def committed_in_batches(
+async def commit_in_batches(
     groups: CoordinatorRuntime[GroupMachine],
     offsets: list[OffsetToCommit],
     commit: Callable[[list[OffsetToCommit]], CommitOffsets],
@@ -163,33 +158,24 @@ def _commit(
     )
 
 
-def _checked_commit(parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest) -> Work[_CheckedCommit]:
-    """(response, its answers that are not decided yet, what is to be committed for each of them)."""
+def _check_commit(parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest) -> Work[_CheckedCommit]:
+    """Return the response, its partitions that have no outcome yet, and what is to be committed for each of them."""
     m = messages.offset_commit_response
-    topics, undecided, offsets = [], [], []
-    for topic in request.topics:
-        yield
-        answers = []
-        for each in topic.partitions:
-            yield
-            answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
-            answers.append(answer)
-            if not exists(parts, topic.name, each.partition_index):
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            undecided.append(answer)
-            offsets.append(
-                OffsetToCommit(
-                    topic.name,
-                    each.partition_index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata or "",
-                    each.commit_timestamp_ms,
-                )
-            )
-        topics.append(m.OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    topics, undecided, offsets = yield from find_known_partitions(
+        parts, request.topics, m.OffsetCommitResponseTopic, m.OffsetCommitResponsePartition, _make_offset
+    )
     return m.OffsetCommitResponse(topics=topics), undecided, offsets
+
+
+def _make_offset(topic: str, asked: messages.offset_commit_request.OffsetCommitRequestPartition) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic,
+        asked.partition_index,
+        asked.committed_offset,
+        asked.committed_leader_epoch,
+        asked.committed_metadata or "",
+        asked.commit_timestamp_ms,
+    )
 
 
 def offset_fetch(
@@ -319,7 +305,7 @@ def offset_delete(
     require_group_id(request.group_id)
     if is_much(request.topics):
         return asyncio.ensure_future(_delete_much(parts, request, context))
-    response, undecided, partitions = in_one_go(_checked_deletion(parts, request))
+    response, undecided, partitions = in_one_go(_check_deletion(parts, request))
 
     def shape(reply: DeleteOffsetsReply) -> messages.offset_delete_response.OffsetDeleteResponse:
         if reply.error:
@@ -335,7 +321,7 @@ async def _delete_much(
     parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
 ) -> messages.offset_delete_response.OffsetDeleteResponse:
     """One batch after the other; what refuses the group refuses the request."""
-    response, undecided, partitions = await context.portions.finish(_checked_deletion(parts, request))
+    response, undecided, partitions = await context.portions.finish(_check_deletion(parts, request))
     pace = context.portions.pace()
     for first in range(0, len(partitions), BATCH_OFFSETS):
         await pace.unit(BATCH_OFFSETS)
@@ -354,25 +340,18 @@ def _unshaped(reply: DeleteOffsetsReply) -> DeleteOffsetsReply:
     return reply
 
 
-def _checked_deletion(
+def _check_deletion(
     parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest
 ) -> Work[_CheckedDeletion]:
-    """(response, its answers that are not decided yet, the partition of each of them)."""
+    """Return the response, its partitions that have no outcome yet, and the name of each of them."""
     m = messages.offset_delete_response
-    topics, undecided, partitions = [], [], []
-    for topic in request.topics:
-        yield
-        answers = []
-        for each in topic.partitions:
-            yield
-            answer = m.OffsetDeleteResponsePartition(partition_index=each.partition_index)
-            answers.append(answer)
-            if not exists(parts, topic.name, each.partition_index):
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            undecided.append(answer)
-            partitions.append(TopicPartition(topic.name, each.partition_index))
-        topics.append(m.OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+    topics, undecided, partitions = yield from find_known_partitions(
+        parts,
+        request.topics,
+        m.OffsetDeleteResponseTopic,
+        m.OffsetDeleteResponsePartition,
+        lambda topic, asked: TopicPartition(topic, asked.partition_index),
+    )
     return m.OffsetDeleteResponse(topics=topics), undecided, partitions
 
 

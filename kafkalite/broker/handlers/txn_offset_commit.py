@@ -15,7 +15,8 @@ from typing import Final, Protocol, TypeAlias
 
 from kafkalite.broker.coordination.transaction_verification import Producer, without_abortable
 from kafkalite.broker.handlers.group_membership import require_group_id
-from kafkalite.broker.handlers.group_offsets import committed_in_batches, exists
+from kafkalite.broker.handlers.group_offsets import commit_in_batches
+from kafkalite.broker.handlers.known_partitions import find_known_partitions
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas, HasTransactionVerifier
 from kafkalite.broker.requests.failures import FailedItems
@@ -48,13 +49,13 @@ class Parts(HasMetadata, HasGroups, HasReplicas, HasTransactionVerifier, HasCloc
 async def txn_offset_commit(
     parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, context: RequestContext
 ) -> messages.txn_offset_commit_response.TxnOffsetCommitResponse:
-    """The outcome for each partition."""
+    """Return the outcome for each partition."""
     require_group_id(request.group_id)
-    response, undecided, offsets = await context.portions.finish(_checked(parts, request))
+    response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
     try:
-        guard = await _verified(parts, request, context.api_version)
+        guard = await _begin_verification(parts, request, context.api_version)
     except KafkaError as problem:
-        code = _told(offset_store_error(problem.code), context.api_version)
+        code = _translate_code(offset_store_error(problem.code), context.api_version)
         for answer in undecided:
             answer.error_code = code
         return response
@@ -70,16 +71,16 @@ async def txn_offset_commit(
             transaction=transaction,
         )
 
-    codes = await committed_in_batches(parts.groups, offsets, commit, context.portions.pace())
+    codes = await commit_in_batches(parts.groups, offsets, commit, context.portions.pace())
     for answer, code in zip(undecided, codes, strict=True):
-        answer.error_code = _told(code, context.api_version)
+        answer.error_code = _translate_code(code, context.api_version)
     return response
 
 
-async def _verified(
+async def _begin_verification(
     parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, version: int
 ) -> VerificationGuard:
-    """What the append needs. KafkaError when the group is not served here, or the transaction's coordinator says no."""
+    """Return the guard that the append needs. KafkaError where the group is not served here or the coordinator refuses."""
     parts.groups.shard_for(request.group_id)
     if not parts.transaction_verifier.is_enabled:
         return UNGUARDED
@@ -96,38 +97,31 @@ async def _verified(
     return guard
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _translate_code(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code
 
 
-def _checked(parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest) -> Work[_Checked]:
-    """(response, its answers that are not decided yet, what is to be committed for each of them)."""
+def _check_commit(parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest) -> Work[_Checked]:
+    """Return the response, its partitions that have no outcome yet, and what is to be committed for each of them."""
     m = messages.txn_offset_commit_response
-    topics, undecided, offsets = [], [], []
-    for topic in request.topics:
-        yield
-        answers = []
-        for each in topic.partitions:
-            yield
-            answer = m.TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
-            answers.append(answer)
-            if not exists(parts, topic.name, each.partition_index):
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            undecided.append(answer)
-            offsets.append(
-                OffsetToCommit(
-                    topic.name,
-                    each.partition_index,
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata or "",
-                )
-            )
-        topics.append(m.TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    topics, undecided, offsets = yield from find_known_partitions(
+        parts, request.topics, m.TxnOffsetCommitResponseTopic, m.TxnOffsetCommitResponsePartition, _make_offset
+    )
     return m.TxnOffsetCommitResponse(topics=topics), undecided, offsets
+
+
+def _make_offset(
+    topic: str, asked: messages.txn_offset_commit_request.TxnOffsetCommitRequestPartition
+) -> OffsetToCommit:
+    return OffsetToCommit(
+        topic,
+        asked.partition_index,
+        asked.committed_offset,
+        asked.committed_leader_epoch,
+        asked.committed_metadata or "",
+    )
 
 
 _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)

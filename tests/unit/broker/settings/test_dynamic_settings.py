@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from kafkalite.broker.config_updates import follow_settings
 from kafkalite.broker.connections.connection_quotas import ConnectionQuotas
 from kafkalite.broker.connections.listener_security import ListenerSecurity
 from kafkalite.broker.connections.server import Server
@@ -23,7 +24,6 @@ from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replication.leader_fetcher import FetcherContext
 from kafkalite.broker.replication.log_dir_moves import LogDirMoves
 from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
-from kafkalite.broker.setting_changes import act_on_changes
 from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
 from kafkalite.broker.settings.rates import ReplicationRate, replication_rates
 from kafkalite.clock import SystemClock
@@ -143,7 +143,7 @@ async def bound_listeners(scene: Scene) -> Look:
         endpoints = registration_of(scene.live.current, server.bound_ports, 0).endpoints
         told.put_nowait([(each.listener, each.host) for each in endpoints])
 
-    act_on_changes(scene.live, Jobs(), server, SimpleNamespace(start_workers=lambda start: None), announce)  # type: ignore[arg-type]
+    follow_settings(scene.live, Jobs(), server, SimpleNamespace(start_workers=lambda start: None), announce)  # type: ignore[arg-type]
     await announce()
     return told.get
 
@@ -197,7 +197,7 @@ async def workers_of_the_cleaner(scene: Scene) -> Look:
     """How many workers the cleaner has, once each had the time to see that it is one too many."""
     jobs = Jobs()
     cleaner = LogCleaner(SimpleNamespace(all_logs=list), scene.live, SystemClock(), in_executor(OsDisk()))  # type: ignore[arg-type]
-    act_on_changes(scene.live, jobs, SimpleNamespace(), cleaner, lambda: asyncio.sleep(0))  # type: ignore[arg-type]
+    follow_settings(scene.live, jobs, SimpleNamespace(), cleaner, lambda: asyncio.sleep(0))  # type: ignore[arg-type]
     cleaner.start_workers(jobs.retry)
 
     async def running() -> object:
