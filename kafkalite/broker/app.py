@@ -53,7 +53,7 @@ from zk.watches import ChildWatch
 from zk.znodes import BrokerRegistration, LogDirEvent
 
 if TYPE_CHECKING:
-    from kafkalite.broker.connections.stranger_reads import StrangerReads
+    from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
     from kafkalite.broker.observation.pages import Observation
     from kafkalite.broker.requests.fault_control import FaultControl
     from kafkalite.broker.requests.served_api import ServedApi
@@ -82,7 +82,7 @@ class Broker:
     """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
 
     `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose,
-    `stages` hears how far start and stop are, `stranger_reads` reads from those who are not authenticated.
+    `stages` hears how far start and stop are, `unauthenticated_reads` reads from those who are not authenticated.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Broker:
         run_pass: RunPass | None = None,
         fault_control: FaultControl | None = None,
         stages: Stages | None = None,
-        stranger_reads: StrangerReads | None = None,
+        unauthenticated_reads: UnauthenticatedReads | None = None,
     ) -> None:
         live = LiveConfig(config)
         self.stages = stages or Stages()
@@ -124,7 +124,7 @@ class Broker:
             clock.now_ms,
             self._tokens.credential,
             lambda: clock.monotonic_ms() / 1000,
-            stranger_reads,
+            unauthenticated_reads,
         )
         self._early = EarlyParts(
             live_config=live,

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from kafkalite.broker.connections.fast_path_sender import FastPathSender
 from kafkalite.broker.connections.request_order import RequestOrder
 from kafkalite.broker.connections.response_writer import PortionedAnswer, ResponseWriter
-from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
+from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedRead, UnauthenticatedReads
 from kafkalite.broker.produce.commit_waits import CommitWaits
 from kafkalite.broker.produce.fast_path import FastPath
 from kafkalite.broker.produce.request_template import RequestTemplates
@@ -23,8 +23,8 @@ SEEDS: Final = (4, 15, 17, 21)
 ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
     ResponseWriter: ("write", "write_now", "_flush", "cork_for_turn", "uncork", "write_portions", "pause", "resume"),
     PortionedAnswer: ("go_on", "_turn", "_prepare"),
-    StrangerReads: ("begin", "_begin", "arm", "forget", "_have_turns", "_end_turns", "close"),
-    StrangerRead: ("pause_reading", "resume_reading", "end"),
+    UnauthenticatedReads: ("add", "_register", "arm", "forget", "_read_ready", "_end_turns", "close"),
+    UnauthenticatedRead: ("pause_reading", "resume_reading", "end_turns"),
     RequestTemplates: ("find", "add", "close"),
     FastPath: (
         "accept_request",

@@ -1,4 +1,4 @@
-"""What a connection works with beside its request handler: the gate of its authentication, and the server that counts it."""
+"""Ports of a connection beside its request handler: the gate of its authentication, and the server that counts it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.broker.requests.request_handler import RequestHandler
 if TYPE_CHECKING:
     from kafkalite.broker.connections.request_memory import RequestMemory
     from kafkalite.broker.connections.slow_senders import SlowSenders
-    from kafkalite.broker.connections.stranger_reads import Readable
+    from kafkalite.broker.connections.unauthenticated_reads import Readable
     from kafkalite.broker.connections.unread_responses import UnreadResponses
     from kafkalite.broker.produce.request_template import TemplateBudget
 
@@ -18,17 +18,17 @@ ConnectionT_contra = TypeVar("ConnectionT_contra", contravariant=True)
 
 
 class Gate(RequestHandler, Protocol[ConnectionT_contra]):
-    """Who takes requests until the connection is authenticated: see `SaslAuthenticator`."""
+    """Takes requests until the connection is authenticated (`SaslAuthenticator`)."""
 
     def attach(self, connection: ConnectionT_contra, transport: asyncio.Transport) -> Readable:
-        """The connection was admitted. What is returned is paused and resumed instead of its transport."""
+        """Start with a connection that was admitted. Return what is paused and resumed instead of its transport."""
 
     def detach(self, connection: ConnectionT_contra) -> None:
-        """The connection is over, and was never authenticated."""
+        """End with a connection that was lost before it was authenticated."""
 
 
 class Acceptor(Protocol[ConnectionT_contra]):
-    """Who counts the connections: see `Server`."""
+    """Counts the connections and owns what they share (`Server`)."""
 
     def admit(self, connection: ConnectionT_contra) -> bool: ...
 

@@ -19,8 +19,8 @@ from kafkalite.broker.connections.fast_path_sender import FastPathSender
 from kafkalite.broker.connections.flow_control import FlowControl
 from kafkalite.broker.connections.request_order import MUTED, UNWRITABLE, RequestOrder, Slot
 from kafkalite.broker.connections.response_writer import ResponseWriter, is_portioned
-from kafkalite.broker.connections.stranger_reads import READ_BYTES
 from kafkalite.broker.connections.stream_end import end_stream
+from kafkalite.broker.connections.unauthenticated_reads import READ_BYTES
 from kafkalite.broker.produce.fast_path import FastPath
 from kafkalite.broker.produce.request_template import FRAME_BYTES, RequestTemplate, RequestTemplates
 from kafkalite.broker.requests.request_handler import Answer, AuthenticationFailed, RequestHandler

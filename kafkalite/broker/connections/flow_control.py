@@ -11,7 +11,7 @@ import asyncio
 from kafkalite.broker.connections.request_memory import RequestMemory
 from kafkalite.broker.connections.request_order import Phase, RequestOrder
 from kafkalite.broker.connections.slow_senders import LEAST_BYTES_PER_SECOND
-from kafkalite.broker.connections.stranger_reads import Readable
+from kafkalite.broker.connections.unauthenticated_reads import Readable
 from kafkalite.net.connection import receive_buffers
 from kafkalite.net.frames import FrameReader
 from kafkalite.protocol.bounds import SMALL_BYTES

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.connections.key_sets import fetcher
 from kafkalite.broker.connections.sasl_authenticator import SaslAuthenticator
-from kafkalite.broker.connections.stranger_reads import StrangerReads
-from kafkalite.broker.connections.strangers import Strangers
 from kafkalite.broker.connections.tls_listener import TlsListener
+from kafkalite.broker.connections.unauthenticated import UnauthenticatedConnections
+from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.security_keys import SecuritySettings, security_of
 from kafkalite.net.connection import Connection
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.connections.listener_security")
 
 LOOK_EVERY_S: Final = 5.0
-"""How long a renewed certificate may lie there unseen."""
+"""Interval at which renewed certificates are looked for."""
 _HTTP: Final = Endpoint("http", "", 0, "SSL")
-"""Stands for the pages of the broker among listeners."""
-STRANGERS_BYTES: Final = 16 * 1024
+"""The broker's HTTP pages, as a listener."""
+UNAUTHENTICATED_BYTES: Final = 16 * 1024
 _SCRAM: Final = {each.config_key: each for each in ScramMechanism}
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",
@@ -71,7 +71,7 @@ _Stamps = tuple[tuple[str, int, int], ...]
 
 @dataclass(slots=True)
 class _Context:
-    """A context, and of which settings and files it was made."""
+    """A TLS context with the settings and files that it was made of."""
 
     settings: TlsSettings
     stamps: _Stamps
@@ -80,13 +80,13 @@ class _Context:
 
 @dataclass(slots=True, kw_only=True)
 class ListenerSasl:
-    """See `sasl_authenticator.SaslListener`."""
+    """The settings by which one listener authenticates, as they are now (`sasl_authenticator.SaslListener`)."""
 
     mechanisms: tuple[str, ...]
     failure_delay_s: float
     timeout_s: float
     outcomes: Counter[str]
-    strangers: Strangers
+    unauthenticated: UnauthenticatedConnections
     token_bytes: int
     make: Mapping[str, Callable[[], SaslServer]]
     session_ms: Mapping[str, int]
@@ -100,9 +100,9 @@ class ListenerSasl:
 
 
 class ListenerSecurity:
-    """See the module. `users` finds SCRAM credentials, `tokens` those of delegation tokens; `now_ms` is the time since 1970.
+    """Makes what secures connections. `users` finds SCRAM credentials, `tokens` those of delegation tokens; `now_ms` is since 1970.
 
-    `monotonic_s` measures the turns of those who are not authenticated, `reads` reads from them.
+    `monotonic_s` measures the steps of unauthenticated connections, `reads` reads from them.
     """
 
     def __init__(
@@ -112,16 +112,16 @@ class ListenerSecurity:
         now_ms: Callable[[], int],
         tokens: Callable[[ScramMechanism, str], TokenCredential | None] = lambda mechanism, token_id: None,
         monotonic_s: Callable[[], float] = monotonic,
-        reads: StrangerReads | None = None,
+        reads: UnauthenticatedReads | None = None,
     ) -> None:
         self._live, self._users, self._now_ms, self._tokens = live, users, now_ms, tokens
         self._contexts: dict[tuple[str, bool], _Context] = {}
         self._sasl_of: dict[str, tuple[Mapping[str, str], ListenerSasl]] = {}
-        """How each listener authenticates, and the settings that this was made of."""
+        """By listener, the settings of SASL and the originals that they were made of."""
         self._secret = secrets.token_bytes(32)
         self.outcomes: Counter[str] = Counter()
-        """Authentications by SASL by how they ended."""
-        self.strangers = Strangers(
+        """Number of authentications by SASL by outcome."""
+        self.unauthenticated = UnauthenticatedConnections(
             lambda: live.current.kafkalite_max_unauthenticated_connections, monotonic_s, self.outcomes, reads
         )
 
@@ -129,14 +129,14 @@ class ListenerSecurity:
 
     async def prepare(self) -> None:
         """Make the contexts of all listeners. ConfigError when one cannot be made."""
-        for endpoint, is_client in self._encrypted():
+        for endpoint, is_client in self._find_tls_endpoints():
             await self._prepare(endpoint, is_client)
         for endpoint in self._live.current.listeners:
             if endpoint.security_protocol.startswith("SASL"):
-                self._sasl_now(endpoint)
+                self._current_sasl(endpoint)
 
     async def of_http(self) -> Callable[[list[socket.socket], Callable[[], asyncio.BaseProtocol]], TlsListener]:
-        """What accepts HTTP over TLS, with the settings of a listener called http. ConfigError."""
+        """Return what accepts HTTP over TLS, with the settings of a listener called http. ConfigError."""
         await self._prepare(_HTTP, is_client=False)
 
         def listener(sockets: list[socket.socket], make: Callable[[], asyncio.BaseProtocol]) -> TlsListener:
@@ -148,27 +148,27 @@ class ListenerSecurity:
                 lambda: self._live.current.kafkalite_handshake_timeout_ms / 1000,
                 lambda: current.kafkalite_http_max_connections,
                 Counter(),
-                self.strangers,
+                self.unauthenticated,
             )
 
         return listener
 
     async def _prepare(self, endpoint: Endpoint, is_client: bool) -> None:
         try:
-            await self._make(endpoint, is_client)
+            await self._renew_context(endpoint, is_client)
         except TlsError as problem:
             raise ConfigError(f"listener {endpoint.listener}: {problem}") from None
 
     async def look(self) -> None:
-        """Take over settings and files that have changed."""
-        for endpoint, is_client in self._encrypted():
+        """Use settings and files that have changed from now on."""
+        for endpoint, is_client in self._find_tls_endpoints():
             try:
-                await self._make(endpoint, is_client)
+                await self._renew_context(endpoint, is_client)
             except (TlsError, ValueError) as problem:
                 logger.error("listener %s keeps its certificate: %s", endpoint.listener, problem)
 
-    def _encrypted(self) -> Iterator[tuple[Endpoint, bool]]:
-        """What speaks TLS: (listener, as a client?)."""
+    def _find_tls_endpoints(self) -> Iterator[tuple[Endpoint, bool]]:
+        """Yield (listener, whether this broker is the client) for all that use TLS."""
         current = self._live.current
         for endpoint in current.listeners:
             if endpoint.security_protocol.endswith("SSL"):
@@ -179,14 +179,14 @@ class ListenerSecurity:
             yield _HTTP, False
 
     def context(self, listener: str) -> ssl.SSLContext:
-        """For a connection that arrives now."""
+        """Return the TLS context for a connection that arrives now."""
         return self._contexts[listener, False].context
 
-    async def _make(self, endpoint: Endpoint, is_client: bool) -> None:
+    async def _renew_context(self, endpoint: Endpoint, is_client: bool) -> None:
         settings = self._tls(endpoint)
         place = endpoint.listener, is_client
         loop = asyncio.get_running_loop()
-        stamps = await loop.run_in_executor(None, _stamps, settings)
+        stamps = await loop.run_in_executor(None, _read_stamps, settings)
         known = self._contexts.get(place)
         if known is not None and known.settings == settings and known.stamps == stamps:
             return
@@ -224,7 +224,7 @@ class ListenerSecurity:
         )
 
     def identify(self, listener: str) -> Callable[[asyncio.BaseTransport], KafkaPrincipal]:
-        """Who a transport of a listener with TLS belongs to, by its certificate. ValueError when no rule names the owner."""
+        """Return a function from a TLS transport to its principal, by its certificate. ValueError if no rule names the owner."""
         config = security_of(self._live.current.originals, listener)
         mapping = PrincipalMapping(config.ssl_principal_mapping_rules)
 
@@ -240,21 +240,21 @@ class ListenerSecurity:
     # SASL
 
     def gate(self, endpoint: Endpoint, dispatcher: RequestHandler) -> Callable[[], SaslAuthenticator]:
-        """What makes the authenticator of each connection."""
-        return lambda: SaslAuthenticator(self._sasl_now(endpoint), dispatcher)
+        """Return the factory of the authenticators of a listener's connections."""
+        return lambda: SaslAuthenticator(self._current_sasl(endpoint), dispatcher)
 
     def max_receive_bytes(self, listener: str) -> int:
-        """The largest request before authentication, but for bearer tokens: no other has more than names and keys."""
+        """Return the size of the largest request before authentication, except for bearer tokens: no other has more than names and keys."""
         config = security_of(self._live.current.originals, listener)
-        return min(config.sasl_server_max_receive_size, STRANGERS_BYTES)
+        return min(config.sasl_server_max_receive_size, UNAUTHENTICATED_BYTES)
 
-    def _sasl_now(self, endpoint: Endpoint) -> ListenerSasl:
-        """By the settings as they are now; those before where they cannot be used."""
+    def _current_sasl(self, endpoint: Endpoint) -> ListenerSasl:
+        """Return the settings of SASL as they are now; the previous ones where they cannot be used."""
         originals = self._live.current.originals
         made_of, sasl = self._sasl_of.get(endpoint.listener, (None, None))
         if sasl is None or made_of is not originals:
             try:
-                sasl = self._sasl(endpoint)
+                sasl = self._make_sasl(endpoint)
             except ConfigError as problem:
                 if sasl is None:
                     raise
@@ -262,7 +262,7 @@ class ListenerSecurity:
             self._sasl_of[endpoint.listener] = originals, sasl
         return sasl
 
-    def _sasl(self, endpoint: Endpoint) -> ListenerSasl:
+    def _make_sasl(self, endpoint: Endpoint) -> ListenerSasl:
         current, listener = self._live.current, endpoint.listener
         config = security_of(current.originals, listener)
         mechanisms = config.sasl_enabled_mechanisms
@@ -272,14 +272,14 @@ class ListenerSecurity:
             failure_delay_s=current.connection_failed_authentication_delay_ms / 1000,
             timeout_s=current.kafkalite_handshake_timeout_ms / 1000,
             outcomes=self.outcomes,
-            strangers=self.strangers,
+            unauthenticated=self.unauthenticated,
             token_bytes=config.sasl_server_max_receive_size,
-            make={each: self._maker(listener, each, of[each]) for each in mechanisms},
+            make={each: self._make_server_factory(listener, each, of[each]) for each in mechanisms},
             session_ms={each: config.connections_max_reauth_ms for each, config in of.items()},
             now_ms=self._now_ms,
         )
 
-    def _maker(self, listener: str, mechanism: str, config: SecuritySettings) -> Callable[[], SaslServer]:
+    def _make_server_factory(self, listener: str, mechanism: str, config: SecuritySettings) -> Callable[[], SaslServer]:
         if mechanism in _SCRAM:
             return lambda: ScramServer(
                 _SCRAM[mechanism], self._find_user, self._tokens, self._secret, secrets.token_urlsafe(24)
@@ -313,9 +313,9 @@ class ListenerSecurity:
         )
 
     async def _find_user(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """As `users`, when it is the turn of the one who asks."""
+        """Return the credential of a user, once it is the turn of the next step."""
         found = await self._users(mechanism, user)
-        await self.strangers.turn()
+        await self.unauthenticated.wait_for_turn()
         return found
 
     def _bearer_tokens(self, listener: str, config: SecuritySettings) -> BearerTokens:
@@ -335,7 +335,7 @@ class ListenerSecurity:
             raise ConfigError(f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url {problem}") from None
 
     def _login(self, listener: str, mechanism: str, config: SecuritySettings) -> LoginModule:
-        """The JAAS line of a mechanism. ConfigError when there is none."""
+        """Return the JAAS line of a mechanism. ConfigError if there is none."""
         wanted = _MODULES.get(mechanism, "ScramLoginModule")
         if config.sasl_jaas_config is not None:
             modules: tuple[LoginModule, ...] = (parse_jaas_line(config.sasl_jaas_config),)
@@ -365,7 +365,7 @@ class ListenerSecurity:
     # Other brokers
 
     async def open(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection:
-        """A connection to another broker's inter-broker listener, authenticated. OSError, TimeoutError."""
+        """Open an authenticated connection to another broker's inter-broker listener. OSError, TimeoutError."""
         protocol, credentials = endpoint.security_protocol, None
         if protocol.startswith("SASL"):
             credentials = self._own_credentials(endpoint.listener)
@@ -409,7 +409,7 @@ class ListenerSecurity:
 
 
 def kerberos_service(listener: str, options: Mapping[str, str], config: SecuritySettings) -> str:
-    """The service that brokers are, by the JAAS line and the setting, which must agree. ConfigError."""
+    """Return the Kerberos service name of the brokers by the JAAS line and the setting, which must agree. ConfigError."""
     named, wanted = options.get("serviceName"), config.sasl_kerberos_service_name
     if named and wanted and named != wanted:
         raise ConfigError(
@@ -422,8 +422,8 @@ def kerberos_service(listener: str, options: Mapping[str, str], config: Security
     return service
 
 
-def _stamps(settings: TlsSettings) -> _Stamps:
-    """By which a replaced file is known."""
+def _read_stamps(settings: TlsSettings) -> _Stamps:
+    """Return what identifies the versions of the files of the settings."""
     stamps = []
     for path in settings.files:
         try:

@@ -102,7 +102,7 @@ class Server:
                     lambda: self._config.current.kafkalite_handshake_timeout_ms / 1000,
                     lambda: self._config.current.kafkalite_max_handshakes,
                     self.handshakes,
-                    self._security.strangers,
+                    self._security.unauthenticated,
                 )
             else:
                 server = await asyncio.get_running_loop().create_server(
@@ -182,7 +182,7 @@ class Server:
             bound.server.close()
         for connection in tuple(self.connections):
             connection.close()
-        self._security.strangers.reads.close()
+        self._security.unauthenticated.reads.close()
 
     def admit(self, connection: ServerConnection) -> bool:
         """Called by a new connection; False when it is one too many."""

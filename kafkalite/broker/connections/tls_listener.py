@@ -1,9 +1,9 @@
 """Accepts connections with TLS: handshakes within bounds, each with the newest certificate.
 
-asyncio's own server would begin as many handshakes as strangers like, say nothing of those that fail, and keep the context it began
+asyncio's own server would start as many handshakes as clients like, say nothing of those that fail, and keep the context it started
 with. Here the oldest handshake of the address that has most of them gives way to a new one when there are kafkalite.max.handshakes.
 Event loops compute at once for whatever has arrived, so a hundred clients that begin together hold them for 50 ms; here each step
-of a handshake waits for its turn (`strangers`). Nor do they send the alert of a handshake that failed: without it clients take the
+of a handshake waits for its turn (`unauthenticated`). Nor do they send the alert of a handshake that failed: without it clients take the
 end of the connection for a failure of the network, and Java's try again where their certificate has expired.
 """
 
@@ -21,8 +21,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, Self
 
-from kafkalite.broker.connections.stranger_reads import StrangerRead
-from kafkalite.broker.connections.strangers import Strangers
+from kafkalite.broker.connections.unauthenticated import UnauthenticatedConnections
+from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedRead
 
 logger = logging.getLogger("kafkalite.broker.connections.tls_listener")
 
@@ -32,7 +32,7 @@ _begun: ContextVar[_Handshake] = ContextVar("begun")
 
 
 class _Early(asyncio.Protocol):
-    """Keeps what happens before the protocol that it is for is in its place."""
+    """Keeps what arrives before the protocol that it is for is in its place."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -48,7 +48,7 @@ class _Early(asyncio.Protocol):
             self.taker.connection_lost(exc)
 
     def give_data(self) -> None:
-        """To the taker, as if it arrived now."""
+        """Pass what has arrived to the taker, as if it arrived now."""
         protocol = self.taker
         if isinstance(protocol, asyncio.Protocol) and self._data:
             protocol.data_received(bytes(self._data))
@@ -63,33 +63,33 @@ class _Early(asyncio.Protocol):
 
 
 class _Handshake:
-    """One in progress: has the loop's protocol of TLS go on when it is its turn. Nothing is read while it waits for that."""
+    """A handshake in progress, which the loop's protocol of TLS continues when it is its turn. Nothing is read while it waits for that."""
 
-    def __init__(self, accepted: socket.socket, host: str, strangers: Strangers) -> None:
+    def __init__(self, accepted: socket.socket, host: str, unauthenticated: UnauthenticatedConnections) -> None:
         self.accepted, self._host = accepted, host
-        self.read: StrangerRead | None = None
-        self._strangers, self._is_over = strangers, False
+        self.read: UnauthenticatedRead | None = None
+        self._unauthenticated, self._is_over = unauthenticated, False
         self.transport: asyncio.Transport | None = None
-        """Below TLS, once there is one."""
+        """The transport below TLS, once there is one."""
         self._is_waiting = self._is_its_turn = False
 
     def begin_turns(self, transport: asyncio.Transport) -> None:
         """Read from the transport in turns from now on."""
         if not self._is_over and not transport.is_closing():
-            self.read = self._strangers.reads.begin(transport)
+            self.read = self._unauthenticated.reads.add(transport)
 
     def end_turns(self) -> None:
-        """It is over; who has not to authenticate besides is no stranger any more."""
+        """Read as from any other connection, unless SASL is still to come: the handshake is over."""
         self._is_over = True
         if self.read is not None and self.read.above is None:
-            self.read.end()
+            self.read.end_turns()
         self.read = self.transport = None  # the transport's context holds this
 
     def may_go_on(self) -> bool:
-        """May what has arrived be worked on now? Else this is asked again when it may."""
+        """True if what has arrived may be processed now; otherwise this is called again when it may."""
         if not (self._is_its_turn or self._is_waiting):
             self._is_waiting = True
-            self._strangers.turn(self._host).add_done_callback(self._go_on)
+            self._unauthenticated.wait_for_turn(self._host).add_done_callback(self._go_on)
             if self.read is not None:
                 self.read.pause_reading()
         return self._is_its_turn
@@ -107,7 +107,7 @@ class _Handshake:
 
 
 class InTurns(ssl.SSLObject):
-    """Goes on with a handshake when it may, and sends what OpenSSL has to say when it fails: the loop would close without that."""
+    """An SSLObject that continues its handshake when it may, and sends the alert when it fails: the loop would close without one."""
 
     _incoming: ssl.MemoryBIO
     _outgoing: ssl.MemoryBIO
@@ -139,16 +139,16 @@ class InTurns(ssl.SSLObject):
         self._handshake = None
 
     def end_notice(self) -> bytes:
-        """Say that nothing more is written. Return what OpenSSL has for the peer, the last of it `close_notify`."""
+        """Write nothing more. Return what OpenSSL has for the peer, the last of it `close_notify`."""
         with suppress(ssl.SSLError):  # the peer has not said the same
             self.unwrap()
         return self._outgoing.read()
 
 
 class TlsListener:
-    """See the module. `context()` and `make()` are asked for each connection; times in seconds; `outcomes` counts how handshakes end.
+    """Accepts on `sockets` with TLS. `context()` and `make()` are called for each connection; `outcomes` counts how handshakes end.
 
-    Each step of one has its turn among the `strangers`.
+    Each step of a handshake waits for its turn among those of `unauthenticated`; times are in seconds.
     """
 
     def __init__(
@@ -159,20 +159,20 @@ class TlsListener:
         timeout_s: Callable[[], float],
         max_handshakes: Callable[[], int],
         outcomes: Counter[str],
-        strangers: Strangers,
+        unauthenticated: UnauthenticatedConnections,
     ) -> None:
         self.sockets = sockets
         self._context, self._make = context, make
         self._timeout_s, self._max_handshakes = timeout_s, max_handshakes
         self._accepting: list[asyncio.Task[None]] = []
         self._handshakes: dict[str, dict[asyncio.Task[None], None]] = {}
-        """Those in progress by the address that they come from, each one's oldest first."""
+        """Handshakes in progress by the address that they come from, oldest first."""
         self._count = 0
         self.outcomes = outcomes
-        self._strangers = strangers
+        self._unauthenticated = unauthenticated
 
     async def start_serving(self) -> None:
-        """Begin to accept."""
+        """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         self._accepting = [loop.create_task(self._accept(each)) for each in self.sockets]
 
@@ -199,9 +199,9 @@ class TlsListener:
             task = loop.create_task(self._handshake(accepted, host))
             self._handshakes.setdefault(host, {})[task] = None
             self._count += 1
-            task.add_done_callback(partial(self._ended, accepted, host))
+            task.add_done_callback(partial(self._finish_handshake, accepted, host))
             if is_full:  # who is displaced comes back at once: to accept is a step among those of handshakes then
-                await self._strangers.turn()
+                await self._unauthenticated.wait_for_turn()
 
     def _displace(self) -> None:
         busiest = max(self._handshakes, key=lambda host: len(self._handshakes[host]))
@@ -217,7 +217,7 @@ class TlsListener:
             if not of_host:
                 del self._handshakes[host]
 
-    def _ended(self, accepted: socket.socket, host: str, task: asyncio.Task[None]) -> None:
+    def _finish_handshake(self, accepted: socket.socket, host: str, task: asyncio.Task[None]) -> None:
         self._forget(task, host)
         if task.cancelled():  # perhaps before it began
             self.outcomes["displaced"] += 1
@@ -225,13 +225,13 @@ class TlsListener:
 
     async def _handshake(self, accepted: socket.socket, host: str) -> None:
         accepted.setblocking(False)
-        handshake = _Handshake(accepted, host, self._strangers)
+        handshake = _Handshake(accepted, host, self._unauthenticated)
         _begun.set(handshake)
         context = self._context()
         context.sslobject_class = InTurns
         try:
             async with asyncio.timeout(self._timeout_s()):
-                await self._strangers.turn(host)
+                await self._unauthenticated.wait_for_turn(host)
                 encrypted, early = await _encrypted(handshake, context)
             protocol = self._make()
             encrypted.set_protocol(protocol)

@@ -4,7 +4,7 @@ h11 knows the protocol; here are the sockets, the bounds and the timeouts. A con
 answer is a `Response`, or an `EventStream` that goes on until the client leaves or does not keep up. With a login whoever has none gets of
 the pages in `open_pages` the status alone, and nothing of the others; with a context of TLS it is spoken on all connections.
 
-Nobody is known here, so few are read from in each turn of the event loop (`stranger_reads`), and one answer is begun.
+Clients are not authenticated here, so few are read from in each turn of the event loop (`unauthenticated_reads`), and one answer is begun.
 
 Bounds: connections, the size of a request's head, the time for it, for an answer, for a client to take what was sent to it, and
 between two requests.
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import h11
 
-from kafkalite.broker.connections.stranger_reads import StrangerRead, StrangerReads
 from kafkalite.broker.connections.tls_listener import TlsListener, listening_sockets
+from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedRead, UnauthenticatedReads
 from kafkalite.lifecycle import report
 from kafkalite.net.binding import cannot_bind
 from kafkalite.portions import Portions
@@ -95,7 +95,7 @@ class HttpServer:
         self._server: asyncio.AbstractServer | TlsListener | None = None
         self.connections: set[HttpConnection] = set()
         self.port = 0
-        self.reads, self.turns = StrangerReads(), Portions()
+        self.reads, self.turns = UnauthenticatedReads(), Portions()
 
     async def start(self, host: str, port: int, encrypted: Encrypted | None = None) -> None:
         """Bind and serve; `port` 0 takes a free one. Raises OSError, which names the address."""
@@ -155,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._turns: StrangerRead | None = None
+        self._turns: UnauthenticatedRead | None = None
         self._request: h11.Request | None = None
         self._head_begun = False
         self._is_streaming = False
@@ -172,7 +172,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = made
         made.set_write_buffer_limits(0)
         if self._server.admit(self):
-            self._turns = self._server.reads.begin(made)
+            self._turns = self._server.reads.add(made)
             self._expect(HEAD_TIMEOUT_S)
         else:
             self.close()
@@ -198,7 +198,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, problem: Exception | None) -> None:
         self._server.connections.discard(self)
         if self._turns is not None:
-            self._turns.end()
+            self._turns.end_turns()
         self._stop_waiting()
         self.resume_writing()
         if self._answering is not None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NoReturn
 
 from kafkalite.broker.app import Broker
-from kafkalite.broker.connections.stranger_reads import StrangerReads
+from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.directories.cleaner import in_executor
@@ -99,7 +99,7 @@ class SimulatedBroker:
             self._fatal,
             in_executor(self.disk),
             MisbehavingBroker(self.requests),
-            stranger_reads=StrangerReads(partial(SimulatedPoll, self.process.descriptors)),
+            unauthenticated_reads=UnauthenticatedReads(partial(SimulatedPoll, self.process.descriptors)),
         )
         self.process.loop.set_exception_handler(self.app.errors.handle)
         self._trace.add(self.name, f"begins life {self.lives}")

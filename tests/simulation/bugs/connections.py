@@ -7,7 +7,7 @@ from typing import Final
 from tests.simulation.bugs.patching import Bug, Edit
 
 _ORDER: Final = "kafkalite.broker.connections.request_order"
-_READS: Final = "kafkalite.broker.connections.stranger_reads"
+_READS: Final = "kafkalite.broker.connections.unauthenticated_reads"
 _WRITER: Final = "kafkalite.broker.connections.response_writer"
 _LOGIN: Final = "kafkalite.broker.connections.sasl_authenticator"
 _FAST_PATH: Final = "kafkalite.broker.produce.fast_path"
@@ -105,8 +105,8 @@ LOGINS: Final = (
             Edit(_LOGIN, "        if api_key not in _ALLOWED:\n", "        if api_key not in APIS:\n"),
             Edit(
                 _LOGIN,
-                "        if api_key == ApiKey.API_VERSIONS:\n            return self._versions(",
-                "        if api_key != ApiKey.SASL_HANDSHAKE:\n            return self._versions(",
+                "        if api_key == ApiKey.API_VERSIONS:\n            return self._answer_versions(",
+                "        if api_key != ApiKey.SASL_HANDSHAKE:\n            return self._answer_versions(",
             ),
         ),
     ),

@@ -13,7 +13,7 @@ import pytest
 from kafkalite.broker.connections.connection import ServerConnection
 from kafkalite.broker.connections.request_memory import RequestMemory
 from kafkalite.broker.connections.slow_senders import SlowSenders
-from kafkalite.broker.connections.stranger_reads import READ_BYTES
+from kafkalite.broker.connections.unauthenticated_reads import READ_BYTES
 from kafkalite.broker.requests.request_handler import AuthenticationFailed
 from kafkalite.config.broker import LiveConfig
 from kafkalite.security.principal import ANONYMOUS
@@ -87,7 +87,7 @@ def run(act: Callable[[Broker], Coroutine[Any, Any, None]]) -> None:
 # Before the first answer
 
 
-def test_a_stranger_may_claim_little_before_it_was_answered() -> None:
+def test_a_client_may_claim_little_before_its_first_response() -> None:
     async def act(broker: Broker) -> None:
         client = broker.connect(300 * KIB)
         client.send(struct.pack(">i", 300 * KIB + 1))
@@ -282,7 +282,7 @@ def test_a_broker_that_was_stopped_reads_first_and_judges_then() -> None:
     run(act)
 
 
-def test_a_stranger_who_sends_thousands_of_requests_at_once_has_few_of_them_cut() -> None:
+def test_of_thousands_of_requests_before_authentication_few_are_cut_at_once() -> None:
     """A read of 256 KiB has 50,000 of the shortest, and what waits takes more than its bytes."""
 
     class Gate(FakeDispatcher):

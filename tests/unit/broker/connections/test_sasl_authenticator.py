@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.connections.sasl_authenticator import SaslAuthenticator, Session
-from kafkalite.broker.connections.strangers import Strangers
+from kafkalite.broker.connections.unauthenticated import UnauthenticatedConnections
 from kafkalite.broker.requests.request_handler import AuthenticationFailed
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import request_frame, response_body_position
@@ -33,7 +33,10 @@ class FakeListener:
         self.failure_delay_s, self.timeout_s = 0.0, 60.0
         self.outcomes: Counter[str] = Counter()
         self._max_session_ms, self.clock_ms = max_session_ms, 1_000_000
-        self.strangers, self.token_bytes = Strangers(lambda: 10, lambda: 0.0, self.outcomes), 500_000
+        self.unauthenticated, self.token_bytes = (
+            UnauthenticatedConnections(lambda: 10, lambda: 0.0, self.outcomes),
+            500_000,
+        )
 
     def server(self, mechanism: str) -> PlainServer:
         return PlainServer({"alice": "right", "bob": "right"})

@@ -1,4 +1,4 @@
-"""Handshakes of strangers are bounded in number and time, and those of clients go on."""
+"""Handshakes of unauthenticated clients are bounded in number and time, and those of clients go on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from kafkalite.broker.connections.strangers import Strangers
 from kafkalite.broker.connections.tls_listener import TlsListener, _Handshake, listening_sockets
+from kafkalite.broker.connections.unauthenticated import UnauthenticatedConnections
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context, server_context
 from tests.certificates import Authority, write
 
@@ -52,9 +52,9 @@ def served(
         context = server_context(TlsSettings(keystore=store, truststore=trusted, client_auth=client_auth))
         trust = client_context(TlsSettings(truststore=trusted))
         sockets = await listening_sockets("127.0.0.1", 0, 100)
-        strangers = Strangers(lambda: 1, monotonic, Counter())
+        unauthenticated = UnauthenticatedConnections(lambda: 1, monotonic, Counter())
         listener = TlsListener(
-            sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter(), strangers
+            sockets, lambda: context, Echo, lambda: timeout_s, lambda: max_handshakes, Counter(), unauthenticated
         )
         await listener.start_serving()
         try:
@@ -80,7 +80,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_silent_strangers_give_way_to_a_client(tmp_path: Path) -> None:
+def test_silent_handshakes_give_way_to_a_client(tmp_path: Path) -> None:
     async def script(listener: TlsListener, port: int, trust: ssl.SSLContext) -> None:
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(_SILENT)]
         assert await echoed(port, trust) == b"hello"
@@ -167,7 +167,7 @@ def test_a_connection_that_is_reset_during_its_handshake_leaves_nothing(tmp_path
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         await until(lambda: listener.outcomes["failed"] == 3)
-        await until(lambda: not listener._handshakes and not listener._strangers.reads.count)
+        await until(lambda: not listener._handshakes and not listener._unauthenticated.reads.count)
 
     served(tmp_path, script, run=uvloop.run)
 

@@ -1,11 +1,11 @@
-"""Reads what strangers send, of few of them in each turn of the event loop.
+"""Reads from connections that are not authenticated, from few of them in each turn of the event loop.
 
-A loop reads from every connection that has something, so a thousand strangers that send at the same time hold it for 50 ms. Here it
-does not read from a stranger until it is its turn: an epoll of their own, which the loop watches as if it were one socket, says who
-has something, and of those `AT_ONCE` are read from. Linux has them stand in line. What an event loop does between two polls differs,
-so a read takes place in either of the two turns that it is given, or in both.
+A loop reads from every connection that has something to read, so a thousand clients that send at the same time hold it for 50 ms. Here it
+reads from an unauthenticated connection only when it is its turn: an epoll of these connections' own, which the loop watches as if it were
+one socket, tells which have something, and `AT_ONCE` of those are read from. Linux has them stand in line. What an event loop does between
+two polls differs, so a read takes place in either of the two turns that it is given, or in both.
 
-Where there is no epoll, the loop reads from strangers as from all others.
+Where there is no epoll, the loop reads from these connections as from all others.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from contextvars import Context
 from typing import Final, Protocol
 
 AT_ONCE: Final = 2
-"""Who is read from in two turns of the loop. A read takes 20 to 60 µs, with the task that it begins or the line of log that it ends in."""
+"""Connections that are read from in two turns of the loop. A read takes 20 to 60 µs, with the task or the line of log that follows."""
 
 READ_BYTES: Final = 1024
-"""Of plain requests, received at once."""
+"""Bytes that are received at once from a connection that is not authenticated."""
 
 
 _IS_READABLE: Final = 0x001
@@ -50,21 +50,23 @@ _EPOLL: Final[Callable[[], Poll] | None] = select.epoll if sys.platform == "linu
 
 
 class Readable(Protocol):
-    """What may be kept from being read: a transport, or a `StrangerRead` that takes its place."""
+    """What reading can be paused of: a transport, or an `UnauthenticatedRead` that takes its place."""
 
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
 
 
-class StrangerRead:
-    """One connection's turns. `pause_reading` and `resume_reading` say whether it wants any; of one that is no stranger any more they
-    are its transport's."""
+class UnauthenticatedRead:
+    """One connection, which is read from in turns. `pause_reading` and `resume_reading` say whether it wants any.
 
-    def __init__(self, reads: StrangerReads, transport: asyncio.Transport, descriptor: int) -> None:
+    Once it is authenticated they are those of its transport.
+    """
+
+    def __init__(self, reads: UnauthenticatedReads, transport: asyncio.Transport, descriptor: int) -> None:
         self._reads, self.transport, self.descriptor = reads, transport, descriptor
         self.above: Readable | None = None
-        """The encrypted transport, once its handshake is over and it is still a stranger's."""
+        """The encrypted transport, once its handshake is over and the connection is still unauthenticated."""
         self.is_wanted = True
         self.is_over = False
 
@@ -84,8 +86,8 @@ class StrangerRead:
             self.is_wanted = is_wanted
             self._reads.arm(self)
 
-    def end(self) -> None:
-        """It is a stranger no more, or gone."""
+    def end_turns(self) -> None:
+        """Read as from any other connection: it is authenticated, or lost."""
         if not self.is_over:
             self.is_over = True
             self._reads.forget(self)
@@ -93,23 +95,23 @@ class StrangerRead:
                 self.transport.resume_reading()
 
 
-class StrangerReads:
-    """Read from unauthenticated connections in turns. Without `make_poll` the event loop reads from them as from all others."""
+class UnauthenticatedReads:
+    """Reads from all unauthenticated connections in turns. Without `make_poll` the event loop reads from them as from all others."""
 
     def __init__(self, make_poll: Callable[[], Poll] | None = _EPOLL) -> None:
         self._make_poll = make_poll
-        self._of: dict[int, StrangerRead] = {}
-        """By the descriptors of their sockets."""
+        self._of: dict[int, UnauthenticatedRead] = {}
+        """Connections by the descriptors of their sockets."""
         self._ready: Poll | None = None
-        """The epoll, once there was a stranger."""
-        self._reading: list[StrangerRead] = []
+        """The epoll, once there was a connection."""
+        self._reading: list[UnauthenticatedRead] = []
 
     @property
     def count(self) -> int:
-        """Connections that are read from in turns."""
+        """Number of connections that are read from in turns."""
         return len(self._of)
 
-    def begin(self, transport: asyncio.Transport) -> StrangerRead:
+    def add(self, transport: asyncio.Transport) -> UnauthenticatedRead:
         """Read from a new connection in turns only. An encrypted one goes on as the one below it was read during its handshake."""
         underlying = transport.get_extra_info("socket")
         descriptor = -1 if underlying is None else underlying.fileno()
@@ -117,15 +119,15 @@ class StrangerReads:
         if is_encrypted and descriptor in self._of:
             self._of[descriptor].above = transport
             return self._of[descriptor]
-        read = StrangerRead(self, transport, descriptor)
+        read = UnauthenticatedRead(self, transport, descriptor)
         if is_encrypted or descriptor < 0 or self._make_poll is None:
             read.is_over = True
         else:
             self._of[descriptor] = read
-            asyncio.get_running_loop().call_soon(self._begin, read)  # uvloop begins to read after connection_made
+            asyncio.get_running_loop().call_soon(self._register, read)  # uvloop begins to read after connection_made
         return read
 
-    def _begin(self, read: StrangerRead) -> None:
+    def _register(self, read: UnauthenticatedRead) -> None:
         if read.is_over or read.transport.is_closing():
             return
         if self._ready is None:
@@ -134,21 +136,21 @@ class StrangerReads:
             self._ready = self._make_poll()
             loop = asyncio.get_running_loop()
             Context().run(
-                loop.add_reader, self._ready.fileno(), self._have_turns
-            )  # that of the first stranger is not kept
+                loop.add_reader, self._ready.fileno(), self._read_ready
+            )  # the first connection's context is not kept
         read.transport.pause_reading()
         with suppress(FileExistsError):
             self._ready.register(read.descriptor, 0)
         self.arm(read)
 
-    def arm(self, read: StrangerRead) -> None:
-        """Notice, once, when it has something."""
+    def arm(self, read: UnauthenticatedRead) -> None:
+        """Have the epoll tell, once, when the connection has something to read."""
         if self._ready is not None and not read.is_over:
             with suppress(OSError):  # it is not registered yet, or closed
                 self._ready.modify(read.descriptor, (_IS_READABLE if read.is_wanted else 0) | _ONCE)
 
-    def forget(self, read: StrangerRead) -> None:
-        """Say no more of it."""
+    def forget(self, read: UnauthenticatedRead) -> None:
+        """Read from a connection in turns no more."""
         if self._of.get(read.descriptor) is not read:
             return
         del self._of[read.descriptor]
@@ -157,13 +159,13 @@ class StrangerReads:
                 self._ready.unregister(read.descriptor)
 
     def close(self) -> None:
-        """There are no strangers any more."""
+        """Close the epoll."""
         if self._ready is not None:
             asyncio.get_running_loop().remove_reader(self._ready.fileno())
             self._ready.close()
             self._ready = None
 
-    def _have_turns(self) -> None:
+    def _read_ready(self) -> None:
         if self._reading or self._ready is None:
             return
         for descriptor, _ in self._ready.poll(0, AT_ONCE):
@@ -180,4 +182,4 @@ class StrangerReads:
             if not read.is_over:
                 read.transport.pause_reading()
                 self.arm(read)
-        self._have_turns()
+        self._read_ready()

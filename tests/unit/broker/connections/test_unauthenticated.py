@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from kafkalite.broker.connections.strangers import Strangers
+from kafkalite.broker.connections.unauthenticated import UnauthenticatedConnections
 from kafkalite.testing.simulation import virtual_time
 
 
@@ -26,12 +26,12 @@ class Crowd:
 
     def __init__(self) -> None:
         self.now_s, self.outcomes = 0.0, Counter[str]()
-        self.strangers = Strangers(lambda: 3, lambda: self.now_s, self.outcomes)
+        self.unauthenticated = UnauthenticatedConnections(lambda: 3, lambda: self.now_s, self.outcomes)
 
     def comes(self, *hosts: str) -> list[Someone]:
         found = [Someone(host) for host in hosts]
         for each in found:
-            self.strangers.add(each)
+            self.unauthenticated.add(each)
         return found
 
 
@@ -56,9 +56,9 @@ def test_among_equals_the_newcomer_gives_way_until_the_oldest_has_been_there_for
 def test_who_is_authenticated_or_gone_makes_room() -> None:
     crowd = Crowd()
     one, two, _ = crowd.comes("a", "b", "c")
-    crowd.strangers.remove(one)
-    crowd.strangers.remove(one)
-    crowd.strangers.remove(two)
+    crowd.unauthenticated.remove(one)
+    crowd.unauthenticated.remove(one)
+    crowd.unauthenticated.remove(two)
     assert not [each for each in crowd.comes("a", "a") if each.closed]
 
 
@@ -66,10 +66,10 @@ def test_a_crowd_from_one_address_does_not_keep_others_waiting() -> None:
     let_in: list[str] = []
 
     async def scenario() -> None:
-        strangers = Strangers(lambda: 3, lambda: 0.0, Counter())
+        unauthenticated = UnauthenticatedConnections(lambda: 3, lambda: 0.0, Counter())
 
         async def step(host: str) -> None:
-            await strangers.turn(host)
+            await unauthenticated.wait_for_turn(host)
             let_in.append(host)
 
         crowd = [asyncio.ensure_future(step("crowd")) for _ in range(10)]
@@ -83,7 +83,9 @@ def test_a_crowd_from_one_address_does_not_keep_others_waiting() -> None:
 
 
 @pytest.mark.parametrize(("count", "rest"), [(15, 1.0), (2050, 3.0)])
-def test_strangers_have_half_of_the_loops_time_and_a_crowd_has_a_quarter(count: int, rest: float) -> None:
+def test_unauthenticated_connections_have_half_of_the_loops_time_and_a_crowd_has_a_quarter(
+    count: int, rest: float
+) -> None:
     """A step with a key of RSA takes ms: one in each turn of the loop left little to others whose own turns are short."""
     worked_s, step_s = 0.0, 0.0004
     ended_s = 0.0
@@ -91,15 +93,15 @@ def test_strangers_have_half_of_the_loops_time_and_a_crowd_has_a_quarter(count: 
     async def scenario() -> None:
         nonlocal worked_s, ended_s
         loop = asyncio.get_running_loop()
-        strangers = Strangers(lambda: 3, lambda: loop.time() + worked_s, Counter())
+        unauthenticated = UnauthenticatedConnections(lambda: 3, lambda: loop.time() + worked_s, Counter())
 
         async def step() -> None:
             nonlocal worked_s
-            await strangers.turn()
+            await unauthenticated.wait_for_turn()
             worked_s += step_s
 
         await asyncio.gather(*(step() for _ in range(count)))
-        await strangers.turn()
+        await unauthenticated.wait_for_turn()
         ended_s = loop.time()
 
     virtual_time.run(scenario())
@@ -112,10 +114,10 @@ def test_there_is_one_step_in_each_turn_of_the_loop() -> None:
 
     async def scenario() -> None:
         nonlocal turns
-        strangers = Strangers(lambda: 3, lambda: 0.0, Counter())
+        unauthenticated = UnauthenticatedConnections(lambda: 3, lambda: 0.0, Counter())
 
         async def step() -> None:
-            await strangers.turn()
+            await unauthenticated.wait_for_turn()
             steps.append(turns)
 
         waiting = [asyncio.ensure_future(step()) for _ in range(5)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import uvloop
 
-from kafkalite.broker.connections.stranger_reads import AT_ONCE, StrangerRead, StrangerReads
+from kafkalite.broker.connections.unauthenticated_reads import AT_ONCE, UnauthenticatedRead, UnauthenticatedReads
 
 CROWD: Final = 30
 DEADLINE_S: Final = 30
@@ -20,11 +20,11 @@ both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 
 
 class Hall:
-    """A server of strangers: who came, and how many of them were read from, or ended, in each turn of the loop."""
+    """A server of unauthenticated connections, and how many of them were read from, or ended, in each turn of the loop."""
 
     def __init__(self) -> None:
-        self.reads = StrangerReads()
-        self.came: list[_Stranger] = []
+        self.reads = UnauthenticatedReads()
+        self.came: list[_Unauthenticated] = []
         self.turn = 0
         self.served: Counter[int] = Counter()
         self.received = self.ended = 0
@@ -36,13 +36,13 @@ class Hall:
                 await asyncio.sleep(0)
 
 
-class _Stranger(asyncio.Protocol):
+class _Unauthenticated(asyncio.Protocol):
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made: Any = transport
-        self.read: StrangerRead = self._hall.reads.begin(made)
+        self.read: UnauthenticatedRead = self._hall.reads.add(made)
         self._hall.came.append(self)
 
     def data_received(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ class _Stranger(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._hall.ended += 1
         self._hall.served[self._hall.turn] += 1
-        self.read.end()
+        self.read.end_turns()
 
 
 def in_hall(script: Callable[[Hall, list[socket.socket]], Awaitable[None]], run: Callable[[Any], None]) -> None:
@@ -60,7 +60,7 @@ def in_hall(script: Callable[[Hall, list[socket.socket]], Awaitable[None]], run:
 
     async def scenario() -> None:
         hall, loop = Hall(), asyncio.get_running_loop()
-        server = await loop.create_server(lambda: _Stranger(hall), "127.0.0.1", 0, backlog=CROWD)
+        server = await loop.create_server(lambda: _Unauthenticated(hall), "127.0.0.1", 0, backlog=CROWD)
         clients = [socket.create_connection(server.sockets[0].getsockname()) for _ in range(CROWD)]
         await hall.until(lambda: len(hall.came) == CROWD)
         for _ in range(4):  # until all are read from in turns
@@ -104,14 +104,14 @@ def test_a_crowd_that_leaves_at_once_is_noticed_in_turns(run: Callable[[Any], No
 
 
 @both_loops
-def test_who_is_no_stranger_any_more_is_read_at_once_and_who_wants_nothing_is_not_read(
+def test_an_authenticated_connection_is_read_at_once_and_a_paused_one_is_not_read(
     run: Callable[[Any], None],
 ) -> None:
     async def script(hall: Hall, clients: list[socket.socket]) -> None:
         paused, proven = hall.came[0], hall.came[1:]
         paused.read.pause_reading()
         for each in proven:
-            each.read.end()
+            each.read.end_turns()
         for client in clients:
             client.sendall(b"x")
         await hall.until(lambda: hall.received == CROWD - 1)
@@ -133,5 +133,5 @@ def test_what_is_no_socket_is_read_as_any_transport() -> None:
             self.is_paused = True
 
     transport = Transport()
-    StrangerReads().begin(transport).pause_reading()
+    UnauthenticatedReads().add(transport).pause_reading()
     assert transport.is_paused
