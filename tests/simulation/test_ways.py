@@ -38,7 +38,7 @@ ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
         "_resume_held",
     ),
     AppendPace: ("delay_ms", "appended"),
-    CommitWaits: ("add", "_done"),
+    CommitWaits: ("add", "_complete"),
     FastPathSender: (
         "pass_request",
         "send_response",

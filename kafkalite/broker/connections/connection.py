@@ -113,7 +113,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         for slot in self._order.abandon():
             if slot.cancel is not None:
                 slot.cancel()
-        self.server.slow_senders.ended(self)
+        self.server.slow_senders.forget(self)
         self._flow.close()
         self._transport = None
         if self._sender is not None:
@@ -135,10 +135,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._frames.is_cut:
             if frames or self._flow.arriving_since_s is None:
                 self._flow.arriving_since_s = self.last_used_s
-                self.server.slow_senders.begun(self)
+                self.server.slow_senders.watch(self)
         elif self._flow.arriving_since_s is not None:
             self._flow.arriving_since_s = None
-            self.server.slow_senders.ended(self)
+            self.server.slow_senders.forget(self)
         self._writer.cork()
         for frame, owned in frames:
             if self.closed:

@@ -1,10 +1,10 @@
-"""Who may connect now: max.connections.per.ip and its overrides, max.connections, max.connection.creation.rate, and the quotas of
-addresses (connection_creation_rate). Pure.
+"""Which connections are accepted: max.connections.per.ip and its overrides, max.connections, max.connection.creation.rate, and the quotas
+of addresses (connection_creation_rate). Pure.
 
-As Kafka's `ConnectionQuotas`: the listener through which brokers talk, where it is one of several, is neither refused nor held back by the
-bounds of the whole broker, or a crowd of clients would cut replication off; the connection of another listener that was used least
-recently gives way. Beyond max.connections Kafka lets a client wait until there is room; here its connection is closed, as beyond the
-bound of its address.
+As in Kafka's `ConnectionQuotas`, the inter-broker listener, where it is one of several, is neither refused nor held back by the bounds of
+the whole broker, or a crowd of clients would cut replication off: the least recently used connection of another listener is closed
+instead. Beyond max.connections Kafka lets a client wait until there is room; here its connection is closed, as beyond the bound of its
+address.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kafkalite.config.live import Current
 
 
 class Admission(NamedTuple):
-    """What becomes of a new connection. `refusal` says why it is closed at once, empty where it is not."""
+    """The decision on a new connection. `refusal` says why it is closed at once, empty if it is accepted."""
 
     refusal: str = ""
     hold_ms: int = 0
-    """How long nothing is read from it."""
+    """Time in which nothing is read from it."""
     displaces: bool = False
-    """Must a connection of another listener give way?"""
+    """True if a connection of another listener is to be closed for it."""
 
 
 class ConnectionQuotas:
-    """Counts connections by address and their rate; see the module. Each `admit` is followed by one `gone`, refused or not."""
+    """Counts connections by address, and their rate. Each `admit` is followed by one `remove`, refused or not."""
 
     def __init__(self, config: Current[BrokerConfig], opened: ConnectionRateQuota | None = None) -> None:
         self._config, self._opened = config, opened
@@ -39,15 +39,15 @@ class ConnectionQuotas:
         self._per_host: Counter[str] = Counter()
         self._count = 0
         self.names: Mapping[str, str] = {}
-        """Host names of max.connections.per.ip.overrides by the addresses that they stand for."""
+        """Host names of max.connections.per.ip.overrides by their addresses."""
 
     def is_protected(self, listener: str) -> bool:
-        """Do the bounds of the whole broker leave this listener alone?"""
+        """True if the bounds of the whole broker do not apply to this listener."""
         config = self._config.current
         return listener == config.inter_broker_listener_name and len(config.listeners) > 1
 
     def admit(self, listener: str, host: str, now_ms: float) -> Admission:
-        """May `host` have one more connection through `listener`?"""
+        """Count one more connection of `host` through `listener`, and decide on it."""
         config, is_protected = self._config.current, self.is_protected(listener)
         hold_ms = 0
         if not is_protected:
@@ -57,20 +57,20 @@ class ConnectionQuotas:
                 hold_ms = max(hold_ms, self._opened.hold_ms(host, now_ms))
         self._count += 1
         self._per_host[host] += 1
-        if self._per_host[host] > self._most_of(host):
+        if self._per_host[host] > self._find_max(host):
             return Admission("too many connections from its address")
         if self._count <= config.max_connections:
             return Admission(hold_ms=hold_ms)
         return Admission(displaces=True) if is_protected else Admission("too many connections")
 
-    def gone(self, host: str) -> None:
-        """A connection of `host` is over."""
+    def remove(self, host: str) -> None:
+        """Count a connection of `host` no more."""
         self._count -= 1
         self._per_host[host] -= 1
         if not self._per_host[host]:
             del self._per_host[host]
 
-    def _most_of(self, host: str) -> int:
+    def _find_max(self, host: str) -> int:
         config = self._config.current
         named = self.names.get(host)
         for each, most in config.max_connections_per_ip_overrides:

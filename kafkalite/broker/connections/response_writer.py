@@ -1,5 +1,5 @@
-"""What a connection writes: all that one read is answered with together, and answers with records that lie in files a portion in each turn
-of the loop, as long as the socket takes them.
+"""Writes the responses of one connection: those of one read together, and those with records in files a portion in each turn of the event
+loop, as long as the socket takes them.
 
 What is not in memory is loaded by the executor first, as with every read of the event loop.
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from kafkalite.types import Buffer
 
 WRITE_BUFFER_BYTES: Final = PORTION_BYTES
-"""While so much has not been taken by the socket, nothing more is read from the client, nor from files for it."""
+"""Bytes that the socket has not taken beyond which nothing more is read from the client, nor from files for it."""
 
 
 def is_portioned(answer: Sequence[Buffer | FileRecords]) -> bool:
-    """Are there records in it that have yet to be read?"""
+    """True if records of the response are still to be read from files."""
     return FileRecords in map(type, answer)
 
 
 class ResponseWriter:
-    """See the module. What is written is counted in `unread`."""
+    """The writing side of one connection. What is written is counted in `unread`."""
 
     __slots__ = (
         "_corked",
@@ -49,7 +49,7 @@ class ResponseWriter:
     def __init__(self, unread: UnreadResponses) -> None:
         self._unread = unread
         self.transport: asyncio.Transport | None = None
-        """None before the connection stands, and after it."""
+        """None before the connection is made and after it is lost."""
         self.written_bytes = self._counted_bytes = self._next_count_bytes = 0
         self.is_writable = True
         self.is_corked = False
@@ -65,11 +65,11 @@ class ResponseWriter:
         self.transport = self._portioned = None
 
     def pause(self) -> None:
-        """The socket has not taken what is written."""
+        """Start no portion any more: the socket has not taken what was written."""
         self.is_writable = False
 
     def resume(self) -> None:
-        """It has."""
+        """Go on: the socket has taken it."""
         self.is_writable = True
         if self._portioned is not None:
             self._portioned.go_on()
@@ -80,7 +80,7 @@ class ResponseWriter:
 
     @property
     def is_in_portions(self) -> bool:
-        """Has an answer begun that the client must read before the rest of it is written?"""
+        """True while a response is written in portions."""
         return self._portioned is not None
 
     @property
@@ -112,13 +112,13 @@ class ResponseWriter:
             return
         self._corked += buffers
         self._corked_bytes += size
-        if self._corked_bytes > WRITE_BUFFER_BYTES:  # who reads nothing is not answered further
+        if self._corked_bytes > WRITE_BUFFER_BYTES:  # nothing more is answered to a client that reads nothing
             self._flush()
 
     def write_portions(
         self, answer: list[Buffer], sent: Callable[[], None], cannot_go_on: Callable[[KafkaError], None]
     ) -> None:
-        """Write an answer that `is_portioned`. When that is done `sent` is called; nothing else may be written before."""
+        """Write a response that `is_portioned`. Nothing else may be written before `sent` is called."""
 
         def done() -> None:
             self._portioned = None
@@ -134,7 +134,7 @@ class ResponseWriter:
         self.write_now(corked, size)
 
     def write_now(self, buffers: list[Buffer], size: int) -> None:
-        """As `write`, where nothing is corked."""
+        """Write now, where nothing is corked."""
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -151,11 +151,11 @@ class ResponseWriter:
         unread.headroom_bytes -= self.written_bytes - self._counted_bytes
         self._counted_bytes, self._next_count_bytes = self.written_bytes, self.written_bytes + SMALL_BYTES
         if unread.headroom_bytes < 0:
-            unread.look()
+            unread.check_readers()
 
 
 class PortionedAnswer:
-    """An answer on its way through a writer. `sent` is called when all is written, `cannot_go_on` when records cannot be read."""
+    """A response that is written in portions. `sent` is called when all is written, `cannot_go_on` if records cannot be read."""
 
     def __init__(
         self,
@@ -167,13 +167,13 @@ class PortionedAnswer:
         self._parts = deque(answer)
         self._writer, self._sent, self._cannot_go_on = writer, sent, cannot_go_on
         self._position = 0
-        """Of the first part: how much of it is ready."""
+        """How much of the first part is ready."""
         self._ready: list[Buffer] = []
         self._loads = 0
         self._is_awaiting = False
 
     def go_on(self) -> None:
-        """Send a portion now, and the next one in the next turn."""
+        """Write a portion now, and the next one in the next turn of the event loop."""
         if self._is_awaiting or not self._writer.takes_more:
             return
         try:
@@ -201,7 +201,7 @@ class PortionedAnswer:
         self.go_on()
 
     def _prepare(self) -> None:
-        """Make the next portion ready, with what lies around it. Raises NotInMemory, KafkaError."""
+        """Make the next portion ready, with what precedes and follows it. Raises NotInMemory, KafkaError."""
         parts, ready, has_portion = self._parts, self._ready, False
         while parts:
             part = parts[0]

@@ -45,7 +45,7 @@ class _Bound(NamedTuple):
 
 
 class Server:
-    """See the module."""
+    """The listeners of the broker, their connections, and what those share."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class Server:
         self.accepted = 0
         self.refused = 0
         self.handshakes: Counter[str] = Counter()
-        """Those of TLS, by how they ended."""
+        """Number of TLS handshakes by outcome."""
         self.bounds_exceeded: Counter[str] = Counter()
-        """Connections that were closed because their bytes would have cost too much, by the bound that these broke."""
+        """Number of connections that were closed because they exceeded a bound, by bound."""
 
     @property
     def bound_ports(self) -> dict[str, int]:
@@ -80,11 +80,11 @@ class Server:
 
     @property
     def authentications(self) -> Counter[str]:
-        """Those by SASL, by how they ended."""
+        """Number of authentications by SASL by outcome."""
         return self._security.outcomes
 
     async def bind(self) -> None:
-        """Bind every listener, without serving yet. OSError names listener and address."""
+        """Bind every listener, without accepting yet. OSError names listener and address."""
         await self.resolve_names()
         for endpoint in self._config.current.listeners:
             await self._bind(endpoint)
@@ -113,7 +113,7 @@ class Server:
         self._bound[listener] = _Bound(endpoint, server, server.sockets[0].getsockname()[1])
 
     def _connections_of(self, endpoint: Endpoint) -> Callable[[], ServerConnection]:
-        """What makes the connections of a listener."""
+        """Return the factory of a listener's connections."""
         config, listener, security = self._config.current, endpoint.listener, self._security
         unproven_bytes = config.kafkalite_unproven_request_max_bytes
         if endpoint.security_protocol.startswith("SASL"):
@@ -128,9 +128,9 @@ class Server:
         )
 
     async def rebind(self) -> None:
-        """Have what is bound agree with `listeners` again. One that cannot be bound is logged and left out.
+        """Bind and close listeners so that they agree with `listeners` again. One that cannot be bound is logged and left out.
 
-        The connections of a listener that is gone are closed; those of one that moved stay.
+        The connections of a listener that was removed are closed; those of one that moved stay.
         """
         async with self._rebinding:
             wanted = {each.listener: each for each in self._config.current.listeners}
@@ -150,7 +150,7 @@ class Server:
                     logger.error("%s", problem)
 
     async def renew_security(self) -> None:
-        """Have new connections go by the settings of security as they are now."""
+        """Secure new connections by the settings as they are now."""
         await self._security.look()
 
     async def resolve_names(self) -> None:
@@ -167,7 +167,7 @@ class Server:
         self._quotas.names = names
 
     async def serve(self) -> None:
-        """Begin to accept."""
+        """Accept connections from now on."""
         for bound in self._bound.values():
             await bound.server.start_serving()
         self._schedule_idle_check()
@@ -185,7 +185,7 @@ class Server:
         self._security.unauthenticated.reads.close()
 
     def admit(self, connection: ServerConnection) -> bool:
-        """Called by a new connection; False when it is one too many."""
+        """Count a new connection; False if it is refused."""
         self.connections[connection] = None
         now_ms = asyncio.get_running_loop().time() * 1000
         admission = self._quotas.admit(connection.listener, connection.peer_host, now_ms)
@@ -209,10 +209,10 @@ class Server:
     def gone(self, connection: ServerConnection) -> None:
         if connection in self.connections:
             del self.connections[connection]
-            self._quotas.gone(connection.peer_host)
+            self._quotas.remove(connection.peer_host)
 
     def bound_exceeded(self, bound: str) -> None:
-        """A connection is closed for this."""
+        """Count a connection that is closed because it exceeded the bound."""
         self.bounds_exceeded[bound] += 1
 
     def _schedule_idle_check(self) -> None:

@@ -1,13 +1,13 @@
 """Responses that clients do not read, over all connections: kafkalite.unread.response.max.bytes.
 
 Kafka sends records from the page cache, so a client that does not read costs it nothing. Here up to two MiB of them are in memory for
-each connection, of messages before record batches up to fetch.max.bytes, and of other answers whatever there is.
-What is unread is known only by asking each connection, so all that is written is counted, and all are asked when that may exceed the bound.
-Beyond it
+each connection, of messages before record batches up to fetch.max.bytes, and all of other responses.
+What is unread is known only to each connection, so all that is written is counted, and all connections are checked when that may exceed the
+bound. Beyond it
 
-- a fetch is answered with `SHORT_BYTES`, or one batch, so who reads goes on, a little slower;
-- who has not read at 32 KiB a second for kafkalite.response.read.timeout.ms is closed;
-- beyond twice the bound those who have read least for longest are closed at once, until less is unread.
+- a fetch is answered with `SHORT_BYTES`, or one batch, so a client that reads goes on, a little slower;
+- a client that has not read at 32 KiB a second for kafkalite.response.read.timeout.ms is closed;
+- beyond twice the bound those that have read least for longest are closed at once, until less is unread.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kafkalite.config.live import Current
 
 SHORT_BYTES: Final = 1024 * 1024
 """Bytes of records in a response beyond the bound."""
-_LOOK_S: Final = 1.0
+_CHECK_INTERVAL_S: Final = 1.0
 _LEAST_PART: Final = 64
-"""At the bound all connections are asked after each 64th part of it."""
+"""At the bound all connections are checked after each 64th part of it is written."""
 
 
 class Reader(Protocol):
@@ -33,18 +33,18 @@ class Reader(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Written, and not taken by the socket."""
+        """Bytes that were written and that the socket has not taken."""
 
     @property
     def written_bytes(self) -> int:
-        """Since the connection was opened."""
+        """Bytes that were written since the connection was opened."""
 
     def end_as_unread(self, unread_s: float, total_bytes: int) -> None:
-        """Close the connection, of all whose clients `total_bytes` are unread."""
+        """Close the connection; on all connections `total_bytes` are unread."""
 
 
 class _Mark(NamedTuple):
-    """Since when a client has been slow, what it had read then, and what was written when all were asked last."""
+    """Since when a client has been slow, what it had read then, and what was written at the last check."""
 
     since_s: float
     read_bytes: int
@@ -52,23 +52,23 @@ class _Mark(NamedTuple):
 
 
 class UnreadResponses:
-    """See the module. `readers` are the connections of the moment. Who writes takes it from `headroom_bytes`, and calls `look` below 0."""
+    """The unread responses of `readers`. A writer takes what it writes from `headroom_bytes`, and calls `check_readers` below 0."""
 
     def __init__(self, config: Current[BrokerConfig], readers: Collection[Reader]) -> None:
         self._config, self._readers = config, readers
         self._slow: dict[Reader, _Mark] = {}
-        self._look_due: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         self.headroom_bytes = 0
         self.response_bytes_max = INT_MAX
         """Bytes of records that a response may have now."""
 
     @property
     def total_bytes(self) -> int:
-        """Unread at this moment."""
+        """Bytes that are unread at this moment."""
         return sum([each.unread_bytes for each in self._readers])
 
-    def look(self) -> None:
-        """Ask all connections, and do what is to be done."""
+    def check_readers(self) -> None:
+        """Check all connections, and close those that must be."""
         config, now_s = self._config.current, asyncio.get_running_loop().time()
         bound = config.kafkalite_unread_response_max_bytes
         total = self.total_bytes
@@ -77,23 +77,23 @@ class UnreadResponses:
             self.response_bytes_max = INT_MAX
         else:
             self.response_bytes_max = SHORT_BYTES
-            self._judge(now_s)
-            total = self._end_slow(now_s, config.kafkalite_response_read_timeout_ms / 1000, total, 2 * bound)
-            if self._look_due is None:
-                self._look_due = asyncio.get_running_loop().call_later(_LOOK_S, self._look_again)
+            self._mark_slow_readers(now_s)
+            total = self._close_slow_readers(now_s, config.kafkalite_response_read_timeout_ms / 1000, total, 2 * bound)
+            if self._check_timer is None:
+                self._check_timer = asyncio.get_running_loop().call_later(_CHECK_INTERVAL_S, self._check_again)
         self.headroom_bytes = max(bound - total, bound // _LEAST_PART)
 
     def close(self) -> None:
-        """Look no more."""
-        if self._look_due is not None:
-            self._look_due.cancel()
+        """Check no more."""
+        if self._check_timer is not None:
+            self._check_timer.cancel()
 
-    def _look_again(self) -> None:
-        self._look_due = None
-        self.look()
+    def _check_again(self) -> None:
+        self._check_timer = None
+        self.check_readers()
 
-    def _judge(self, now_s: float) -> None:
-        """Note who reads slowly: neither all that was there at the last look, nor enough since it was noted first."""
+    def _mark_slow_readers(self, now_s: float) -> None:
+        """Note the slow readers: they have read neither all that was there at the last check, nor enough since they were noted first."""
         slow: dict[Reader, _Mark] = {}
         for each in self._readers:
             unread_bytes, written_bytes = each.unread_bytes, each.written_bytes
@@ -105,8 +105,8 @@ class UnreadResponses:
                 slow[each] = _Mark(since_s, first_bytes, written_bytes)
         self._slow = slow
 
-    def _end_slow(self, now_s: float, timeout_s: float, total: int, most: int) -> int:
-        """What is unread when those are closed that must be."""
+    def _close_slow_readers(self, now_s: float, timeout_s: float, total: int, most: int) -> int:
+        """Close the readers that must be, and return what is unread then."""
         for each, mark in sorted(self._slow.items(), key=lambda item: (item[1].since_s, -item[0].unread_bytes)):
             if total <= most and now_s - mark.since_s < timeout_s:
                 break

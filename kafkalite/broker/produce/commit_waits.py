@@ -1,7 +1,6 @@
-"""What waits together for replicas: requests of one turn that have the same timeout, those of each partition until all their records are
-committed.
+"""Produce requests of one turn that wait together for replicas: those of each partition until all their records are committed.
 
-As a `DelayedProduce` for each partition, but with one timer and without futures, for requests that are served with others.
+As a `DelayedProduce` for each partition, but with one timer for all that have the same timeout and without futures, for the fast path.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Waiting(NamedTuple):
 
 
 class CommitWaits:
-    """See the module. First `add` all, then `start`."""
+    """The requests of one turn with one timeout. First `add` all, then `start`."""
 
     def __init__(self, timeout_ms: int, pace: AppendPace) -> None:
         self._timeout_ms, self._pace = timeout_ms, pace
@@ -34,22 +33,22 @@ class CommitWaits:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, partition: Partition, required_offset: int, done: Done, requests: int) -> None:
-        """Have `done(error)` called once, for so many requests: when the high watermark is at `required_offset`, or never, or too late."""
+        """Call `done(error)` once, for so many requests: at `required_offset`, or when that is never reached, or too late."""
         self._added += 1
         number = self._added
         self._pending[number] = _Waiting(partition, None, done, requests)
         self._pace.waiting += requests
-        wait = partition.when_committed(required_offset, partial(self._done, number))
+        wait = partition.when_committed(required_offset, partial(self._complete, number))
         if wait is not None:
             self._pending[number] = _Waiting(partition, wait, done, requests)
 
     def start(self) -> None:
-        """The time begins."""
+        """Start the timeout."""
         if self._pending:
             delay_s = max(0, self._timeout_ms) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
 
-    def _done(self, number: int, code: ErrorCode) -> None:
+    def _complete(self, number: int, code: ErrorCode) -> None:
         found = self._pending.pop(number, None)
         if found is None:  # it timed out
             return

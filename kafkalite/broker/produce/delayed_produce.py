@@ -1,6 +1,6 @@
 """A produce request that waits for replication (Kafka's DelayedProduce): answered when all its records are committed, or at its timeout.
 
-Whatever goes wrong meanwhile is its answer too: the future raises it, and dispatch shapes the reply, so no producer waits for ever.
+An error meanwhile is its response too: the future raises it, and dispatch makes the reply, so no producer waits for ever.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _WITHOUT_LOG_START: Final = frozenset(
 
 
 def find_refusal_log_start(partition: Partition | None, code: ErrorCode) -> int:
-    """Return the log start offset that the refusal of an append tells: that of the log, but for some codes -1 (ReplicaManager)."""
+    """Return the log start offset of the refusal of an append: that of the log, for some codes -1 (ReplicaManager)."""
     return -1 if partition is None or code in _WITHOUT_LOG_START else partition.log.log_start_offset
 
 
 class AwaitedRecords(NamedTuple):
-    """Records of one partition up to `required_offset`, and the part of the reply that says how they fared."""
+    """Records of one partition up to `required_offset`, and the part of the reply that gets their outcome."""
 
     partition: Partition
     required_offset: int
@@ -45,9 +45,9 @@ class AwaitedRecords(NamedTuple):
 
 
 class DelayedProduce:
-    """See the module. `future` gets `reply`, with REQUEST_TIMED_OUT for what is not committed after `timeout_ms`.
+    """One request. `future` gets `reply`, with REQUEST_TIMED_OUT for partitions that are not committed after `timeout_ms`.
 
-    `complete` adds to the reply, once all is known, where those partitions are led that are no longer led here.
+    `complete` adds the new leaders of partitions that are no longer led here, once all outcomes are known.
     """
 
     def __init__(
@@ -73,29 +73,29 @@ class DelayedProduce:
         found = self._pending.pop(number, None)
         if found is None:  # it timed out
             return
-        _tell(found[0].answer, code)
+        _set_outcome(found[0].answer, code)
         if not self._pending:
             self._timer.cancel()
-            self._answer()
+            self._complete_reply()
 
     def _expire(self) -> None:
         try:
             for each, wait in self._pending.values():
-                _tell(each.answer, ErrorCode.REQUEST_TIMED_OUT)
+                _set_outcome(each.answer, ErrorCode.REQUEST_TIMED_OUT)
                 if wait is not None:
                     each.partition.forget_wait(wait)
             self._pending.clear()
-            self._answer()
+            self._complete_reply()
         except Exception as problem:
             self.future.set_exception(problem)
 
-    def _answer(self) -> None:
+    def _complete_reply(self) -> None:
         if not self.future.done():  # else the broker gave up its requests, at shutdown
             self._complete(self._reply)
             self.future.set_result(self._reply)
 
 
-def _tell(answer: PartitionAnswer, code: ErrorCode) -> None:
+def _set_outcome(answer: PartitionAnswer, code: ErrorCode) -> None:
     answer.error_code = code
     if code:
         answer.base_offset = -1

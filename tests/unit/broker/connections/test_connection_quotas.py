@@ -25,8 +25,8 @@ def test_an_address_has_its_own_bound_or_that_of_all() -> None:
     assert refusals(quotas, "::1") == [True]
     assert refusals(quotas, "10.0.0.9", "10.0.0.9", "10.0.0.9", "10.0.0.9") == [False, False, False, True]
     assert refusals(quotas, "10.0.0.2", "10.0.0.2") == [False, True]
-    quotas.gone("10.0.0.2")
-    quotas.gone("10.0.0.2")
+    quotas.remove("10.0.0.2")
+    quotas.remove("10.0.0.2")
     assert refusals(quotas, "10.0.0.2") == [False]
 
 
@@ -34,7 +34,7 @@ def test_the_bound_of_the_whole_broker_spares_the_listener_of_the_brokers() -> N
     quotas = ConnectionQuotas(live_config(max_connections=1, **TWO_LISTENERS))
     assert quotas.admit("OUT", "a", 0) == Admission()
     assert quotas.admit("OUT", "b", 0).refusal
-    quotas.gone("b")
+    quotas.remove("b")
     assert quotas.admit("IN", "c", 0) == Admission(displaces=True)
 
 

@@ -274,7 +274,7 @@ def test_a_broker_that_was_stopped_reads_first_and_judges_then() -> None:
             def end_as_slow(self, now_s: float) -> None:
                 seen.append(-now_s)
 
-        broker.server.slow_senders.begun(Late())
+        broker.server.slow_senders.watch(Late())
         await asyncio.sleep(60)
         first, second, ended = seen
         assert second - first >= 1 and ended == -second

@@ -47,7 +47,7 @@ class Client:
         self.written_bytes += size
         unread.headroom_bytes -= size
         if unread.headroom_bytes < 0:
-            unread.look()
+            unread.check_readers()
 
     def reads(self, size: int) -> None:
         self._read_bytes = min(self.written_bytes, self._read_bytes + size)
@@ -124,7 +124,7 @@ def test_who_reads_steadily_is_not_closed(unread_bytes: int, a_second_bytes: int
         client = Client(broker)
         client.gets(unread_bytes * KIB)
         for _ in range(14):
-            broker.unread.look()
+            broker.unread.check_readers()
             client.gets(a_second_bytes * KIB)
             await client.reads_for(1, a_second_bytes * KIB)
             Client(broker).gets(500 * KIB)  # there are ever new ones who do not read
@@ -184,6 +184,6 @@ def test_a_fetch_gets_little_while_much_is_unread(replica_id: int) -> None:
     request = messages.fetch_request.FetchRequest(replica_id=replica_id, max_bytes=2**31 - 1)
     context = context_of(12)
     parts = MemoryParts(leader(end=5))
-    assert fetch._limits(parts, request, context).max_bytes == parts.config.fetch_max_bytes
+    assert fetch._params(parts, request, context).max_bytes == parts.config.fetch_max_bytes
     context.connection.unread.response_bytes_max = SHORT_BYTES
-    assert fetch._limits(parts, request, context).max_bytes == SHORT_BYTES
+    assert fetch._params(parts, request, context).max_bytes == SHORT_BYTES
