@@ -107,7 +107,7 @@ def test_rolling_restart(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("role", ["leader", "leader and controller"])
 def test_leader_frozen_for_longer_than_its_session(scenario: Scenario, role: str) -> None:
-    """Requests that wait at the frozen leader when it wakes must not be acknowledged: others lead by then.
+    """Requests that wait at the frozen leader when it wakes must not be acknowledged: by then others lead, and follow each other.
 
     What was sent before may be, when all in-sync replicas had it by then and only the answer was left to be given; that it is not lost is
     judged from the history, as always.
@@ -128,6 +128,14 @@ def test_leader_frozen_for_longer_than_its_session(scenario: Scenario, role: str
     scenario.cluster.pause(victim)
     paused_ns = workload.recorder.now_ns()
     scenario.wait_led_by_others(topic, {victim})
+    # Until they know, followers of the woken leader would still fetch from it, and what it acknowledges then is not lost.
+    successor = scenario.cluster.broker(scenario.facts.leaders(topic)[partition])
+    direct = DirectWriter(
+        workload.recorder, "127.0.0.1", successor.port, topic, partition, name=f"direct-{role}-{topic}"
+    )
+    direct.start()
+    wait_until(lambda: direct.acknowledged > 0, "an acknowledgement of the next leader", 10)
+    direct.finish()
     answered = stubborn.answered
     scenario.cluster.resume(victim)
     wait_until(lambda: stubborn.answered > answered + 8, "answers of the woken leader", 20)
