@@ -148,7 +148,7 @@ def pause() -> Steps[None]:
     yield Pause()
 
 
-def paced(work: Work[T]) -> Steps[T]:
+def finish_with_pauses(work: Work[T]) -> Steps[T]:
     """Finish long work with a `Pause` after each piece, and return its result."""
     try:
         while True:

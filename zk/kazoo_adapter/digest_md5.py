@@ -32,24 +32,24 @@ class DigestCredentials:
     username: str
     password: str = field(repr=False)
 
-    def begin(self, nonce: str) -> Exchange:
+    def start_exchange(self, nonce: str) -> Exchange:
         """A new authentication, with a nonce of this client that was never used before. ServerNotProven."""
         challenge = yield b""  # the server speaks first
         said = {name: quoted or plain for name, quoted, plain in _DIRECTIVE.findall(challenge.decode(errors="replace"))}
         if "nonce" not in said or said.get("algorithm") != "md5-sess":
             raise ServerNotProven("the server does not authenticate clients by SASL DIGEST-MD5")
         realm, server_nonce = said.get("realm", ""), said["nonce"]
-        session = md5(_joined(self.username, realm, self.password), usedforsecurity=False).digest()
-        first = md5(session + b":" + _joined(server_nonce, nonce), usedforsecurity=False).hexdigest()
+        session = md5(_join(self.username, realm, self.password), usedforsecurity=False).digest()
+        first = md5(session + b":" + _join(server_nonce, nonce), usedforsecurity=False).hexdigest()
 
         def answer(method: str) -> str:
-            second = md5(_joined(method, SERVICE), usedforsecurity=False).hexdigest()
+            second = md5(_join(method, SERVICE), usedforsecurity=False).hexdigest()
             return md5(
-                _joined(first, server_nonce, _NONCE_COUNT, nonce, "auth", second), usedforsecurity=False
+                _join(first, server_nonce, _NONCE_COUNT, nonce, "auth", second), usedforsecurity=False
             ).hexdigest()
 
         text = (
-            f'charset=utf-8,username="{_escaped(self.username)}",realm="{_escaped(realm)}",nonce="{server_nonce}",'
+            f'charset=utf-8,username="{_escape(self.username)}",realm="{_escape(realm)}",nonce="{server_nonce}",'
             f'nc={_NONCE_COUNT},cnonce="{nonce}",digest-uri="{SERVICE}",maxbuf=65536,response={answer("AUTHENTICATE")},qop=auth'
         )
         proof = yield text.encode()
@@ -57,9 +57,9 @@ class DigestCredentials:
             raise ServerNotProven("the server did not prove that it knows the password")
 
 
-def _joined(*parts: str) -> bytes:
+def _join(*parts: str) -> bytes:
     return ":".join(parts).encode()
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return re.sub(r'(["\\])', r"\\\1", text)

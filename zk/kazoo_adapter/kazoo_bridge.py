@@ -1,8 +1,7 @@
-"""Between kazoo's connection thread and the event loop: everything that kazoo reports arrives on the loop, in wire order.
+"""The bridge from kazoo's connection thread to the event loop, which keeps the order of the wire.
 
-kazoo runs one thread that owns the socket. Its usual handler adds two worker threads, one for answers and one for watch
-events, and so loses the order between the two: a watch event could overtake the answer to the read that armed it.
-`LoopHandler` has no workers; answers, watch events and changes of state go through one `Mailbox` to the loop.
+kazoo's usual handler has two worker threads, one for answers and one for watch events, so a watch event could overtake the answer
+to the read that armed it. `LoopHandler` has none; answers, watch events and changes of state go through one `Mailbox`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _SELECT_ARGUMENTS = 4
 
 
 class Mailbox:
-    """Calls from any thread, made on the loop in the order posted; one wake-up of the loop serves many."""
+    """Calls posted from any thread, made on the loop in their order, many in one wake-up."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -38,11 +37,11 @@ class Mailbox:
         self._is_delivering = False
 
     def is_delivering(self) -> bool:
-        """Is this called by what was posted?"""
+        """True while a posted call runs, if called from the loop's thread."""
         return self._is_delivering and threading.get_ident() == self._thread
 
     def post(self, call: Callable[..., object], *arguments: Any) -> None:
-        """From any thread. Calls to a loop that is closed are dropped: nobody is left to hear them."""
+        """Post a call, from any thread; calls to a closed loop are dropped."""
         self._calls.append((call, arguments))
         if self._wake_up_pending:
             return
@@ -66,10 +65,10 @@ class Mailbox:
 
 
 class Answer:
-    """kazoo's async result, whose callback runs on the loop; no condition, nobody waits on it.
+    """kazoo's async result with a callback on the loop, and without a condition to wait on.
 
-    It takes its place in the mailbox when it is set, whether or not anybody has asked for the callback: kazoo's thread may have the answer,
-    and a watch event behind it, before the loop's thread comes back from sending the request.
+    It is posted when it is set, also before the callback is: kazoo's thread may have the answer, and a watch event behind it, before the
+    loop's thread returns from sending the request.
     """
 
     __slots__ = ("_callback", "_delivered", "_mailbox", "_ready", "exception", "value")
@@ -102,7 +101,7 @@ class Answer:
         return self.value
 
     def rawlink(self, callback: Callable[[Answer], object]) -> None:
-        """On the loop."""
+        """Set the callback, on the loop."""
         self._callback = callback
         if self._delivered:
             self._mailbox.post(callback, self)
@@ -166,11 +165,11 @@ class LoopHandler(TlsHandler):
         return super().select(*args, **kwargs)
 
     def session_opened(self) -> None:
-        """From now on kazoo's own timeouts are kept."""
+        """Use kazoo's own timeouts from now on."""
         self._patience_s = None
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
-        """A daemon thread, so that no server that hangs can keep the process from ending."""
+        """Start a daemon thread, so a hanging server cannot keep the process from ending."""
         return super().spawn(_run_thread, func, args, kwargs)
 
 

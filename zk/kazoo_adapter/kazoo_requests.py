@@ -1,8 +1,4 @@
-"""Requests on their way to kazoo: bounded in flight, in order, sent again after a lost connection.
-
-A request keeps its place in the order when it is sent again. It belongs to the session under which it was made: once
-`session_ended` was called it fails with SessionExpiredError, even if kazoo still carried it over into the next session.
-"""
+"""The queue of requests to kazoo: bounded in flight, in order, repeated after a lost connection."""
 
 from __future__ import annotations
 
@@ -88,7 +84,7 @@ class _Request:
             self.answer.set_exception(error)
 
     def succeed(self, value: Any) -> None:
-        """Also for a caller that gave up waiting: what was armed on the way is armed all the same."""
+        """Convert the answer and set the result; also after the caller was cancelled, because a watch may be armed."""
         try:
             result = self.answered(value)
         except Exception as error:
@@ -99,7 +95,11 @@ class _Request:
 
 
 class RequestQueue:
-    """See the module. Nothing is sent while it is `blocked`, as it is at the start."""
+    """Requests of one store; blocked until `unblock`.
+
+    A repeated request keeps its place in the order. A request belongs to the session in which it was made: after `session_ended` it
+    fails with SessionExpiredError, even if kazoo carries it over into the next session.
+    """
 
     def __init__(self, client: KazooClient, max_in_flight: int) -> None:
         self._client = client
@@ -118,10 +118,10 @@ class RequestQueue:
         size_bytes: int = 0,
         urgent: bool = False,
     ) -> asyncio.Future[T]:
-        """The answer to come to what `send` asks of kazoo; an urgent request goes before all that wait.
+        """Queue a request and return a future of its result; an urgent one goes before all others.
 
-        `answered` turns kazoo's answer into the result; it runs on the loop in the order in which servers answer. Raises
-        StoreError when the request is too large.
+        `answered` converts kazoo's answer; it runs on the loop in the order of the answers. Raises StoreError when the request
+        is too large.
         """
         if size_bytes > MAX_REQUEST_BYTES:
             raise StoreError(path, f"a request of {size_bytes} bytes is above the limit of {MAX_REQUEST_BYTES}")
@@ -133,20 +133,20 @@ class RequestQueue:
         return answer
 
     def block(self) -> None:
-        """The connection is gone: keep requests."""
+        """Keep requests after a lost connection."""
         self._blocked = True
 
     def unblock(self) -> None:
-        """There is a connection: send what waits."""
+        """Send the queued requests over a new connection."""
         self._blocked = False
         self._send_waiting()
 
     def session_ended(self) -> None:
-        """Fail what was made so far, and block."""
+        """Fail all requests, and block."""
         self._fail_all(SessionExpiredError, "the session ended before the request was answered")
 
     def close(self) -> None:
-        """Fail what was made so far, for good."""
+        """Fail all requests, for good."""
         self._fail_all(StoreClosedError, "the store was closed")
 
     def _fail_all(self, error: type[StoreError], why: str) -> None:
@@ -158,7 +158,7 @@ class RequestQueue:
             request.fail(error(request.path, why))
 
     def _send_waiting(self) -> None:
-        """Hand requests to kazoo, oldest first, as many as may be in flight."""
+        """Send requests, oldest first, as many as may be in flight."""
         while self._waiting and not self._blocked and len(self._in_flight) < self._max_in_flight:
             request = heapq.heappop(self._waiting)
             if request.answer.done():
@@ -187,7 +187,7 @@ class RequestQueue:
         self._send_waiting()
 
     def _send_again(self, request: _Request) -> None:
-        """After a lost connection; unless it is the request itself that makes the server hang up."""
+        """Queue a request again after a lost connection, unless it seems to be the reason for the loss."""
         request.losses += 1
         if request.size_bytes > _SUSPECT_REQUEST_BYTES and request.losses >= _MAX_LOSSES_OF_SUSPECT:
             text = f"the connection broke {request.losses} times on a request of {request.size_bytes} bytes; "
@@ -197,6 +197,6 @@ class RequestQueue:
 
 
 def store_error(path: str, error: BaseException) -> StoreError:
-    """Our error for kazoo's."""
+    """Convert an error of kazoo."""
     text = f"ZooKeeper: {error}" if str(error) else f"ZooKeeper: {type(error).__name__}"
     return next((ours for theirs, ours in _ERRORS if isinstance(error, theirs)), StoreError)(path, text)

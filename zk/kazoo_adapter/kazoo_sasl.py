@@ -30,7 +30,7 @@ class DigestConnection(ConnectionHandler):  # type: ignore[misc]
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         """In kazoo's thread, in place of its own. AuthFailedError, upon which it gives up; ConnectionDropped, upon which it tries again."""
-        exchange = self._credentials.begin(secrets.token_urlsafe(24))
+        exchange = self._credentials.start_exchange(secrets.token_urlsafe(24))
         xid, token = 1, next(exchange)
         while True:
             self._submit(SASL(token), timeout, xid)

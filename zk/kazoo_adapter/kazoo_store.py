@@ -138,31 +138,31 @@ class KazooStore(SessionStore):
         full = self._full(path)
         bridge = self._on_watch if watcher else None
 
-        def answered(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:
+        def convert(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:
             self._arm(WatchKind.DATA, path, watcher, present=True)
             return answer[0] or b"", _stat(answer[1])
 
-        return await self._request(path, lambda client: client.get_async(full, watch=bridge), answered)
+        return await self._request(path, lambda client: client.get_async(full, watch=bridge), convert)
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
         full = self._full(path)
         bridge = self._on_watch if watcher else None
 
-        def answered(stat: ZnodeStat | None) -> Stat | None:
+        def convert(stat: ZnodeStat | None) -> Stat | None:
             self._arm(WatchKind.DATA, path, watcher, present=stat is not None)
             return None if stat is None else _stat(stat)
 
-        return await self._request(path, lambda client: client.exists_async(full, watch=bridge), answered)
+        return await self._request(path, lambda client: client.exists_async(full, watch=bridge), convert)
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
         full = self._full(path)
         bridge = self._on_watch if watcher else None
 
-        def answered(names: list[str]) -> list[str]:
+        def convert(names: list[str]) -> list[str]:
             self._arm(WatchKind.CHILDREN, path, watcher, present=True)
             return sorted(names)
 
-        return await self._request(path, lambda client: client.get_children_async(full, watch=bridge), answered)
+        return await self._request(path, lambda client: client.get_children_async(full, watch=bridge), convert)
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         full = self._full(path)
@@ -199,7 +199,7 @@ class KazooStore(SessionStore):
                 full, content, acl=acl, ephemeral=operation.ephemeral, sequence=operation.sequence
             )
 
-        return await self._request(operation.path, send, self._stripped, len(operation.data))
+        return await self._request(operation.path, send, self._strip_chroot, len(operation.data))
 
     async def _multi(self, operations: list[Operation]) -> list[Result]:
         size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in operations)
@@ -210,18 +210,18 @@ class KazooStore(SessionStore):
                 self._add_operation(transaction, operation)
             return transaction.commit_async()
 
-        def answered(results: list[Any]) -> list[Result]:
+        def convert(results: list[Any]) -> list[Result]:
             return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
 
-        return await self._request(operations[0].path, send, answered, size_bytes)
+        return await self._request(operations[0].path, send, convert, size_bytes)
 
     async def _request(
-        self, path: str, send: Callable[[KazooClient], Any], answered: Callable[[Any], T], size_bytes: int = 0
+        self, path: str, send: Callable[[KazooClient], Any], convert: Callable[[Any], T], size_bytes: int = 0
     ) -> T:
         """Send a request as `RequestQueue.request`. Raises SessionExpiredError, StoreClosedError at once without a session."""
         self._ensure_session(path)
         requests = cast(RequestQueue, self._requests)  # there is one in every other state
-        return await requests.request(path, send, answered, size_bytes=size_bytes)
+        return await requests.request(path, send, convert, size_bytes=size_bytes)
 
     def _add_operation(self, transaction: Any, operation: Operation) -> None:
         full = self._full(operation.path)
@@ -243,7 +243,7 @@ class KazooStore(SessionStore):
         if isinstance(result, Exception):
             return store_error(operation.path, result)
         if isinstance(operation, Create):
-            return self._stripped(result)
+            return self._strip_chroot(result)
         return _stat(result) if isinstance(operation, Write) else None
 
     # -- paths
@@ -255,7 +255,7 @@ class KazooStore(SessionStore):
             return path
         return self._chroot if path == "/" else self._chroot + path
 
-    def _stripped(self, full: str) -> str:
+    def _strip_chroot(self, full: str) -> str:
         return full[len(self._chroot) :] or "/"
 
     async def _create_chroot(self, requests: RequestQueue) -> None:
@@ -277,11 +277,11 @@ class KazooStore(SessionStore):
     def _on_watch(self, event: WatchedEvent) -> None:
         """Fire a watch, on the loop. Events that a connection was lost are left out, the table handles those."""
         if event.type in _EVENTS and not self._closing:
-            self._watches.fire(WatchEvent(_EVENTS[event.type], self._stripped(event.path)))
+            self._watches.fire(WatchEvent(_EVENTS[event.type], self._strip_chroot(event.path)))
 
     def _rearm(self, requests: RequestQueue) -> None:
         """Rearm the watches of a lost connection before any other request, and report the changes that were missed."""
-        for watch in self._watches.disarmed():
+        for watch in self._watches.list_disarmed():
             answer = (
                 self._rearm_data(watch, requests)
                 if watch.kind is WatchKind.DATA
@@ -292,30 +292,30 @@ class KazooStore(SessionStore):
     def _rearm_data(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
         full = self._full(watch.path)
 
-        def answered(stat: ZnodeStat | None) -> None:
-            self._watches.rearmed(watch, None if stat is None else stat.mzxid)
+        def convert(stat: ZnodeStat | None) -> None:
+            self._watches.complete_rearm(watch, None if stat is None else stat.mzxid)
 
         return requests.request(
-            watch.path, lambda client: client.exists_async(full, watch=self._on_watch), answered, urgent=True
+            watch.path, lambda client: client.exists_async(full, watch=self._on_watch), convert, urgent=True
         )
 
     def _rearm_children(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
         full = self._full(watch.path)
 
-        def answered(answer: tuple[list[str], ZnodeStat]) -> None:
-            self._watches.rearmed(watch, answer[1].pzxid)
+        def convert(answer: tuple[list[str], ZnodeStat]) -> None:
+            self._watches.complete_rearm(watch, answer[1].pzxid)
 
         return requests.request(
             watch.path,
             lambda client: client.get_children_async(full, watch=self._on_watch, include_data=True),
-            answered,
+            convert,
             urgent=True,
         )
 
     def _on_rearmed(self, watch: ArmedWatch, answer: asyncio.Future[None]) -> None:
         error = None if answer.cancelled() else answer.exception()
         if isinstance(error, NoNodeError):
-            self._watches.rearmed(watch, None)
+            self._watches.complete_rearm(watch, None)
         elif error is not None and not isinstance(error, SessionExpiredError | StoreClosedError):
             report(f"arming the watch on {watch.path} again failed", error)
             self._watches.give_up(watch)

@@ -23,7 +23,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         if self._context is None:
             return super().create_connection(*args, **kwargs)
         try:
-            connection = _encrypted(self._context(), **kwargs)
+            connection = _connect_tls(self._context(), **kwargs)
         except OSError as problem:
             self.tls_problem = str(problem)
             raise
@@ -37,7 +37,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return super().select(*args, **kwargs)
 
 
-def _encrypted(context: ssl.SSLContext, address: Any, hostname: str, timeout: float, **_: Any) -> ssl.SSLSocket:
+def _connect_tls(context: ssl.SSLContext, address: Any, hostname: str, timeout: float, **_: Any) -> ssl.SSLSocket:
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,10 +1,4 @@
-"""The watches of one session, kept through changes of connection.
-
-A server forgets a client's watches with the connection, and kazoo does not set them again as the Java client does. So
-`WatchTable` remembers every watch that is armed, and after a reconnection says which must be armed again and, from the
-znode's new stat, whether what it waits for has happened meanwhile. `as_of_zxid` is the last transaction that the client
-had seen when the connection broke: whatever has a higher one happened since.
-"""
+"""The watches of one session, kept through changes of connection, which kazoo, unlike the Java client, does not do."""
 
 from __future__ import annotations
 
@@ -25,7 +19,10 @@ class WatchKind(Enum):
 
 @dataclass(slots=True)
 class ArmedWatch:
-    """One-shot; `present` tells if the znode was there when it was armed."""
+    """A one-shot watch; `present` is True if the znode existed when it was armed.
+
+    `as_of_zxid` is the last zxid that the client had seen when the connection broke; None while the watch is armed.
+    """
 
     kind: WatchKind
     path: str
@@ -33,8 +30,8 @@ class ArmedWatch:
     watchers: dict[Watcher, None] = field(default_factory=dict)
     as_of_zxid: int | None = None
 
-    def missed(self, changed_zxid: int | None) -> EventType | None:
-        """What happened since `as_of_zxid`; `changed_zxid` is the znode's mzxid (DATA) or pzxid, None when absent."""
+    def find_missed_event(self, changed_zxid: int | None) -> EventType | None:
+        """Return the event since `as_of_zxid`, if any; `changed_zxid` is the znode's mzxid (DATA) or pzxid, None when absent."""
         if changed_zxid is None:
             return EventType.DELETED if self.present else None
         if not self.present:
@@ -45,18 +42,18 @@ class ArmedWatch:
 
 
 class WatchTable:
-    """See the module."""
+    """All watches of a session: which to arm again after a reconnection, and which events were missed, by the znodes' new stats."""
 
     def __init__(self) -> None:
         self._watches: dict[tuple[WatchKind, str], ArmedWatch] = {}
 
     def arm(self, kind: WatchKind, path: str, watcher: Watcher, *, present: bool) -> None:
-        """A read with a watch was answered. The same watcher twice is called once."""
+        """Add a watch after its read was answered; a watcher added twice is called once."""
         watch = self._watches.setdefault((kind, path), ArmedWatch(kind, path, present))
         watch.watchers[watcher] = None
 
     def fire(self, event: WatchEvent) -> None:
-        """Call, and forget, the watchers that wait for this."""
+        """Call and remove the watchers of an event."""
         kinds = {
             EventType.CHILDREN: (WatchKind.CHILDREN,),
             EventType.DELETED: (WatchKind.DATA, WatchKind.CHILDREN),
@@ -69,31 +66,31 @@ class WatchTable:
         notify(watchers, event)
 
     def connection_lost(self, last_zxid: int) -> None:
-        """Every watch is disarmed; those that were not armed again since an earlier loss keep their older zxid."""
+        """Disarm every watch; those that were not armed again since an earlier loss keep their older zxid."""
         for watch in self._watches.values():
             if watch.as_of_zxid is None:
                 watch.as_of_zxid = last_zxid
 
-    def disarmed(self) -> Iterator[ArmedWatch]:
-        """What must be armed again."""
+    def list_disarmed(self) -> Iterator[ArmedWatch]:
+        """Return the watches to be armed again."""
         return iter([watch for watch in self._watches.values() if watch.as_of_zxid is not None])
 
-    def rearmed(self, watch: ArmedWatch, changed_zxid: int | None) -> None:
-        """A disarmed watch was armed again; calls its watchers if they missed something."""
+    def complete_rearm(self, watch: ArmedWatch, changed_zxid: int | None) -> None:
+        """Note that a watch is armed again, and call its watchers if they missed an event."""
         if self._watches.get((watch.kind, watch.path)) is not watch:
             return
-        missed = watch.missed(changed_zxid)
+        missed = watch.find_missed_event(changed_zxid)
         if missed is not None:
             self.fire(WatchEvent(missed, watch.path))
         elif watch.kind is WatchKind.DATA or watch.present:
             watch.as_of_zxid = None
 
     def give_up(self, watch: ArmedWatch) -> None:
-        """A watch cannot be armed again: its watchers are called, to read again and meet the error, or they would wait for ever."""
+        """Call the watchers of a watch that cannot be armed again: they read and get the error, instead of waiting for ever."""
         if self._watches.get((watch.kind, watch.path)) is watch:
             event_type = EventType.CHANGED if watch.kind is WatchKind.DATA else EventType.CHILDREN
             self.fire(WatchEvent(event_type, watch.path))
 
     def clear(self) -> None:
-        """The session is over, and its watches with it."""
+        """Remove all watches at the end of the session."""
         self._watches.clear()

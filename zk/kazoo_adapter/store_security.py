@@ -1,4 +1,4 @@
-"""How a store's connection is encrypted, as whom it authenticates, and whether it protects the znodes that it makes."""
+"""Encryption and authentication of a store's connection, and the protection of its znodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zk.kazoo_adapter.digest_md5 import DigestCredentials
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSecurity:
-    """`context` makes the TLS context of each connection, so that renewed certificates count from the next one on; OSError.
+    """`context` makes the TLS context of each connection, so renewed certificates are used from the next one on; it may raise OSError.
 
     A client certificate in it is an identity by itself (ZooKeeper's X509AuthenticationProvider).
     """
@@ -21,11 +21,11 @@ class StoreSecurity:
     shows_certificate: bool = False
     credentials: DigestCredentials | None = None
     sets_acls: bool = False
-    """Kafka's `zookeeper.set.acl`: see `znode_acls`."""
+    """Kafka's `zookeeper.set.acl`; `znode_acls` has the ACLs."""
 
     @property
     def has_identity(self) -> bool:
-        """Is this somebody for ZooKeeper, who can own znodes?"""
+        """True if ZooKeeper knows an identity of this client, which can own znodes."""
         return self.shows_certificate or self.credentials is not None
 
 

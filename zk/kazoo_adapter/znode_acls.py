@@ -1,7 +1,7 @@
-"""Which znodes of a cluster are protected, and how: Kafka's `ZkData.defaultAcls`, its `SecureRootPaths` and `SensitiveRootPaths`. Pure.
+"""The ACLs of a cluster's znodes: Kafka's `ZkData.defaultAcls`, its `SecureRootPaths` and `SensitiveRootPaths`.
 
-With `zookeeper.set.acl` a znode belongs to who makes it, and the world may read it; where secrets are, in the configuration of users
-(SCRAM credentials) and brokers and in delegation tokens, it may not. /consumers itself stays open, because old consumers write there.
+With `zookeeper.set.acl` a znode belongs to its creator and is readable by everybody, except znodes with secrets: the configuration of
+users (SCRAM credentials) and brokers, and delegation tokens. /consumers itself stays open, because old consumers write there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ALL: Final = READ | WRITE | CREATE | DELETE | ADMIN
 
 
 class ZnodeAcl(NamedTuple):
-    """An entry of a znode's ACL: what whoever `scheme` and `id` name may do. The scheme `auth` stands for all that its maker is."""
+    """An entry of a znode's ACL: permissions of the identity `scheme` and `id`. The scheme `auth` means all those of its creator."""
 
     permissions: int
     scheme: str
@@ -23,7 +23,7 @@ class ZnodeAcl(NamedTuple):
 
 
 OPEN: Final = (ZnodeAcl(ALL, "world", "anyone"),)
-"""What a znode has without protection."""
+"""The ACL of a znode without protection."""
 PRIVATE: Final = (ZnodeAcl(ALL, "auth", ""),)
 READABLE: Final = (*PRIVATE, ZnodeAcl(READ, "world", "anyone"))
 
@@ -46,13 +46,13 @@ SECURE_ROOT_PATHS: Final = (
     paths.ACL_PREFIXED,
     paths.ACL_EXTENDED_CHANGES,
 )
-"""What `zookeeper-security-migration` goes through, in Kafka's order."""
+"""The subtrees that `zookeeper-security-migration` changes, in Kafka's order."""
 
 SENSITIVE_ROOT_PATHS: Final = (paths.CONFIG_USERS, paths.CONFIG_BROKERS, paths.DELEGATION_TOKENS)
 
 
 def default_acl(path: str, *, is_secure: bool) -> tuple[ZnodeAcl, ...]:
-    """The ACL of a path (below the chroot) that is made or migrated."""
+    """Return the ACL of a path, below the chroot, that is created or migrated."""
     if not is_secure or path == paths.CONSUMERS:
         return OPEN
     return PRIVATE if path.startswith(SENSITIVE_ROOT_PATHS) else READABLE

@@ -52,7 +52,7 @@ _CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
 class MemoryZooKeeper:
     """The server: one tree, any number of sessions.
 
-    `latency_s()` gives the time from a request to its answer, in seconds. `on_transaction` is told of every transaction:
+    `latency_s()` gives the time from a request to its answer, in seconds. `on_transaction` is called with every transaction:
     the session's id, the operations and their results.
     """
 
@@ -80,7 +80,7 @@ class MemoryZooKeeper:
             store._at_home(store._regain_connection)
 
     def expire(self, session_id: int) -> None:
-        """End a session: its ephemeral znodes vanish, its client learns it as soon as it is connected."""
+        """End a session and delete its ephemeral znodes; its client is notified as soon as it is connected."""
         store = self._sessions.pop(session_id, None)
         if store is not None:
             self._delete_ephemerals(session_id)
@@ -184,7 +184,7 @@ class MemoryStore(SessionStore):
         self.fall_silent()
 
     def fall_silent(self) -> None:
-        """The client's process is paused or dead: what it sent arrives, nothing more comes, until `resume`."""
+        """Pause the client's process: requests that were sent arrive, no more are sent until `resume`."""
         if self._expiry is None and self._session_id in self.server._sessions:
             loop = asyncio.get_running_loop()
             self._expiry = loop.call_later(self.session_timeout_s, self._time_out)
@@ -196,11 +196,11 @@ class MemoryStore(SessionStore):
         self._at_home(self._regain_connection)
 
     def expire_session(self) -> None:
-        """Have the server end the session now; a connected client then gets a new one by itself."""
+        """End the session on the server; a connected client then gets a new one."""
         self.server.expire(self._session_id)
 
     def lose_next_reply(self) -> None:
-        """The next request is carried out, but the connection breaks before its reply; it comes back at once."""
+        """Carry out the next request, but break the connection before its reply; it is restored at once."""
         self._lose_reply = True
 
     # -- the port
@@ -319,7 +319,7 @@ class MemoryStore(SessionStore):
             self._send_back(arrive)
 
     def _send_back(self, arrive: Callable[[], None]) -> None:
-        """Have something arrive at the client behind all that was sent before, unless its connection ends first."""
+        """Schedule an arrival at the client behind all earlier ones, unless its connection ends first."""
         connection, loop = self._connection, self._own_loop
         self._last_arrival_s = max(self._last_arrival_s + 1e-7, loop.time() + self.server.latency_s() + self.lag_s)
 
@@ -348,7 +348,7 @@ class MemoryStore(SessionStore):
             watches.setdefault(path, {})[watcher] = None
 
     def _event_happened(self, event: WatchEvent) -> None:
-        """Take the watches that this event ends, and call their watchers now or when the connection is back."""
+        """Remove the watches of an event, and call their watchers now or when the connection is restored."""
         watchers: dict[Watcher, None] = {}
         if event.type is not EventType.CHILDREN:
             watchers |= self._data_watches.pop(event.path, {})
@@ -380,7 +380,7 @@ class MemoryStore(SessionStore):
         return self._loop or asyncio.get_running_loop()
 
     def _at_home(self, step: Callable[[], None]) -> None:
-        """Take the step now, or, when the cause is on another loop, as the next thing on the store's own."""
+        """Call `step` now if this is the store's loop, else schedule it there."""
         if self._own_loop is asyncio.get_running_loop():
             step()
         else:
@@ -437,7 +437,7 @@ class MemoryStore(SessionStore):
             self._expiry = None
 
     def _session_expired(self) -> None:
-        """The server ended the session."""
+        """Handle the end of the session on the server."""
         self._cancel_expiry()
         self._expired_unnoticed = True
         if self._state is SessionState.CONNECTED and not (self._cut_off and self.server.loop):

@@ -1,8 +1,4 @@
-"""ZooKeeper's data tree in memory: znodes with stats, ephemerals and sequence numbers; no sessions, no watches.
-
-One transaction, single operation or multi, takes one zxid, whether it succeeds or not, as on a server. `apply` checks
-and carries out all operations or none, and reports what it changed for the watches of `memory_store`.
-"""
+"""ZooKeeper's data tree in memory: znodes with stats, ephemerals and sequence numbers; no sessions, no watches."""
 
 from __future__ import annotations
 
@@ -48,7 +44,7 @@ class _Znode:
     children: set[str] = field(default_factory=set)
 
     def restorer(self) -> Callable[[], None]:
-        """What puts data, version and time of change back to what they are now."""
+        """Return a function that restores the present data, version and time of change."""
         data, version, mzxid, mtime_ms = self.data, self.version, self.mzxid, self.mtime_ms
 
         def restore() -> None:
@@ -71,14 +67,17 @@ class _Znode:
 
 
 class ZnodeTree:
-    """See the module. Paths have passed `paths.check`."""
+    """The znodes of a server, by paths that have passed `paths.check`.
+
+    Each transaction, single operation or multi, takes one zxid, whether it succeeds or not, as on a server.
+    """
 
     def __init__(self) -> None:
         self.zxid = 0
         self._znodes: dict[str, _Znode] = {"/": _Znode(b"", 0, 0, 0, 0)}
 
     def read(self, path: str) -> tuple[bytes, Stat]:
-        """NoNodeError when absent."""
+        """Return data and stat. Raises NoNodeError."""
         znode = self._find(path)
         return znode.data, znode.stat()
 
@@ -87,22 +86,25 @@ class ZnodeTree:
         return None if znode is None else znode.stat()
 
     def children(self, path: str) -> list[str]:
-        """Sorted names. NoNodeError when absent."""
+        """Return the sorted names of the children. Raises NoNodeError."""
         return sorted(self._find(path).children)
 
     def ephemerals_of(self, session_id: int) -> list[str]:
-        """Sorted paths of the ephemeral znodes that this session owns."""
+        """Return the sorted paths of a session's ephemeral znodes."""
         return sorted(path for path, znode in self._znodes.items() if znode.ephemeral_owner == session_id)
 
     def walk(self) -> Iterator[tuple[str, bytes, Stat]]:
-        """Every znode, in order of path."""
+        """Yield every znode, in order of path."""
         for path in sorted(self._znodes):
             yield path, self._znodes[path].data, self._znodes[path].stat()
 
     def apply(
         self, operations: Sequence[Operation], session_id: int, now_ms: int
     ) -> tuple[list[Result], list[WatchEvent]]:
-        """All operations or none. When one fails, its result is its error and the others' are RolledBackError."""
+        """Carry out all operations or none, and return the results and the events for watches.
+
+        When one fails, its result is its error and the others' are RolledBackError.
+        """
         self.zxid += 1
         undo: _Undo = []
         results: list[Result] = []

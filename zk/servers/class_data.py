@@ -17,16 +17,16 @@ from zk.servers.server_classes import find_java, find_server_classes
 
 FLAGS: Final = "SERVER_JVMFLAGS"
 _OWN_CHOICE: Final = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare")
-"""Whoever says one of these to the servers decides himself."""
+"""Options with which a user decides about archives himself."""
 
 
 def archive_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Of all archives, ours and others'."""
+    """Return the folder of all archives."""
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalite" / "class-data"
 
 
 def archive_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the archive for this Java and these jars is, or would be. Raises MissingRequirementError."""
+    """Return the path of the archive for this Java and these jars. Raises MissingRequirementError."""
     key = hashlib.sha256()
     for path in (Path(find_java(environment)).resolve(), *find_server_classes(environment)):
         found = path.stat()
@@ -35,7 +35,7 @@ def archive_path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 class ClassData:
-    """What a server is started with, and what it leaves. Raises MissingRequirementError."""
+    """The archive that servers are started with, or that the first one writes. Raises MissingRequirementError."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._archive = archive_path(environment)
@@ -44,7 +44,7 @@ class ClassData:
         self._is_decided = any(each in environment.get(FLAGS, "") for each in _OWN_CHOICE)
 
     def jvm_options(self, *, writes: bool) -> list[str]:
-        """The archive is read if there is one; else the server that `writes` makes it, unless that was tried before."""
+        """Return the options to read the archive, or, if there is none, to write it, unless that was tried before."""
         if self._is_decided:
             return []
         if self._archive.exists():
@@ -58,8 +58,8 @@ class ClassData:
         # A Java before 13 would not start.
         return ["-XX:+IgnoreUnrecognizedVMOptions", f"-XX:ArchiveClassesAtExit={self._draft}"]
 
-    def ended(self, *, cleanly: bool) -> None:
-        """The server has ended: what it wrote, unless it was killed meanwhile, is for all from now on."""
+    def keep_archive(self, *, cleanly: bool) -> None:
+        """Publish the archive that a server has written, unless it was killed meanwhile."""
         if self._is_decided or self._archive.exists():
             return
         try:

@@ -53,11 +53,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class EnsembleError(Exception):
-    """A server did not start, or no quorum was formed; the message ends with what the server logged last."""
+    """Raised when a server did not start, or no quorum was formed; the message ends with the server's last log lines."""
 
 
 class _PortTakenError(EnsembleError):
-    """Somebody else bound a port between our choice and the server's bind."""
+    """Raised when another process bound a port between our choice and the server's bind."""
 
 
 class Member:
@@ -86,17 +86,17 @@ class Member:
 
     @property
     def running(self) -> bool:
-        """Is there a process, paused or not?"""
+        """True if there is a process, paused or not."""
         return self.process is not None and self.process.poll() is None
 
     def send(self, signal_number: int) -> None:
-        """EnsembleError when the member does not run."""
+        """Send a signal. Raises EnsembleError when the member does not run."""
         if self.process is None or not self.running:
             raise EnsembleError(f"ZooKeeper server {self.number} does not run")
         self.process.send_signal(signal_number)
 
     def log_tail(self) -> str:
-        """What the server logged last, since it was started."""
+        """Return the server's last log lines since its start."""
         try:
             with self.log_path.open("rb") as log:
                 end = log.seek(0, os.SEEK_END)
@@ -107,7 +107,7 @@ class Member:
 
 
 class Ensemble:
-    """See the module. Sizes: 1, 3 and 5; 7 with a note in the log.
+    """The servers of one ensemble of 1, 3 or 5 members; 7 with a note in the log.
 
     `client_ports` are those of the members in order; otherwise free ones are taken. `force_sync=False` lets servers skip
     fsync, which is faster and loses data only when the machine dies. The servers end with the process, on Linux even with
@@ -259,7 +259,7 @@ class Ensemble:
         if not ended:
             await self.kill(number)
         if self._class_data is not None and number == 1:
-            self._class_data.ended(cleanly=ended)
+            self._class_data.keep_archive(cleanly=ended)
 
     async def kill(self, number: int) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -301,7 +301,7 @@ class Ensemble:
         return await server_role(HOST, member.ports.client or member.ports.secure, context=self._context(member))
 
     async def _serves(self, member: Member) -> bool:
-        """Does this member serve, and not some other server that has its port?"""
+        """True if this member serves, and not another server on its port."""
         if await self._ask_role(member) is None:
             return False
         port = member.ports.client or member.ports.secure

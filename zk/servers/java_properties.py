@@ -1,7 +1,7 @@
 """The format of Java's .properties files, as `java.util.Properties.load` reads it: how settings are written. Pure.
 
 Java reads such files as ISO-8859-1, takes a backslash for an escape and cuts blanks that lead a value. What is written here is ASCII, with
-escapes for all else, so that Java, and whoever else knows the escapes, reads each setting as it was given.
+escapes for all else, so that Java, and every reader that knows the escapes, reads each setting as it was given.
 """
 
 from __future__ import annotations

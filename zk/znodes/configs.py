@@ -55,7 +55,7 @@ class ConfigChange:
 
     @property
     def concerns_default(self) -> bool:
-        """Is it about the defaults of all entities of the type?"""
+        """True for the defaults of all entities of the type."""
         return self.entity_name == DEFAULT_ENTITY
 
     def encode(self) -> bytes:

@@ -58,7 +58,7 @@ class Fields:
         return MalformedZnodeError(self.kind, problem)
 
     def has(self, key: str) -> bool:
-        """Is the key there with a value that is not null?"""
+        """True if the key has a value that is not null."""
         return self._document.get(key) is not None
 
     def version(self, lowest: int, highest: int | None = None) -> int:

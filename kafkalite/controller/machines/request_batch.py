@@ -34,7 +34,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.steps import Steps, paced
+from kafkalite.controller.steps import Steps, finish_with_pauses
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
@@ -80,7 +80,7 @@ class RequestBatch:
 
     def paced_commands(self) -> Steps[list[Command]]:
         """Build the requests as `commands`, with pauses for the event loop, for batches of all partitions."""
-        return paced(self._commands())
+        return finish_with_pauses(self._commands())
 
     def _commands(self) -> Work[list[Command]]:
         metadata = yield from self._update_metadata_commands()

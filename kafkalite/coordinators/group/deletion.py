@@ -45,7 +45,7 @@ def tombstone_group(
 ) -> None:
     """Make a group dead and append tombstones for all its records; if that fails the group is empty again."""
 
-    def settled(code: ErrorCode, later: Decision) -> None:
+    def on_append(code: ErrorCode, later: Decision) -> None:
         if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
             group.state = GroupState.EMPTY
         forget(group)
@@ -58,7 +58,7 @@ def tombstone_group(
     records = _offset_tombstones(group, sorted(group.offsets.partitions()))
     if group.stored_value is not None or group.generation > 0:
         records.append(DraftRecord(group_record.encode_key(group.group_id), None))
-    append_tombstones(records, decision, settled)
+    append_tombstones(records, decision, on_append)
 
 
 def _is_unused_after(group: Group, gone: Collection[TopicPartition]) -> bool:

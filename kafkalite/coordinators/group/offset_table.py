@@ -131,7 +131,7 @@ class OffsetTable:
         """True if the partition has an offset, or may have one soon."""
         return self.get(*topic_partition) is not None or self.is_unstable(topic_partition)
 
-    def _uncommitted(self) -> Iterator[TopicPartition]:
+    def _pending_partitions(self) -> Iterator[TopicPartition]:
         """Yield partitions for which `is_unstable` is true, some more than once."""
         yield from self._in_flight
         for pending in self._transactions.values():
@@ -142,9 +142,9 @@ class OffsetTable:
     def find_offsets_of(self, by_topic: Mapping[str, Iterable[TopicPartition]]) -> list[TopicPartition]:
         """Return those of the partitions with an offset or a pending one; topics without any cost nothing."""
         topics = dict.fromkeys(each for each in self.topics if each in by_topic)
-        topics |= dict.fromkeys(each.topic for each in self._uncommitted() if each.topic in by_topic)
+        topics |= dict.fromkeys(each.topic for each in self._pending_partitions() if each.topic in by_topic)
         return [each for topic in topics for each in by_topic[topic] if self.has_offset(each)]
 
     def partitions(self) -> set[TopicPartition]:
         """Return all partitions with an offset or a pending one."""
-        return {topic_partition for topic_partition, _ in self.items()} | set(self._uncommitted())
+        return {topic_partition for topic_partition, _ in self.items()} | set(self._pending_partitions())

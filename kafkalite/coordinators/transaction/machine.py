@@ -121,11 +121,11 @@ class TransactionMachine:
     def _prepare(
         self, transaction: Transaction, stored: StoredTransaction, decision: Decision, then: Continuation
     ) -> None:
-        def written(code: ErrorCode, following: Decision) -> None:
+        def on_write(code: ErrorCode, following: Decision) -> None:
             then(code, following)
             self._send_markers(transaction, following)
 
-        self._write(transaction, stored, decision, written)
+        self._write(transaction, stored, decision, on_write)
 
     # Markers
 
@@ -152,12 +152,14 @@ class TransactionMachine:
             self._write_completion(transaction, decision)
 
     def _write_completion(self, transaction: Transaction, decision: Decision) -> None:
-        def written(code: ErrorCode, following: Decision) -> None:
+        def on_write(code: ErrorCode, following: Decision) -> None:
             if transaction.pending is None and transitions.is_prepared(transaction):
                 following.set_timer(("complete", transaction.transactional_id), _RETRY_MS)
 
         if transaction.pending is None and transitions.is_prepared(transaction):
-            self._write(transaction, transitions.prepare_complete(transaction, decision.now.wall_ms), decision, written)
+            self._write(
+                transaction, transitions.prepare_complete(transaction, decision.now.wall_ms), decision, on_write
+            )
 
     # Writing
 
@@ -168,7 +170,7 @@ class TransactionMachine:
         self.transactions[transaction.transactional_id] = transaction
         transaction.pending = stored.state
 
-        def settled(code: ErrorCode, following: Decision) -> None:
+        def on_append(code: ErrorCode, following: Decision) -> None:
             if code is ErrorCode.REQUEST_TIMED_OUT:
                 following.set_timer(("late", transaction.transactional_id), _LATE_MS)
             elif code not in _ON_ITS_WAY:
@@ -178,7 +180,7 @@ class TransactionMachine:
 
         value = transaction_record.encode_value(stored)
         transaction.draft = (value, stored)
-        decision.append([DraftRecord(transaction_record.encode_key(transaction.transactional_id), value)], settled)
+        decision.append([DraftRecord(transaction_record.encode_key(transaction.transactional_id), value)], on_append)
 
     def _forget_if_new(self, transaction: Transaction) -> None:
         if transaction.is_new:

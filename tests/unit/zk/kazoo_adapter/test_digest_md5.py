@@ -10,7 +10,7 @@ CHALLENGE = b'realm="zk-sasl-md5",nonce="abc+/=",charset=utf-8,algorithm=md5-ses
 
 
 def answered(challenge: bytes) -> bytes:
-    exchange = DigestCredentials("bob", "bobsecret").begin("cnonce")
+    exchange = DigestCredentials("bob", "bobsecret").start_exchange("cnonce")
     assert next(exchange) == b""
     return exchange.send(challenge)
 
@@ -30,7 +30,7 @@ def test_a_server_without_the_mechanism_is_noticed(challenge: bytes) -> None:
 
 @pytest.mark.parametrize("proof", [b"", b"rspauth=00000000000000000000000000000000"])
 def test_a_server_that_does_not_know_the_password_is_noticed(proof: bytes) -> None:
-    exchange = DigestCredentials("bob", "bobsecret").begin("cnonce")
+    exchange = DigestCredentials("bob", "bobsecret").start_exchange("cnonce")
     next(exchange)
     exchange.send(CHALLENGE)
     with pytest.raises(ServerNotProven, match="did not prove"):

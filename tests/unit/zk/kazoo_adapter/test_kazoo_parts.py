@@ -50,10 +50,10 @@ def test_what_a_watch_missed(kind, present, changed_zxid, expected):
     table.arm(kind, "/a", events.append, present=present)
     table.connection_lost(100)
     table.connection_lost(500)
-    (watch,) = table.disarmed()
-    table.rearmed(watch, changed_zxid)
+    (watch,) = table.list_disarmed()
+    table.complete_rearm(watch, changed_zxid)
     assert events == ([WatchEvent(expected, "/a")] if expected else [])
-    assert list(table.disarmed()) == []
+    assert list(table.list_disarmed()) == []
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_a_watch_that_could_not_be_armed_again_was_silent_for_ever(kind, expecte
     table, events = WatchTable(), []
     table.arm(kind, "/a", events.append, present=True)
     table.connection_lost(100)
-    (watch,) = table.disarmed()
+    (watch,) = table.list_disarmed()
     table.give_up(watch)
     table.give_up(watch)
-    assert events == [WatchEvent(expected, "/a")] and list(table.disarmed()) == []
+    assert events == [WatchEvent(expected, "/a")] and list(table.list_disarmed()) == []
 
 
 class Kazoo:
