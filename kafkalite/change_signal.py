@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 class ChangeSignal:
-    """The owner of the state calls `changed`. Like `asyncio.Condition`, but without its lock, so that plain functions can call it."""
+    """The owner of the state calls `notify`. Like `asyncio.Condition`, but without its lock, so that plain functions can call it."""
 
     def __init__(self) -> None:
         self._waiters: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
-    def changed(self) -> None:
+    def notify(self) -> None:
         """Wake the waiters whose condition holds now."""
         for future, condition in tuple(self._waiters.items()):
             if not future.done() and condition():

@@ -60,7 +60,7 @@ def arm(name: str, action: Action | str) -> None:
     """
     if name not in FAILPOINTS:
         raise ValueError(f"there is no failpoint {name!r}; there are {', '.join(FAILPOINTS)}")
-    _armed[name] = _parsed(name, action) if isinstance(action, str) else action
+    _armed[name] = _parse_action(name, action) if isinstance(action, str) else action
 
 
 def disarm(name: str | None = None) -> None:
@@ -78,7 +78,7 @@ def arm_all(text: str) -> None:
         arm(name.strip(), action.strip())
 
 
-def _parsed(name: str, text: str) -> Action:
+def _parse_action(name: str, text: str) -> Action:
     match = _ACTION.fullmatch(text)
     if match is None:
         raise ValueError(

@@ -44,9 +44,9 @@ class Series:
         order = [(first + number) % self._capacity for number in range(self._length)]
         return {
             "times": [self._times[index] for index in order],
-            "values": {name: [_known(ring[index]) for index in order] for name, ring in self._values.items()},
+            "values": {name: [_none_for_nan(ring[index]) for index in order] for name, ring in self._values.items()},
         }
 
 
-def _known(value: float) -> float | None:
+def _none_for_nan(value: float) -> float | None:
     return None if math.isnan(value) else round(value, 6)

@@ -41,16 +41,16 @@ def standard_streams(*, outlives_reader: bool = False) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except (OutputError, ReaderLeft) as problem:
-        _end(problem, 0)
+        _exit_after(problem, 0)
     except SystemExit as ended:
         try:
             sys.stdout.flush()
         except (OutputError, ReaderLeft) as problem:
-            _end(problem, ended.code)
+            _exit_after(problem, ended.code)
         raise
 
 
-def _end(problem: OutputError | ReaderLeft, status: str | int | None) -> NoReturn:
+def _exit_after(problem: OutputError | ReaderLeft, status: str | int | None) -> NoReturn:
     if isinstance(problem, OutputError):
         print(f"Error: {problem}", file=sys.stderr)
         status = status or 1
@@ -63,9 +63,9 @@ def prepare_streams(*, outlives_reader: bool = False) -> None:
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _watched(sys.stdout, _STDOUT, outlives_reader=outlives_reader)
+        sys.stdout = _watch_stream(sys.stdout, _STDOUT, outlives_reader=outlives_reader)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _watched(sys.stderr, _STDERR, outlives_reader=True)
+        sys.stderr = _watch_stream(sys.stderr, _STDERR, outlives_reader=True)
 
 
 def open_missing_descriptors() -> None:
@@ -126,7 +126,7 @@ class _WatchedFile(io.FileIO):
             return memoryview(data).nbytes  # dropped
 
 
-def _watched(stream: TextIO | None, descriptor: int, *, outlives_reader: bool) -> TextIO:
+def _watch_stream(stream: TextIO | None, descriptor: int, *, outlives_reader: bool) -> TextIO:
     file = _WatchedFile(descriptor, outlives_reader=outlives_reader)
     if not isinstance(stream, io.TextIOWrapper):  # it was closed
         return io.TextIOWrapper(io.BufferedWriter(file), encoding="utf-8", errors="backslashreplace")

@@ -41,7 +41,7 @@ class Verdict:
         }
 
 
-async def look(admin: Admin) -> list[Verdict]:
+async def check_cluster(admin: Admin) -> list[Verdict]:
     """Ask the cluster and judge."""
     topics = await admin.describe_topics()
     minimums = await min_insync_replicas(admin, [topic.name for topic in topics])

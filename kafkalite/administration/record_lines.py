@@ -29,7 +29,7 @@ class LineError(ValueError):
     """Raised for a line that is no record. The message says why."""
 
 
-def encoded(data: bytes | None) -> Any:
+def encode_bytes(data: bytes | None) -> Any:
     """Return bytes in the form that they have in JSON."""
     if data is None:
         return None
@@ -39,8 +39,8 @@ def encoded(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode("ascii")}
 
 
-def decoded(item: Any, what: str) -> bytes | None:
-    """Return the bytes that `encoded` made `item` of; other JSON values stand for their JSON text."""
+def decode_bytes(item: Any, what: str) -> bytes | None:
+    """Return the bytes that `encode_bytes` made `item` of; other JSON values stand for their JSON text."""
     if item is None:
         return None
     if isinstance(item, str):
@@ -61,9 +61,9 @@ def to_dict(record: Any) -> dict[str, Any]:
         "offset": record.offset,
         "timestamp": record.timestamp,
         "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
-        "key": encoded(record.key),
-        "value": encoded(record.value),
-        "headers": [[name, encoded(content)] for name, content in record.headers],
+        "key": encode_bytes(record.key),
+        "value": encode_bytes(record.value),
+        "headers": [[name, encode_bytes(content)] for name, content in record.headers],
     }
 
 
@@ -89,9 +89,9 @@ def from_json_line(line: bytes, with_partition: bool) -> InputRecord:
         except ValueError as problem:
             raise LineError(f"timestamp {problem}") from None
     return InputRecord(
-        decoded(found.get("key"), "key"),
-        decoded(found.get("value"), "value"),
-        [(name, decoded(content, f"header {name}")) for name, content in pairs],
+        decode_bytes(found.get("key"), "key"),
+        decode_bytes(found.get("value"), "value"),
+        [(name, decode_bytes(content, f"header {name}")) for name, content in pairs],
         timestamp,
         partition if with_partition else None,
     )

@@ -38,8 +38,8 @@ def throttle_changes(
     destinations.update({each: set(replicas) - sources[each] for each, replicas in targets.items()})
     changes = {
         ConfigResource("topic", topic): [
-            ConfigChange(LEADERS, "set", _listed(topic, sources)),
-            ConfigChange(FOLLOWERS, "set", _listed(topic, destinations)),
+            ConfigChange(LEADERS, "set", _list_replicas(topic, sources)),
+            ConfigChange(FOLLOWERS, "set", _list_replicas(topic, destinations)),
         ]
         for topic in sorted({each.topic for each in sources})
     }
@@ -50,7 +50,7 @@ def throttle_changes(
     return changes
 
 
-def _listed(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
+def _list_replicas(topic: str, brokers: Mapping[TopicPartition, Iterable[int]]) -> str:
     """Return the replicas of a topic as the settings list them, sorted as texts, as Kafka's tool does."""
     return ",".join(
         sorted(

@@ -147,7 +147,7 @@ class MetadataCache:
         self._names.update(names)
         if self.topics:
             self.expects_topics = False
-        self._changes.changed()
+        self._changes.notify()
 
     def _forget_id(self, topic_id: bytes) -> None:
         self._names.pop(topic_id, None)

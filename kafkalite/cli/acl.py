@@ -11,7 +11,7 @@ from kafkalite.administration.acl_rows import acl_row
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, counted, fail, note, output_option, write_rows
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 from kafkalite.security.acl import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -189,6 +189,6 @@ def remove(
         note(f"{'would be removed' if dry_run else 'to be removed'}: {each}")
     if dry_run or not found:
         return
-    confirm(f"Remove {counted(len(found), 'rule')}?", yes)
+    confirm(f"Remove {format_count(len(found), 'rule')}?", yes)
     removed = ask_cluster(bootstrap_server, timeout, lambda admin: admin.delete_acls([wanted]))
-    note(f"removed {counted(len(removed), 'rule')}")
+    note(f"removed {format_count(len(removed), 'rule')}")

@@ -144,7 +144,7 @@ def producer_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
     return options
 
 
-def given(**flags: Any) -> dict[str, Any]:
+def select_given(**flags: Any) -> dict[str, Any]:
     """Return the options that were given. They win over settings of `-X` and contexts, which win over the client's defaults."""
     return {name: value for name, value in flags.items() if value is not None}
 

@@ -31,12 +31,12 @@ def check(lines: list[str]) -> None:
 def check_broker(host: str, port: int, protocol: str) -> None:
     """Check that a broker answers ApiVersions, on a listener with this security protocol. Raises OSError."""
     with socket.create_connection((host, port), TIMEOUT_S) as plain:
-        answer = _asked_by_tls(plain, host) if protocol.endswith("SSL") else _asked(plain)
+        answer = _ask_by_tls(plain, host) if protocol.endswith("SSL") else _ask_versions(plain)
     if answer[4:] != _NO_ERROR:
         raise OSError(f"{host}:{port} answers no ApiVersions request")
 
 
-def _asked(connection: socket.socket) -> bytes:
+def _ask_versions(connection: socket.socket) -> bytes:
     connection.sendall(_API_VERSIONS)
     answer = b""
     while len(answer) < 4 + len(_NO_ERROR):
@@ -47,14 +47,14 @@ def _asked(connection: socket.socket) -> bytes:
     return answer
 
 
-def _asked_by_tls(plain: socket.socket, host: str) -> bytes:
+def _ask_by_tls(plain: socket.socket, host: str) -> bytes:
     import ssl  # takes longer than all else
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # it asks itself
     try:
         with tls.wrap_socket(plain, server_hostname=host) as connection:
-            return _asked(connection)
+            return _ask_versions(connection)
     except ssl.SSLError as problem:
         # Who demands a certificate (ssl.client.auth=required) serves.
         if problem.reason in ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE"):

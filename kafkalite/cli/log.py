@@ -51,7 +51,7 @@ def dump(files: tuple[Path, ...], records: bool, output: str) -> None:
 
     depth = Depth.RECORDS if records else Depth.HEADERS
     damages: list[Damage] = []
-    for path in _expanded(files):
+    for path in _expand_files(files):
         try:
             _write(path, _sound(examine(path, depth), damages), output)
         except (OSError, ValueError) as problem:
@@ -82,25 +82,25 @@ def _write(path: Path, rows: Iterable[Row], output: str) -> None:
     for kind, run in groupby(rows, key=lambda row: row.kind):
         while portion := [_plain(path, row.fields) for row in islice(run, _TABLE_ROWS)]:
             columns = _BATCH_COLUMNS if kind == "batch" else tuple(portion[0])
-            write_rows([_shown(row) for row in portion], "table", columns=columns, name="position")
+            write_rows([_format_value(row) for row in portion], "table", columns=columns, name="position")
 
 
 def _plain(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
     """Return bytes as in the lines of `consume -o jsonl`, and records of transaction coordinators decoded."""
-    from kafkalite.administration.record_lines import encoded
-    from kafkalite.cli.transaction_records import decoded
+    from kafkalite.administration.record_lines import encode_bytes
+    from kafkalite.cli.transaction_records import decode_record
     from kafkalite.types import TRANSACTIONS_TOPIC
 
     if "headers" not in fields:
         return fields
-    headers = [[header.key, encoded(header.value)] for header in fields["headers"]]
+    headers = [[header.key, encode_bytes(header.value)] for header in fields["headers"]]
     of_transactions = path.parent.name.rpartition("-")[0] == TRANSACTIONS_TOPIC
-    known = decoded(fields["key"], fields["value"]) if of_transactions else None
-    key, value = known if known is not None else (encoded(fields["key"]), encoded(fields["value"]))
+    known = decode_record(fields["key"], fields["value"]) if of_transactions else None
+    key, value = known if known is not None else (encode_bytes(fields["key"]), encode_bytes(fields["value"]))
     return {**fields, "key": key, "value": value, "headers": headers}
 
 
-def _shown(fields: dict[str, Any]) -> dict[str, Any]:
+def _format_value(fields: dict[str, Any]) -> dict[str, Any]:
     """Return a value for a table: structures as JSON, and nothing that would break a line."""
     if "headers" not in fields:
         return fields
@@ -120,7 +120,7 @@ def verify(files: tuple[Path, ...], quiet: bool, output: str) -> None:
     from kafkalite.storage.inspection import first_damage
 
     broken = 0
-    for path in _expanded(files):
+    for path in _expand_files(files):
         try:
             damage = first_damage(path)
         except (OSError, ValueError) as problem:
@@ -190,7 +190,7 @@ def _by_broker(directories: tuple[Path, ...]) -> dict[int, list[Path]]:
     return found
 
 
-def _expanded(files: tuple[Path, ...]) -> Iterator[Path]:
+def _expand_files(files: tuple[Path, ...]) -> Iterator[Path]:
     from kafkalite.storage.inspection import files_below
 
     for path in files:

@@ -10,7 +10,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import parse_partition, parse_topics, require_partitions, selected_partitions
 from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
@@ -118,7 +118,7 @@ def move(
     wanted = [parse_partition(each) for each in partitions]
     rows = ask_cluster(bootstrap_server, timeout, lambda admin: _plan(admin, wanted, broker, path))
     if not dry_run:
-        confirm(f"Move {counted(len(rows), 'replica')} of broker {broker} to {path}?", yes)
+        confirm(f"Move {format_count(len(rows), 'replica')} of broker {broker} to {path}?", yes)
 
         async def call(admin: Admin) -> None:
             from kafkalite.client import TopicPartitionReplica
@@ -130,7 +130,7 @@ def move(
         ask_cluster(bootstrap_server, timeout, call)
     columns = ["topic", "partition", "broker", "path", "target", "size_bytes"]
     write_rows(rows, output, columns=columns, name=partition_name)
-    note(f"{counted(len(rows), 'move')} {'could begin' if dry_run else 'done' if wait else 'begun'}")
+    note(f"{format_count(len(rows), 'move')} {'could begin' if dry_run else 'done' if wait else 'begun'}")
 
 
 async def _plan(admin: Admin, wanted: Iterable[TopicPartition], broker: int, path: str) -> list[dict[str, Any]]:
@@ -155,7 +155,7 @@ async def _plan(admin: Admin, wanted: Iterable[TopicPartition], broker: int, pat
 
 
 async def _until_moved(admin: Admin, wanted: list[TopicPartition], broker: int, path: str, timeout_s: float) -> None:
-    async def left() -> list[str]:
+    async def find_remaining() -> list[str]:
         directories = (await admin.describe_log_dirs([broker], wanted))[broker]
         there = {
             replica.topic_partition
@@ -166,4 +166,4 @@ async def _until_moved(admin: Admin, wanted: list[TopicPartition], broker: int, 
         }
         return [str(each) for each in wanted if each not in there]
 
-    await wait_until_done("moving replicas", [str(each) for each in wanted], left, timeout_s)
+    await wait_until_done("moving replicas", [str(each) for each in wanted], find_remaining, timeout_s)

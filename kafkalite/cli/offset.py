@@ -69,13 +69,13 @@ def list_(
     async def call(admin: Admin) -> list[dict[str, Any]]:
         partitions = await _partitions(admin, selected, internal)
 
-        async def found(place: int | str) -> Found:
+        async def find_offsets(place: int | str) -> Found:
             return await admin.list_offsets(dict.fromkeys(partitions, place), isolation_level=isolation_level)
 
         if where is not None:
-            answers = await found(where)
-            return [_placed(each, answers[each]) for each in partitions]
-        earliest, latest = await found("earliest"), await found("latest")
+            answers = await find_offsets(where)
+            return [_offset_row(each, answers[each]) for each in partitions]
+        earliest, latest = await find_offsets("earliest"), await find_offsets("latest")
         return [_bounds(each, earliest[each], latest[each]) for each in partitions]
 
     rows = ask_cluster(bootstrap_server, timeout, call)
@@ -104,7 +104,7 @@ async def _partitions(admin: Admin, selected: Topics, internal: bool) -> list[To
     return wanted
 
 
-def _placed(partition: TopicPartition, found: OffsetAndTimestamp | None) -> dict[str, Any]:
+def _offset_row(partition: TopicPartition, found: OffsetAndTimestamp | None) -> dict[str, Any]:
     """Return the row of a partition, with nulls where no record is that young."""
     return {
         **partition._asdict(),

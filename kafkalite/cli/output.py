@@ -70,7 +70,7 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number with its noun: "1 record", "2 records"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

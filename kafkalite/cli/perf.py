@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
+from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run, select_given
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
 from kafkalite.cli.progress import wants_json
 
@@ -56,7 +56,7 @@ class _Live:
     """
 
     def __init__(self, what: str, num_records: int, measured: str = "latency") -> None:
-        self._what, self._num_records, self._measured = what, num_records, measured
+        self._what, self._num_records, self._run_measurement = what, num_records, measured
         self._bar: Progress | None = None
         self._task: Any = None
         self._as_json = wants_json()
@@ -101,7 +101,7 @@ class _Live:
             return
         p99_ms = window.latencies.percentiles_ms([99.0])[0]
         rates = f"{window.records_per_s:,.0f} records/s, {window.mb_per_s:,.2f} MB/s"
-        now = f"{rates}, {self._measured} {window.latencies.mean_ms:.1f} ms, 99% {p99_ms:.1f} ms"
+        now = f"{rates}, {self._run_measurement} {window.latencies.mean_ms:.1f} ms, 99% {p99_ms:.1f} ms"
         if self._bar is None:
             note(f"{self._what}: {total.records} of {self._num_records}, {now}")
             return
@@ -112,7 +112,7 @@ class _Live:
             self._bar.update(self._task, completed=total.records, now="")
 
 
-def _measured(measuring: Coroutine[Any, Any, Outcome], live: _Live, topic: str, output: str) -> Outcome:
+def _run_measurement(measuring: Coroutine[Any, Any, Outcome], live: _Live, topic: str, output: str) -> Outcome:
     """Return the result of the measurement. After an interrupt the result so far is shown."""
     try:
         return run(measuring)
@@ -173,7 +173,7 @@ def produce(
         )
     except (OSError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
-    options = producer_options(bootstrap_server, timeout) | given(acks=acks, compression_type=compression)
+    options = producer_options(bootstrap_server, timeout) | select_given(acks=acks, compression_type=compression)
 
     async def measure(live: _Live) -> ProduceOutcome:
         async with Producer(**options) as producer:
@@ -184,7 +184,7 @@ def produce(
             return outcome
 
     with _Live(f"writing to {topic}", num_records) as live:
-        outcome = _measured(measure(live), live, topic, output)
+        outcome = _run_measurement(measure(live), live, topic, output)
     _show(topic, outcome.to_dict(), output, ("failed",))
     if outcome.failed:
         fail(f"{outcome.failed} of {num_records} records were not written: {outcome.first_error}")
@@ -241,7 +241,7 @@ def consume(
             return outcome
 
     with _Live(f"reading {topic}", num_records, "poll") as live:
-        outcome = _measured(measure(live), live, topic, output)
+        outcome = _run_measurement(measure(live), live, topic, output)
     _show(topic, outcome.to_dict(), output, ("joining_ms",))
     if outcome.timed_out:
         fail(f"only {outcome.flow.records} of {num_records} records came; none for {idle_timeout:g} s")
@@ -295,7 +295,7 @@ def end_to_end(
 
     wanted = RoundTrips(topic, num_records, record_size, secrets.randbits(64), throughput, timeout * 1000)
     reading = admin_options(bootstrap_server, timeout, "Consumer") | {"group_id": None}
-    writing = producer_options(bootstrap_server, timeout) | given(acks=acks)
+    writing = producer_options(bootstrap_server, timeout) | select_given(acks=acks)
 
     async def measure(live: _Live) -> Flow:
         async with Producer(**writing) as producer, Consumer(**reading) as consumer:
@@ -308,7 +308,7 @@ def end_to_end(
 
     with _Live(f"there and back through {topic}", num_records) as live:
         try:
-            flow = _measured(measure(live), live, topic, output)
+            flow = _run_measurement(measure(live), live, topic, output)
         except RoundTripLostError as problem:
             fail(str(problem))
     _show(topic, flow.to_dict(), output, ())

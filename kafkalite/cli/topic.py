@@ -10,7 +10,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, refuse
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, counted, note, output_option, write_rows
+from kafkalite.cli.output import Exit, format_count, note, output_option, write_rows
 from kafkalite.cli.visibility import until_seen
 from kafkalite.types import NO_BROKER
 
@@ -116,7 +116,7 @@ def _without_existing(failures: dict[str, ClientError]) -> dict[str, ClientError
 @output_option("name")
 def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) -> None:
     """List topics."""
-    described = [each for each in _described(None, bootstrap_server, timeout) if internal or not each.is_internal]
+    described = [each for each in _describe_topics(None, bootstrap_server, timeout) if internal or not each.is_internal]
     rows = [
         {
             "name": each.name,
@@ -131,7 +131,7 @@ def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) ->
     write_rows(rows, output, columns=columns, wide=["topic_id", "is_internal"], name="name")
 
 
-def _described(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
+def _describe_topics(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
     return ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_topics(names))
 
 
@@ -176,9 +176,9 @@ def describe(
     output: str,
 ) -> None:
     """Show partitions, leaders and replicas of topics; of all topics when none is named."""
-    described = _described(names or None, bootstrap_server, timeout)
+    described = _describe_topics(names or None, bootstrap_server, timeout)
     if under_replicated or unavailable or check:
-        described = _selected(described, only_unavailable=unavailable and not under_replicated)
+        described = _select_unwell(described, only_unavailable=unavailable and not under_replicated)
     if output in ("json", "yaml", "jsonl", "name"):
         rows = [
             {**each.to_dict(), "partitions": [_partition_fields(partition) for partition in each.partitions]}
@@ -192,7 +192,7 @@ def describe(
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-def _selected(described: list[TopicDescription], *, only_unavailable: bool) -> list[TopicDescription]:
+def _select_unwell(described: list[TopicDescription], *, only_unavailable: bool) -> list[TopicDescription]:
     """Return the topics with those of their partitions that have problems; topics without such partitions are left out."""
     found = []
     for each in described:
@@ -224,8 +224,8 @@ def delete(
 ) -> None:
     """Delete topics with all their records. Asks first; a script must give --yes."""
     if dry_run:
-        for each in _described(names, bootstrap_server, timeout):
-            note(f"{each.name} with {counted(len(each.partitions), 'partition')} would be deleted")
+        for each in _describe_topics(names, bootstrap_server, timeout):
+            note(f"{each.name} with {format_count(len(each.partitions), 'partition')} would be deleted")
         return
     confirm(f"Delete {', '.join(names)} with all records?", yes)
 

@@ -8,7 +8,7 @@ from typing import Any
 from kafkalite.coordinators.transaction import transaction_record
 
 
-def decoded(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+def decode_record(key: bytes | None, value: bytes | None) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
     """Return key and value, None for a tombstone's value; None for another record. Partitions are sorted, times in ms since 1970."""
     try:
         if key is None or int.from_bytes(key[:2], "big") != transaction_record.KEY_VERSION:

@@ -19,7 +19,7 @@ async def until_seen(admin: Admin, partitions: Mapping[str, int], timeout_s: flo
     """
     brokers = [broker.id for broker in (await admin.describe_cluster()).brokers]
 
-    async def left() -> list[str]:
+    async def find_remaining() -> list[str]:
         missing = []
         for broker in brokers:
             seen = await admin.describe_topics_at(broker, partitions)
@@ -31,4 +31,4 @@ async def until_seen(admin: Admin, partitions: Mapping[str, int], timeout_s: flo
         return missing
 
     items = [f"{name} at broker {broker}" for broker in brokers for name in partitions]
-    await wait_until_done("brokers that know of it", items, left, timeout_s)
+    await wait_until_done("brokers that know of it", items, find_remaining, timeout_s)

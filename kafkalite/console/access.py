@@ -125,7 +125,7 @@ class Guard:
         if scope["type"] != "http":
             return
 
-        async def confined(message: Message) -> None:
+        async def send_confined(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS:
@@ -135,7 +135,7 @@ class Guard:
         headers = Headers(scope=scope)
         refusal = self._access.refusal(scope["method"], headers)
         if refusal is None:
-            await self._app(scope, receive, confined)
+            await self._app(scope, receive, send_confined)
             return
         extra = {}
         if refusal.status is HTTPStatus.UNAUTHORIZED:
@@ -143,4 +143,4 @@ class Guard:
             if "authorization" in headers:
                 await asyncio.sleep(REFUSAL_DELAY_S)
         response = JSONResponse({"error": refusal.text}, refusal.status, extra)
-        await response(scope, receive, confined)
+        await response(scope, receive, send_confined)

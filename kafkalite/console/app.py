@@ -118,19 +118,19 @@ class Console:
     def _routes(self) -> list[Route]:
         reads: dict[str, Answer] = {
             "/api/console": self._about,
-            "/api/overview": lambda _: self._known(self._overview),
-            "/api/topics": lambda request: self._known(lambda: topics.topic_list(self.survey, _query(request))),
+            "/api/overview": lambda _: self._wait_known(self._overview),
+            "/api/topics": lambda request: self._wait_known(lambda: topics.topic_list(self.survey, _query(request))),
             "/api/topics/{topic}": lambda request: topics.one_topic(self._admin, self.survey, _topic(request)),
             "/api/topics/{topic}/records": self._records,
             "/api/topics/{topic}/record": self._record,
-            "/api/groups": lambda request: self._known(lambda: groups.group_list(self.survey, _query(request))),
+            "/api/groups": lambda request: self._wait_known(lambda: groups.group_list(self.survey, _query(request))),
             "/api/group": lambda request: groups.one_group(self._admin, self.survey, _query(request).text("id")),
             "/api/brokers/{broker}": lambda request: cluster.broker_settings(
                 self._admin, request.path_params["broker"]
             ),
             "/api/reassignments": lambda _: cluster.reassignments(self._admin),
             "/api/permissions": lambda _: cluster.permissions(self._admin),
-            "/api/timeline": lambda request: self._known(
+            "/api/timeline": lambda request: self._wait_known(
                 lambda: cluster.timeline(self.survey, _query(request).text("event", longest=30))
             ),
             "/api/znode": self._znode,
@@ -145,7 +145,7 @@ class Console:
             *(Route(path, self._stream(events)) for path, events in streams.items()),
         ]
 
-    async def _known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    async def _wait_known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the survey after its first round. Raises TimeoutError."""
         async with asyncio.timeout(FIRST_ROUND_S):
             await self.survey.seen.wait()
@@ -193,7 +193,7 @@ class Console:
         self, events: Callable[..., AsyncGenerator[Event]]
     ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         async def endpoint(request: Request) -> Response:
-            async def told() -> AsyncGenerator[Event]:
+            async def follow_events() -> AsyncGenerator[Event]:
                 try:
                     async with aclosing(events(self._source, _topic(request), _query(request))) as found:
                         async for each in found:
@@ -202,7 +202,7 @@ class Console:
                     yield "problem", {"error": str(problem)}
 
             try:
-                return self._streams.respond(told())
+                return self._streams.respond(follow_events())
             except TooManyStreamsError as problem:
                 return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(problem))
 

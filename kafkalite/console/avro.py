@@ -76,13 +76,13 @@ class _Reader:
         self._values = 0
         self._primitives: dict[str, Callable[[], Any]] = {
             "null": lambda: None,
-            "boolean": lambda: self._take(1) != b"\x00",
+            "boolean": lambda: self._read_bytes(1) != b"\x00",
             "int": self._number,
             "long": self._number,
-            "float": lambda: struct.unpack("<f", self._take(4))[0],
-            "double": lambda: struct.unpack("<d", self._take(8))[0],
-            "bytes": lambda: _plain(self._take(self._number())),
-            "string": lambda: self._take(self._number()).decode("utf-8", "backslashreplace"),
+            "float": lambda: struct.unpack("<f", self._read_bytes(4))[0],
+            "double": lambda: struct.unpack("<d", self._read_bytes(8))[0],
+            "bytes": lambda: _plain(self._read_bytes(self._number())),
+            "string": lambda: self._read_bytes(self._number()).decode("utf-8", "backslashreplace"),
         }
 
     def value(self, schema: Any, space: str, depth: int) -> Any:
@@ -90,7 +90,7 @@ class _Reader:
         if depth > _MOST_DEPTH or self._values > _MOST_VALUES:
             raise AvroError("nested too deeply, or too many values")
         if isinstance(schema, list):
-            return self.value(_chosen(schema, self._number()), space, depth + 1)
+            return self.value(_choose_branch(schema, self._number()), space, depth + 1)
         if isinstance(schema, str):
             if schema in self._primitives:
                 return self._primitives[schema]()
@@ -103,9 +103,9 @@ class _Reader:
                 inner = _full_name(schema, space)[1]
                 return {str(each["name"]): self.value(each["type"], inner, depth + 1) for each in schema["fields"]}
             case "enum":
-                return _chosen(schema["symbols"], self._number())
+                return _choose_branch(schema["symbols"], self._number())
             case "fixed":
-                return _plain(self._take(int(schema["size"])))
+                return _plain(self._read_bytes(int(schema["size"])))
             case "array":
                 return [each for count in self._blocks() for each in self._items(schema["items"], count, space, depth)]
             case "map":
@@ -139,14 +139,14 @@ class _Reader:
         """Read a variable-length, zigzag-encoded number."""
         found = shift = 0
         for _ in range(_LONGEST_NUMBER):
-            (byte,) = self._take(1)
+            (byte,) = self._read_bytes(1)
             found |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (found >> 1) ^ -(found & 1)
             shift += 7
         raise AvroError("a number does not end")
 
-    def _take(self, length: int) -> bytes:
+    def _read_bytes(self, length: int) -> bytes:
         end = self.position + length
         if length < 0 or end > len(self._data):
             raise AvroError("the bytes end too soon")
@@ -154,7 +154,7 @@ class _Reader:
         return taken
 
 
-def _chosen(choices: list[Any], index: int) -> Any:
+def _choose_branch(choices: list[Any], index: int) -> Any:
     if not 0 <= index < len(choices):
         raise AvroError(f"{index} is none of {len(choices)} branches")
     return choices[index]

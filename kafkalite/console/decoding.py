@@ -24,7 +24,7 @@ _CONTROLS: Final = frozenset(range(32)) - {9, 10, 13}
 _HEX_WIDTH: Final = 16
 
 
-def shown(
+def decode_text(
     data: bytes | None,
     wanted: str = "auto",
     limit_bytes: int = SHORT_BYTES,
@@ -37,7 +37,7 @@ def shown(
     if data is None:
         return {"kind": "null", "text": "", "bytes": 0, "is_cut": False}
     if wanted == "auto" and by_schema is not None and (text := by_schema(data)) is not None:
-        text = indented(text) if limit_bytes > SHORT_BYTES else text
+        text = indent_json(text) if limit_bytes > SHORT_BYTES else text
         return {"kind": "schema", "text": text[:limit_bytes], "bytes": len(data), "is_cut": len(text) > limit_bytes}
     for kind, decode in _DECODERS.items():
         if wanted in ("auto", kind) and (text := decode(data, wanted == kind, limit_bytes)) is not None:
@@ -54,7 +54,7 @@ def _json(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
         json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return indented(text) if limit_bytes > SHORT_BYTES else text.strip()
+    return indent_json(text) if limit_bytes > SHORT_BYTES else text.strip()
 
 
 def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
@@ -65,7 +65,7 @@ def _msgpack(data: bytes, is_wanted: bool, limit_bytes: int) -> str | None:
         text = json.dumps(found, ensure_ascii=False, default=_plain)
     except (ValueError, TypeError, RecursionError, OverflowError, msgpack.exceptions.UnpackException):
         return None
-    return indented(text) if limit_bytes > SHORT_BYTES else text
+    return indent_json(text) if limit_bytes > SHORT_BYTES else text
 
 
 def _may_be_container(first: int) -> bool:
@@ -73,7 +73,7 @@ def _may_be_container(first: int) -> bool:
     return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
 
 
-def indented(text: str) -> str:
+def indent_json(text: str) -> str:
     """Return JSON with a line for each item, otherwise unchanged: numbers, escapes and repeated keys stay as they are written."""
     parts: list[str] = []
     depth = 0

@@ -24,7 +24,7 @@ class TooManyStreamsError(Exception):
     """Raised when the limit of streams is reached."""
 
 
-def encoded(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """Return the event as bytes. JSON has no line breaks, so it is one line of data."""
     return f"event: {event[0]}\ndata: {json.dumps(event[1], separators=(',', ':'))}\n\n".encode()
 
@@ -46,7 +46,7 @@ class Streams:
         task = start_task(_make(events, waiting), "events")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return StreamingResponse(_taken(waiting, task), media_type="text/event-stream")
+        return StreamingResponse(_next_event(waiting, task), media_type="text/event-stream")
 
     async def close(self) -> None:
         """End all of them."""
@@ -59,11 +59,11 @@ class Streams:
 async def _make(events: AsyncGenerator[Event], waiting: asyncio.Queue[bytes | None]) -> None:
     async with aclosing(events) as found:
         async for each in found:
-            await waiting.put(encoded(each))
+            await waiting.put(encode_event(each))
     await waiting.put(None)
 
 
-async def _taken(waiting: asyncio.Queue[bytes | None], task: asyncio.Task[None]) -> AsyncIterator[bytes]:
+async def _next_event(waiting: asyncio.Queue[bytes | None], task: asyncio.Task[None]) -> AsyncIterator[bytes]:
     getting = asyncio.ensure_future(waiting.get())
     try:
         while True:

@@ -11,7 +11,7 @@ from kafkalite.administration.group_offsets import (
     require_no_members,
     reset_plan,
 )
-from kafkalite.console.parameters import BadRequestError, Parameters, paged
+from kafkalite.console.parameters import BadRequestError, Parameters, cut_page
 from kafkalite.offset_reset import FromTime, Named, Shift, Target, ToOffset
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
     ]
     if asked.one_of("sort", _SORTS, "group") == "lag":
         rows.sort(key=lambda row: -1 if row["lag"] is None else row["lag"], reverse=True)
-    return {**paged(rows, *asked.page()), "all": len(survey.groups)}
+    return {**cut_page(rows, *asked.page()), "all": len(survey.groups)}
 
 
 async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Parameters:
         return found
 
 
-def paged(rows: list[Any], page: int, per_page: int) -> dict[str, Any]:
+def cut_page(rows: list[Any], page: int, per_page: int) -> dict[str, Any]:
     """Return one page of rows, with the number of all."""
     first = page * per_page
     return {"rows": rows[first : first + per_page], "count": len(rows), "page": page, "rows_per_page": per_page}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.record_lines import to_dict
 from kafkalite.client.errors import ClientTimeoutError
-from kafkalite.console.decoding import FORMATS, SHORT_BYTES, WHOLE_BYTES, shown
+from kafkalite.console.decoding import FORMATS, SHORT_BYTES, WHOLE_BYTES, decode_text
 from kafkalite.console.parameters import BadRequestError, Parameters
 from kafkalite.timestamps import timestamp_text
 from kafkalite.types import TopicPartition
@@ -70,7 +70,7 @@ class Rendering:
         return rows
 
     def _row(self, record: ConsumerRecord, limit_bytes: int) -> dict[str, Any]:
-        by_schema = self._registry.decoded if self._registry is not None else None
+        by_schema = self._registry.decode_value if self._registry is not None else None
         key_format = "auto" if self._format == "json" else self._format
         return {
             "partition": record.partition,
@@ -78,9 +78,9 @@ class Rendering:
             "timestamp": record.timestamp,
             "time": timestamp_text(record.timestamp),
             "timestamp_type": "LogAppendTime" if record.timestamp_type else "CreateTime",
-            "key": shown(record.key, key_format, limit_bytes, by_schema),
-            "value": shown(record.value, self._format, limit_bytes, by_schema),
-            "headers": [[name, shown(content, "auto", limit_bytes)] for name, content in record.headers],
+            "key": decode_text(record.key, key_format, limit_bytes, by_schema),
+            "value": decode_text(record.value, self._format, limit_bytes, by_schema),
+            "headers": [[name, decode_text(content, "auto", limit_bytes)] for name, content in record.headers],
         }
 
 

@@ -33,7 +33,7 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class SchemaRegistry:
-    """A cache of a registry's schemas. `load` fetches those of some values before `decoded` decodes the values."""
+    """A cache of a registry's schemas. `load` fetches those of some values before `decode_value` decodes the values."""
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
@@ -61,7 +61,7 @@ class SchemaRegistry:
         except (OSError, ValueError):
             self._failed_ms[number] = self._clock.now_ms()
 
-    def decoded(self, data: bytes) -> str | None:
+    def decode_value(self, data: bytes) -> str | None:
         """Return the value as JSON; None without a schema, or when the value does not match it."""
         if not _is_numbered(data):
             return None

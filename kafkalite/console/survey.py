@@ -66,7 +66,7 @@ class TimedChange:
         return {"time_ms": self.time_ms, **self.change.to_dict(), "more": self.more, "text": text}
 
 
-def folded(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
+def fold_changes(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
     """Return the changes of one round, with those of many partitions of a topic merged, and at most so many: one broker can lead
     everything.
     """
@@ -165,33 +165,33 @@ class Survey:
         loop = asyncio.get_running_loop()
         while True:
             begun_s = loop.time()
-            await self.look()
+            await self.run_round()
             took_s = loop.time() - begun_s
             is_known = self._is_current  # else the time went into waiting for who does not answer
             await asyncio.sleep(min(max(EVERY_S - took_s, _SHARE * took_s), LONGEST_S) if is_known else EVERY_S)
 
-    async def look(self) -> None:
+    async def run_round(self) -> None:
         """Run one round. What cannot be read stays as it was, and `problem` says why."""
         is_slow_round = self.rounds % _SLOW_ROUNDS == 0
         self._is_current = False
         slow_problems: list[str | None] = []
-        found = await self._told(self._look_at_cluster)
+        found = await self._try_read(self._read_cluster)
         if found is None:
-            found = await self._told(self._look_at_ends)
+            found = await self._try_read(self._read_ends)
             self._is_current = found is None
             if is_slow_round:  # who may not see one of them may see the others
-                for look in (self._look_at_sizes, self._look_at_minimums, self._look_at_groups):
-                    slow_problems.append(await self._told(look))
+                for read in (self._read_sizes, self._read_minimums, self._read_groups):
+                    slow_problems.append(await self._try_read(read))
                 self._slow_problem = next((each for each in slow_problems if each is not None), None)
         self.problem = found or self._slow_problem
         self._note_figures()
         self.rounds += 1
         self.seen.set()
 
-    async def _told(self, look: Callable[[], Awaitable[None]]) -> str | None:
+    async def _try_read(self, read: Callable[[], Awaitable[None]]) -> str | None:
         """Return why the cluster could not be read, None after success."""
         try:
-            await look()
+            await read()
         except ClientError as problem:
             return str(problem)
         except Exception as problem:  # the next round may go well; whoever looks is to know
@@ -199,11 +199,11 @@ class Survey:
             return repr(problem)
         return None
 
-    async def _look_at_minimums(self) -> None:
+    async def _read_minimums(self) -> None:
         if len(self.topics) <= MOST_MINIMUMS:
             self.minimums = await min_insync_replicas(self._admin, self.topics)
 
-    async def _look_at_cluster(self) -> None:
+    async def _read_cluster(self) -> None:
         self.cluster = await self._admin.describe_cluster()
         self.topics = {each.name: each for each in await self._admin.describe_topics()}
         self.time_ms = self._clock.now_ms()
@@ -228,9 +228,9 @@ class Survey:
         for place in sorted(gone):
             found += known.state_is(place, None)
         known.all_known()
-        self.changes.extend(folded(self.time_ms, found))
+        self.changes.extend(fold_changes(self.time_ms, found))
 
-    async def _look_at_ends(self) -> None:
+    async def _read_ends(self) -> None:
         led = [
             TopicPartition(topic.name, each.partition)
             for topic in self.topics.values()
@@ -250,7 +250,7 @@ class Survey:
             grown[each.topic] += max(0, end - before.get(each, end))
         self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
 
-    async def _look_at_sizes(self) -> None:
+    async def _read_sizes(self) -> None:
         """Read the sizes. Returns the error of the last broker that failed while others answered."""
         failed: ClientError | None = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
@@ -268,7 +268,7 @@ class Survey:
         if failed is not None:
             raise failed
 
-    async def _look_at_groups(self) -> None:
+    async def _read_groups(self) -> None:
         self.groups = await self._admin.list_groups()
         self.watched_groups.fill([each.group_id for each in self.groups])
         here = {each.group_id for each in self.groups}

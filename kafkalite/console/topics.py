@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.client.errors import ClientError
-from kafkalite.console.parameters import Parameters, paged
+from kafkalite.console.parameters import Parameters, cut_page
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def topic_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
     if sort != "name":
         figure = _SORTS[sort]
         found.sort(key=lambda topic: figure(survey, topic), reverse=True)
-    page = paged(found[::-1] if asked.flag("reverse") else found, *asked.page())
+    page = cut_page(found[::-1] if asked.flag("reverse") else found, *asked.page())
     return {**page, "rows": [_row(survey, topic) for topic in page["rows"]], "all": len(survey.topics)}
 
 

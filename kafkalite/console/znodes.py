@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafkalite.console.decoding import WHOLE_BYTES, shown
+from kafkalite.console.decoding import WHOLE_BYTES, decode_text
 from zk import paths
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ async def znode(store: Store, path: str) -> dict[str, Any]:
         "meaning": found.text if found else None,
         "data": {"kind": "hidden", "text": _HIDDEN, "bytes": len(data)}
         if is_secret and data
-        else shown(data, limit_bytes=WHOLE_BYTES),
+        else decode_text(data, limit_bytes=WHOLE_BYTES),
         "stat": {name: getattr(stat, name) for name in stat.__slots__},
         "session": f"0x{stat.ephemeral_owner:x}" if stat.ephemeral_owner else None,
         "children": children,

@@ -191,7 +191,7 @@ class Controller(ControllerApi):
         except (SessionExpiredError, StoreClosedError, TermEnded):
             raise not_controller_error(event) from None
         finally:
-            self._changes.changed()
+            self._changes.notify()
             if isinstance(event, events.AutoPreferredReplicaLeaderElection) and term is self._term:
                 self._schedule(self._settings.leader_imbalance_check_interval_seconds, event)
 
@@ -295,7 +295,7 @@ class Controller(ControllerApi):
             logger.info("broker %d resigns as controller of epoch %d", self.broker_id, self._term.seat.epoch)
             self._term.end()
             self._term = None
-        self._changes.changed()
+        self._changes.notify()
 
     # -- what enqueues
 

@@ -153,18 +153,20 @@ async def _add(options: Options, acls: Acls) -> None:
     if not all(wanted.values()):
         options.refuse("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
     for resource, entries in wanted.items():
-        print(f"Adding ACLs for resource `{_shown(resource)}`: \n {_listed(entries)} \n")
+        print(f"Adding ACLs for resource `{_format_resource(resource)}`: \n {_format_entries(entries)} \n")
         await acls.create(resource, entries)
 
 
 async def _remove(options: Options, acls: Acls) -> None:
     for resource, entries in _rules(options).items():
         if not entries:
-            asked = f"Are you sure you want to delete all ACLs for resource filter `{_shown(resource)}`? (y/n)"
+            asked = (
+                f"Are you sure you want to delete all ACLs for resource filter `{_format_resource(resource)}`? (y/n)"
+            )
         else:
             asked = (
-                f"Are you sure you want to remove ACLs: \n {_listed(entries)} \n from resource filter "
-                f"`{_shown(resource)}`? (y/n)"
+                f"Are you sure you want to remove ACLs: \n {_format_entries(entries)} \n from resource filter "
+                f"`{_format_resource(resource)}`? (y/n)"
             )
         if not options.has(FORCE):
             print(asked, flush=True)
@@ -202,16 +204,16 @@ async def _list(options: Options, acls: Acls) -> None:
 def _print(found: Mapping[ResourcePattern, Iterable[AclEntry]]) -> None:
     for resource, entries in found.items():
         if entries:
-            print(f"Current ACLs for resource `{_shown(resource)}`: \n {_listed(entries)} \n")
+            print(f"Current ACLs for resource `{_format_resource(resource)}`: \n {_format_entries(entries)} \n")
 
 
-def _shown(resource: ResourcePattern) -> str:
+def _format_resource(resource: ResourcePattern) -> str:
     return (
         f"ResourcePattern(resourceType={resource.type.name}, name={resource.name}, patternType={resource.pattern.name})"
     )
 
 
-def _listed(entries: Iterable[AclEntry]) -> str:
+def _format_entries(entries: Iterable[AclEntry]) -> str:
     return "\n".join(
         f"\t(principal={each.principal}, host={each.host}, operation={each.operation.name}, "
         f"permissionType={each.permission.name})"
@@ -232,12 +234,12 @@ def _rules(options: Options) -> Rules:
             operations = []
         unknown = not operations
         entries = _entries(options, operations or [Operation.ANY])
-        for resource in _needed(options):
+        for resource in _require_resources(options):
             found[resource] = entries
         if unknown and entries:
             _refuse_operation(options, next(iter(found)))
     if options.has(PRODUCER):
-        for resource in _needed(options):
+        for resource in _require_resources(options):
             if resource.type is ResourceType.TOPIC:
                 found[resource] = _entries(options, [Operation.WRITE, Operation.DESCRIBE, Operation.CREATE])
             elif resource.type is ResourceType.TRANSACTIONAL_ID:
@@ -245,7 +247,7 @@ def _rules(options: Options) -> Rules:
         if options.has(IDEMPOTENT):
             found[ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME)] = _entries(options, [Operation.IDEMPOTENT_WRITE])
     if options.has(CONSUMER):
-        for resource in _needed(options):
+        for resource in _require_resources(options):
             more: list[AclEntry] = []
             if resource.type is ResourceType.TOPIC:
                 more = _entries(options, [Operation.READ, Operation.DESCRIBE])
@@ -286,7 +288,7 @@ def _principals(options: Options, option: Option) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _needed(options: Options) -> list[ResourcePattern]:
+def _require_resources(options: Options) -> list[ResourcePattern]:
     found = _resources(options)
     if not found:
         options.refuse(_NO_RESOURCE)
@@ -319,7 +321,7 @@ def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> Non
         from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
         properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
-        with_admin(properties, lambda session: _awaited(work(_OfBrokers(session))))
+        with_admin(properties, lambda session: _await_work(work(_OfBrokers(session))))
         return
     from kafkalite.legacy.cluster.zookeeper_store import tool_security, with_store
 
@@ -331,10 +333,10 @@ def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> Non
             "org.apache.kafka.common.config.ConfigException",
         )
     security = tool_security(options.value(ZK_TLS_CONFIG_FILE))
-    with_store(connect, lambda store: _awaited(work(_OfZooKeeper(store))), security)
+    with_store(connect, lambda store: _await_work(work(_OfZooKeeper(store))), security)
 
 
-async def _awaited(work: Awaitable[None]) -> None:
+async def _await_work(work: Awaitable[None]) -> None:
     await work
 
 

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = _read(arguments)
+    options = _read_options(arguments)
     if options.has(TOPIC_PARTITIONS) and (options.has(TOPIC) or options.has(PARTITIONS)):
         raise TerseError("--topic-partitions cannot be used with --topic or --partitions")
     timestamp = _timestamp(options.value(TIME))
@@ -65,7 +65,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(arguments: Sequence[str]) -> Options:
+def _read_options(arguments: Sequence[str]) -> Options:
     try:
         options = Options(TOOL, OPTIONS, arguments)
     except UsageError as problem:

@@ -117,7 +117,7 @@ async def elect(session: AdminSession, election_type: str, partitions: Sequence[
         )
     except BrokerFailure as problem:
         if not problem.failures:
-            raise _refused(problem) from None
+            raise _election_error(problem) from None
         failed, done = problem.failures, dict(problem.done.values())
     elected = [str(each) for each, new in done.items() if new]
     unneeded = [str(each) for each, new in done.items() if not new]
@@ -131,7 +131,7 @@ async def elect(session: AdminSession, election_type: str, partitions: Sequence[
         raise CommandFailed(f"{len(failed)} replica(s) could not be elected")
 
 
-def _refused(problem: BrokerFailure) -> ToolError:
+def _election_error(problem: BrokerFailure) -> ToolError:
     from kafkalite.errors import ErrorCode
 
     if problem.code == ErrorCode.REQUEST_TIMED_OUT:

@@ -61,13 +61,13 @@ async def _describe(session: AdminSession, options: Options, topics: Sequence[st
     asked = _broker_ids(options)
     if asked - live:
         raise TerseError(
-            f"ERROR: The given brokers do not exist from --broker-list: {_listed(asked - live)}. "
-            f"Current existent brokers: {_listed(live)}"
+            f"ERROR: The given brokers do not exist from --broker-list: {_join_brokers(asked - live)}. "
+            f"Current existent brokers: {_join_brokers(live)}"
         )
     brokers = sorted(asked or live)
     print("Querying brokers for log directories information")
     found = await session.call("describeLogDirs", lambda admin: admin.log_dirs.describe_log_dirs(brokers))
-    print(f"Received log directory information from brokers {_listed(brokers)}")
+    print(f"Received log directory information from brokers {_join_brokers(brokers)}")
     shown = [{"broker": broker, "logDirs": [_directory(each, topics) for each in found[broker]]} for broker in brokers]
     print(as_json({"brokers": shown, "version": 1}))
 
@@ -89,5 +89,5 @@ def _directory(directory: LogDir, topics: Sequence[str]) -> dict[str, Any]:
     return {"partitions": partitions, "error": error, "logDir": directory.path}
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _join_brokers(brokers: Iterable[int]) -> str:
     return ",".join(map(str, sorted(brokers)))

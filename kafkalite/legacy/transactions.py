@@ -11,7 +11,7 @@ from kafkalite.legacy.command_line.argument_parser import (
     Argument,
     Misuse,
     check_required,
-    justified,
+    justify,
     read_arguments,
 )
 from kafkalite.legacy.command_line.entry import run_tool
@@ -79,7 +79,7 @@ def _run(arguments: Sequence[str]) -> int:
         check_required((_SERVERS,), given)
     except Misuse as problem:
         usage = _help(command).split("\n\n")[0]
-        print(f"{usage.rstrip()}\n{justified(f'{TOOL}.sh: error: {problem}')}", file=sys.stderr)
+        print(f"{usage.rstrip()}\n{justify(f'{TOOL}.sh: error: {problem}')}", file=sys.stderr)
         return 1
     _ask(left[0], given, wanted)
     return 0
@@ -121,7 +121,7 @@ def _ask(command: str, given: dict[str, Any], wanted: dict[str, Any]) -> None:
         try:
             read_properties_file(path)
         except ToolError as problem:
-            raise _failed("Failed to load admin client properties", problem) from None
+            raise _terse_failure("Failed to load admin client properties", problem) from None
     try:
         properties = admin_properties(path, given["--bootstrap-server"])
     except ToolError as problem:
@@ -129,7 +129,7 @@ def _ask(command: str, given: dict[str, Any], wanted: dict[str, Any]) -> None:
     with_admin(properties, lambda session: _ACTIONS[command](_Calls(session), wanted))
 
 
-def _failed(what: str, problem: ToolError) -> ToolError:
+def _terse_failure(what: str, problem: ToolError) -> ToolError:
     return TerseError(f"{what}: {problem.message}. Enable debug logging for additional detail.")
 
 
@@ -149,7 +149,7 @@ class _Calls:
         try:
             return await self._session.call(f"{name}(api=METADATA)", work)
         except BrokerFailure as problem:
-            raise _failed(failure, problem) from None
+            raise _terse_failure(failure, problem) from None
 
 
 async def _list(calls: _Calls, wanted: dict[str, Any]) -> None:

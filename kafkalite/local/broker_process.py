@@ -193,7 +193,7 @@ class BrokerProcess:
             self._log_start = log.tell()
             self._process = self.start_process([*self.command, str(self.properties_path)], log, self.environment)
 
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """True if the broker has logged that it serves. Raises BrokerDied, with its last log lines, when it has ended."""
         ended = not self.running  # before the log is read, so that its last words are seen
         if f"[KafkaServer id={self.id}] started".encode() in self._output():
@@ -207,7 +207,7 @@ class BrokerProcess:
     def wait_started(self, timeout_s: float = 60) -> None:
         """Wait until the broker serves. Raises BrokerDied or TimeoutError, with its last log lines."""
         try:
-            wait_until(self.started, f"start of broker {self.id}", timeout_s)
+            wait_until(self.has_started, f"start of broker {self.id}", timeout_s)
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{self.log_tail()}") from None
 

@@ -360,7 +360,7 @@ class LocalCluster(AskedThroughZooKeeper):
     def heal(self) -> None:
         """Undo every `partition`."""
         if self._switchboard is not None:
-            self._switchboard.mend()
+            self._switchboard.repair()
 
     @property
     def faults(self) -> Faults:

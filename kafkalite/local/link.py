@@ -14,7 +14,7 @@ class Link(Relay):
     def __init__(self, targets: Sequence[str]) -> None:
         super().__init__()
         self.towards, self.back = Lane(), Lane()
-        """The bytes of whoever connects, and the answers: to be slowed or lost by their attributes, as by `cut` and `mend`."""
+        """The bytes of whoever connects, and the answers: to be slowed or lost by their attributes, as by `cut` and `repair`."""
         self._addresses = [self.listen(target) for target in targets]
 
     @property
@@ -33,14 +33,14 @@ class Link(Relay):
 
         self._call(cut())
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let everything pass as it comes."""
 
-        async def mend() -> None:
-            self.towards.mend()
-            self.back.mend()
+        async def repair() -> None:
+            self.towards.repair()
+            self.back.repair()
 
-        self._call(mend())
+        self._call(repair())
 
     def _lanes(self, target: str, client_port: int, proxy_port: int) -> tuple[Lane, Lane]:
         return self.towards, self.back

@@ -24,11 +24,11 @@ def run_at_once(calls: Iterable[Callable[[], Result]]) -> list[Result]:
         for call in waiting:
             futures.append(threads.submit(call))
     for call in waiting[len(futures) :]:
-        futures.append(_made(call))
+        futures.append(_call_all(call))
     return [future.result() for future in futures]
 
 
-def _made(call: Callable[[], Result]) -> Future[Result]:
+def _call_all(call: Callable[[], Result]) -> Future[Result]:
     future: Future[Result] = Future()
     try:
         future.set_result(call())

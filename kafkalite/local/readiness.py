@@ -64,7 +64,7 @@ async def ask(broker: Reachable, timeout_s: float = _ASK_TIMEOUT_S) -> KnownClus
 
 async def until_ready(broker: BrokerProcess, brokers: frozenset[int]) -> None:
     """Wait until the broker has started and knows all of `brokers`, and a controller among them. Raises BrokerDied."""
-    while not broker.started():
+    while not broker.has_started():
         await asyncio.sleep(POLL_S)
     while True:
         found = await ask(broker.inside or broker)

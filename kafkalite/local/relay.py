@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class Lane:
-    """The bytes of some connections in one direction. `cut` and `mend` run on the relay's loop."""
+    """The bytes of some connections in one direction. `cut` and `repair` run on the relay's loop."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -39,7 +39,7 @@ class Lane:
     def cut(self) -> None:
         self._open.clear()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Repair the direction: nothing is cut, slow or lost any more."""
         self._open.set()
         self.delay_s, self.bytes_per_s, self.swallows = 0.0, None, False
@@ -85,7 +85,7 @@ class Relay(ABC):
 
         async def start() -> None:
             self._servers.append(
-                await asyncio.start_server(self._connected(target, (host, int(number))), HOST, port.number)
+                await asyncio.start_server(self._serve_connections(target, (host, int(number))), HOST, port.number)
             )
 
         self._call(start())
@@ -127,7 +127,7 @@ class Relay(ABC):
             self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.close()
 
-    def _connected(
+    def _serve_connections(
         self, target: str, address: tuple[str, int]
     ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

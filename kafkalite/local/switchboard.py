@@ -61,14 +61,14 @@ class Switchboard(Relay):
 
         self._call(cut())
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Undo every `cut`."""
 
-        async def mend() -> None:
+        async def repair() -> None:
             for lane in self._lanes_between.values():
-                lane.mend()
+                lane.repair()
 
-        self._call(mend())
+        self._call(repair())
 
     def _lane(self, sender: Node, receiver: Node) -> Lane:
         return self._lanes_between.setdefault((sender, receiver), Lane())

@@ -56,7 +56,7 @@ class Latencies:
         if len(self._counts) > _MOST_VALUES:
             rounded: Counter[int] = Counter()
             for value, count in self._counts.items():
-                rounded[_rounded(value)] += count
+                rounded[_round_to_ten_bits(value)] += count
             self._counts = rounded
 
     @property
@@ -79,7 +79,7 @@ class Latencies:
         return {name: round(value, 3) for name, value in fields.items()}
 
 
-def _rounded(value: int) -> int:
+def _round_to_ten_bits(value: int) -> int:
     """Return `value` with its first ten binary digits, the others zero."""
     shift = max(value.bit_length() - _EXACT_BITS, 0)
     return value >> shift << shift

@@ -91,15 +91,15 @@ class _Transactions:
         self._producer, self._age_ms = producer, age_ms
         self._began_ms: float | None = None
 
-    async def turn(self, now_ms: float) -> None:
+    async def begin_if_due(self, now_ms: float) -> None:
         """Begin a transaction for the next record where none is open, after the commit of one that is old enough."""
         if self._began_ms is not None and now_ms - self._began_ms >= self._age_ms:
-            await self.end()
+            await self.commit()
         if self._began_ms is None:
             await self._producer.begin_transaction()
             self._began_ms = now_ms
 
-    async def end(self) -> None:
+    async def commit(self) -> None:
         """Commit what is open."""
         if self._began_ms is not None:
             await self._producer.commit_transaction()
@@ -124,30 +124,30 @@ class _Production:
             value = load.value_of(number)
             began_ms = now_ms()
             if transaction is not None:
-                await transaction.turn(began_ms)
+                await transaction.begin_if_due(began_ms)
             delivery = await self._producer.send(load.topic, value)
             sent = self._open.get(delivery.batch)
             if sent is None:
-                sent = self._opened(delivery)
+                sent = self._open_batch(delivery)
             sent.began_ms.append(began_ms)
             sent.sizes.append(len(value))
             if pace is not None and (wait_ms := pace.ahead_ms(number + 1)):
                 await asyncio.sleep(wait_ms / 1000)
         if transaction is not None:
-            await transaction.end()
+            await transaction.commit()
         await self._producer.flush()
         for batch in list(self._open):
-            self._settle(batch)
+            self._settle_batch(batch)
         return ProduceOutcome(self._meter.finish(), self._failed, self._first_error)
 
-    def _opened(self, delivery: Delivery) -> _Sent:
+    def _open_batch(self, delivery: Delivery) -> _Sent:
         """Return the notes of a new batch. One that is done already, because `send` let the sender run, is settled last."""
         sent = self._open[delivery.batch] = _Sent(delivery)
         if not delivery.done():
-            delivery.add_done_callback(lambda done: self._settle(done.batch))
+            delivery.add_done_callback(lambda done: self._settle_batch(done.batch))
         return sent
 
-    def _settle(self, batch: Batch) -> None:
+    def _settle_batch(self, batch: Batch) -> None:
         now_ms = self._clock.monotonic_ms()
         sent = self._open.pop(batch)
         began_ms, sizes = sent.began_ms, sent.sizes

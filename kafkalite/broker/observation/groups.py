@@ -129,7 +129,7 @@ class ClusterGroups:
     def __init__(self, parts: Parts, peers: Peers) -> None:
         self._parts, self._peers = parts, peers
         self.coordinated: list[GroupView] = []
-        """Of this broker, as `look` found them."""
+        """Of this broker, as `refresh` found them."""
         self._elsewhere: dict[BrokerId, list[GroupView]] = {}
         self._remote_ends: dict[TopicPartition, int] = {}
         self._unknown_ends: set[TopicPartition] = set()
@@ -142,7 +142,7 @@ class ClusterGroups:
         found = [group for groups in self._elsewhere.values() for group in groups]
         return sorted([*self.coordinated, *found], key=lambda group: group.group_id)
 
-    async def look(self, *, everywhere: bool) -> None:
+    async def refresh(self, *, everywhere: bool) -> None:
         """Update the groups of this broker. Ends and groups that only others know are requested in the background, for the next refresh."""
         machines = list(self._parts.groups.loaded_machines())
         groups = [group for machine in machines for group in machine.groups.values()]
@@ -160,19 +160,19 @@ class ClusterGroups:
             if loop.time() - self._asked_s >= _ASK_AGAIN_S:
                 self._asked_s = loop.time()
                 self._asking = self._parts.jobs.spawn(self._ask(everywhere), "groups of other brokers")
-                self._asking.add_done_callback(self._asked)
+                self._asking.add_done_callback(self._finish_request)
 
-    async def settled(self) -> None:
+    async def wait_for_answers(self) -> None:
         """Wait until the requests in flight are answered; a broker that does not answer is not waited for long."""
         if self._asking is not None:
             await asyncio.wait([self._asking], timeout=_SETTLE_TIMEOUT_S)
 
-    def rest(self) -> None:
+    def disconnect(self) -> None:
         """Close connections and forget other brokers' groups, when nobody looks any more."""
-        self._peers.rest()
+        self._peers.disconnect()
         self._elsewhere.clear()
 
-    def _asked(self, _: asyncio.Task[None]) -> None:
+    def _finish_request(self, _: asyncio.Task[None]) -> None:
         self._asking = None
 
     async def _view(self, group: Group) -> GroupView:
@@ -203,11 +203,11 @@ class ClusterGroups:
             await self._ask_ends()
             for broker, groups in zip(alive, told, strict=True):
                 if groups is not None:
-                    self._elsewhere[broker] = [self._told(broker, each) for each in groups]
+                    self._elsewhere[broker] = [self._view_of_coordinated(broker, each) for each in groups]
         else:
             await self._ask_ends()
 
-    def _told(self, broker: BrokerId, group: CoordinatedGroup) -> GroupView:
+    def _view_of_coordinated(self, broker: BrokerId, group: CoordinatedGroup) -> GroupView:
         view = GroupView(group.group_id, group.state, broker, group.members)
         add_lags(view.topics, group.offsets, self.end_of)
         return view

@@ -57,10 +57,10 @@ class History:
         return self.series.to_dict()
 
     def _tick(self) -> None:
-        self._broker.jobs.spawn(self.look(), "figures of the last hour")
+        self._broker.jobs.spawn(self.take_sample(), "figures of the last hour")
         self.start()
 
-    async def look(self) -> None:
+    async def take_sample(self) -> None:
         """Return one sample, with None for all figures while the broker is starting or stopping."""
         serving = self._broker.serving
         if serving is None:

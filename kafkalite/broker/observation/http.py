@@ -186,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
             self.close()
             return
         if self._answering is None:
-            self._read()
+            self._read_requests()
         elif len(self._http.trailing_data[0]) > HEAD_BYTES:
             self.close()
 
@@ -228,21 +228,23 @@ class HttpConnection(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def _read(self) -> None:
+    def _read_requests(self) -> None:
         while self._answering is None:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as problem:
                 status = HTTPStatus(problem.error_status_hint)
-                self._begin(self._refuse(_text(status, f"This is no request: {problem}.")))
+                self._start_response(self._refuse(_text(status, f"This is no request: {problem}.")))
                 return
             match event:
                 case h11.Request():
                     self._request = event
                 case h11.EndOfMessage():
-                    self._begin(self._serve(self._request))  # type: ignore[arg-type]  # a request came before its end
+                    self._start_response(self._serve(self._request))  # type: ignore[arg-type]  # a request came before its end
                 case h11.Data():
-                    self._begin(self._refuse(_text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Requests have no body here.")))
+                    self._start_response(
+                        self._refuse(_text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Requests have no body here."))
+                    )
                 case h11.ConnectionClosed():
                     self.close()
                     return
@@ -252,12 +254,12 @@ class HttpConnection(asyncio.Protocol):
                         self._expect(HEAD_TIMEOUT_S)
                     return
 
-    def _begin(self, answering: Any) -> None:
+    def _start_response(self, answering: Any) -> None:
         self._stop_waiting()
         self._answering = self._loop.create_task(answering)
-        self._answering.add_done_callback(self._answered)
+        self._answering.add_done_callback(self._complete_response)
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
+    def _complete_response(self, task: asyncio.Task[None]) -> None:
         self._answering = self._request = None
         self._head_begun = False
         if not task.cancelled() and (problem := task.exception()) is not None:
@@ -268,7 +270,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._http.our_state is h11.DONE and self._http.their_state is h11.DONE and not self._ended:
             self._http.start_next_cycle()
             self._expect(IDLE_TIMEOUT_S)
-            self._read()
+            self._read_requests()
         else:
             self._transport.close()
 
@@ -304,7 +306,7 @@ class HttpConnection(asyncio.Protocol):
         if self._wants_body:
             self._send(h11.Data(response.body))
         self._send(h11.EndOfMessage())
-        await self._taken()
+        await self._wait_until_sent()
 
     async def _send_events(self, stream: EventStream) -> None:
         self._send(self._head(HTTPStatus.OK, "text/event-stream", ("Connection", "close")))
@@ -313,7 +315,7 @@ class HttpConnection(asyncio.Protocol):
             if self._wants_body:
                 async for message in messages:
                     self._send(h11.Data(message))
-                    await self._taken()
+                    await self._wait_until_sent()
         self._send(h11.EndOfMessage())
 
     @property
@@ -333,7 +335,7 @@ class HttpConnection(asyncio.Protocol):
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    async def _taken(self) -> None:
+    async def _wait_until_sent(self) -> None:
         """Wait until the client has received all that was sent, and abort the connection when that takes too long."""
         if self._untaken is None:
             return

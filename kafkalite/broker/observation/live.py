@@ -76,7 +76,7 @@ class LiveStatus:
         self._streams.add(queue)
         try:
             # What is broadcast from now on waits in the queue. It may be older than what is sent first, but then the next one is newer.
-            yield message("status", await self.whole())
+            yield message("status", await self.full_status())
             if self._following is None:
                 self._following = self._broker.jobs.spawn(self._follow(), "live status")
             while True:
@@ -91,16 +91,16 @@ class LiveStatus:
         finally:
             self._streams.discard(queue)
 
-    async def whole(self, *, settled: bool = False) -> dict[str, Any]:
+    async def full_status(self, *, settled: bool = False) -> dict[str, Any]:
         """Return the document of `status`; if `settled`, with fresh answers of other brokers, else with their last ones."""
         broker = self._broker
         document = {"version": VERSION, "time_ms": broker.clock.now_ms(), **broker_facts(broker)}
         groups = self._groups()
         if groups is not None:
             version = broker.metadata.version
-            await groups.look(everywhere=True)
+            await groups.refresh(everywhere=True)
             if settled:
-                await groups.settled()
+                await groups.wait_for_answers()
             facts, partitions = await cluster_facts(broker.metadata)
             document |= {**facts, **group_facts(groups.everywhere)}
             if self._following is None:
@@ -125,11 +125,11 @@ class LiveStatus:
         finally:
             self._following = None
             for queue in tuple(self._streams):  # there are some after an error: they begin again
-                self._end(queue)
+                self._end_streams(queue)
             self._known.clear()
             self._partitions = {}
             if (groups := self._groups()) is not None:
-                groups.rest()
+                groups.disconnect()
 
     def _is_outdated(self) -> bool:
         return self._broker.metadata.version != self._metadata_version
@@ -149,7 +149,7 @@ class LiveStatus:
         groups = self._groups()
         if groups is None:
             return {}
-        await groups.look(everywhere=True)
+        await groups.refresh(everywhere=True)
         return self._news({"traffic": broker_facts(self._broker)["traffic"], **group_facts(groups.everywhere)})
 
     def _news(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -162,11 +162,11 @@ class LiveStatus:
         for queue in tuple(self._streams):
             if queue.full():
                 logger.info("a client of the live status is too slow; it has to begin again")
-                self._end(queue)
+                self._end_streams(queue)
             else:
                 queue.put_nowait(told)
 
-    def _end(self, queue: Stream) -> None:
+    def _end_streams(self, queue: Stream) -> None:
         self._streams.discard(queue)
         while not queue.empty():
             queue.get_nowait()

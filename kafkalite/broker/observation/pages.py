@@ -93,7 +93,7 @@ class Observation:
         self._history.stop()
         await self.server.close()
         if self._groups is not None:
-            self._groups.rest()
+            self._groups.disconnect()
 
     def _cluster_groups(self) -> ClusterGroups | None:
         """Return the groups, None until the broker serves."""
@@ -106,9 +106,9 @@ class Observation:
     async def _metrics(self) -> Answer:
         groups = self._cluster_groups()
         if groups is not None:
-            await groups.look(everywhere=False)
+            await groups.refresh(everywhere=False)
         if self._zookeeper_groups is not None:
-            self._zookeeper_groups.look()
+            self._zookeeper_groups.refresh()
         families = all_families(self._broker, self._loop_lag, self._sessions, groups, self._zookeeper_groups)
         return Response(await exposition.page(families), exposition.CONTENT_TYPE)
 
@@ -126,7 +126,7 @@ class Observation:
         return _json({"ready": status == HTTPStatus.OK, **found}, status)
 
     async def _status(self) -> Answer:
-        return _json(await self._live.whole(settled=True))
+        return _json(await self._live.full_status(settled=True))
 
     async def _last_hour(self) -> Answer:
         return _json(self._history.to_dict())

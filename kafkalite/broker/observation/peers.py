@@ -1,6 +1,6 @@
 """Requests to the other brokers for what only they know: groups that they coordinate, ends of partitions that they lead.
 
-They use the listener between brokers, with one connection to each broker, opened when it is needed and closed by `rest`. A broker that
+They use the listener between brokers, with one connection to each broker, opened when needed and closed by `disconnect`. A broker that
 does not answer raises OSError (TimeoutError is one).
 """
 
@@ -41,7 +41,7 @@ class Peers:
         self._open = open_connection
         self._connections: dict[BrokerId, Connection] = {}
 
-    def rest(self) -> None:
+    def disconnect(self) -> None:
         """Close all connections until somebody asks again."""
         for connection in self._connections.values():
             connection.close()
@@ -72,7 +72,7 @@ class Peers:
         m = messages.offset_fetch_request
         asked = [m.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
         fetched = await self._ask(coordinator, m.OffsetFetchRequest(groups=asked))
-        offsets = {group.group_id: _committed(group) for group in fetched.groups}
+        offsets = {group.group_id: _committed_offsets(group) for group in fetched.groups}
         return [
             CoordinatedGroup(each.group_id, each.group_state, len(each.members), offsets.get(each.group_id, ()))
             for each in described.groups
@@ -87,7 +87,9 @@ class Peers:
         return await connection.request(message, connection.version_of(message.API.key), TIMEOUT_S)
 
 
-def _committed(group: messages.offset_fetch_response.OffsetFetchResponseGroup) -> list[tuple[TopicPartition, int]]:
+def _committed_offsets(
+    group: messages.offset_fetch_response.OffsetFetchResponseGroup,
+) -> list[tuple[TopicPartition, int]]:
     return [
         (TopicPartition(topic.name, each.partition_index), each.committed_offset)
         for topic in group.topics

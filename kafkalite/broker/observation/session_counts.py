@@ -12,7 +12,7 @@ class SessionCounts:
 
     def __init__(self, store: Store) -> None:
         self.entered: Counter[SessionState] = Counter({store.state: 1})
-        store.add_session_listener(self._entered)
+        store.add_session_listener(self._count_state)
 
-    def _entered(self, state: SessionState) -> None:
+    def _count_state(self, state: SessionState) -> None:
         self.entered[state] += 1

@@ -60,7 +60,7 @@ class ZooKeeperGroups:
         self._asked_s = float("-inf")
         self._asking: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Start reading ZooKeeper when it is due."""
         if self._parts.metadata.controller_id != self._parts.broker_id:
             self.views, self.omitted, self._asked_s = (), 0, float("-inf")
@@ -69,14 +69,14 @@ class ZooKeeperGroups:
         if self._asking is None and now_s - self._asked_s >= ASK_AGAIN_S:
             self._asked_s = now_s
             self._asking = self._parts.jobs.spawn(self._ask(), "groups in ZooKeeper")
-            self._asking.add_done_callback(self._asked)
+            self._asking.add_done_callback(self._finish_read)
 
-    async def settled(self) -> None:
+    async def wait_for_answers(self) -> None:
         """Wait until the read in progress has ended."""
         if self._asking is not None:
             await asyncio.wait([self._asking])
 
-    def _asked(self, _: asyncio.Task[None]) -> None:
+    def _finish_read(self, _: asyncio.Task[None]) -> None:
         self._asking = None
 
     async def _ask(self) -> None:

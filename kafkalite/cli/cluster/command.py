@@ -173,7 +173,7 @@ def _supervise(running: LocalCluster, restart_after_s: float | None) -> NoReturn
 
     supervisor = Supervisor(running, restart_after_s)
     while True:
-        for line in supervisor.look(time.monotonic()):
+        for line in supervisor.check_processes(time.monotonic()):
             note(line)
         time.sleep(_WATCH_S)
 
@@ -283,11 +283,11 @@ def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> No
 
 async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
     """Check the cluster once, with a new client, because the client before may not have found a broker."""
-    from kafkalite.administration.cluster_health import look
+    from kafkalite.administration.cluster_health import check_cluster
     from kafkalite.client import Admin
 
     async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
-        return await look(admin)
+        return await check_cluster(admin)
 
 
 @cluster.command()

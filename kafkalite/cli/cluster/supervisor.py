@@ -25,7 +25,7 @@ class Supervisor:
         self._died_s: dict[int, float] = {}
         self._servers_told: set[int] = set()
 
-    def look(self, now_s: float) -> Iterator[str]:
+    def check_processes(self, now_s: float) -> Iterator[str]:
         """Do what is due, and return a line for each event."""
         for broker in self._cluster.brokers.values():
             if broker.running:

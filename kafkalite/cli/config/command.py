@@ -12,7 +12,7 @@ from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.config.changes import change_row, quota_change_rows, quota_rows, setting_row
 from kafkalite.cli.config.targets import Targets, target_options, targets_of
-from kafkalite.cli.output import counted, note, output_option, write_rows
+from kafkalite.cli.output import format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
@@ -65,14 +65,14 @@ def describe(
         write_rows(rows, output, columns=_QUOTA_COLUMNS, name="name")
         return
 
-    async def described(admin: Admin) -> Mapping[ConfigResource, Mapping[str, ConfigEntry]]:
+    async def describe_resources(admin: Admin) -> Mapping[ConfigResource, Mapping[str, ConfigEntry]]:
         wanted = await _resources(admin, targets, every_topic, every_broker)
         keys = names or None
         return await admin.describe_resource_configs(wanted, keys=keys, documentation=documentation, synonyms=True)
 
     rows = [
         setting_row(resource, entry, wide=output == "wide")
-        for resource, entries in ask_cluster(bootstrap_server, timeout, described).items()
+        for resource, entries in ask_cluster(bootstrap_server, timeout, describe_resources).items()
         for _, entry in sorted(entries.items())
         if names or everything or not entry.is_default
     ]
@@ -227,7 +227,7 @@ def _change(
         write_rows(rows, output, columns=_CHANGE_COLUMNS, wide=["before_source"], name="name")
     else:
         raise click.UsageError("name topics, brokers, users, clients or addresses")
-    note(f"{counted(len(rows), 'change')} {'could be made' if dry_run else 'made'}")
+    note(f"{format_count(len(rows), 'change')} {'could be made' if dry_run else 'made'}")
 
 
 def _quota_changes(targets: Targets, changes: Changes) -> dict[QuotaEntity, dict[str, float | None]]:

@@ -62,20 +62,20 @@ def target_options(function: Decorated) -> Decorated:
     """Add the options, passed as `topics`, `brokers` and so on; `targets_of` reads them."""
     for option in (
         _flag("--ip-defaults", "The default of addresses: quotas."),
-        _named("--ip", "ips", "ADDRESS", "An address: quotas."),
+        _name_option("--ip", "ips", "ADDRESS", "An address: quotas."),
         _flag("--client-defaults", "The default of clients: quotas."),
-        _named("--client", "clients", "ID", "A client's id, of the user when both are named: quotas."),
+        _name_option("--client", "clients", "ID", "A client's id, of the user when both are named: quotas."),
         _flag("--user-defaults", "The default of users: quotas."),
-        _named("--user", "users", "NAME", "A user: quotas."),
+        _name_option("--user", "users", "NAME", "A user: quotas."),
         _flag("--broker-defaults", "The default of all brokers."),
-        _named("--broker", "brokers", "ID", "A broker."),
-        _named("--topic", "topics", "NAME", "A topic; this and the others may be repeated."),
+        _name_option("--broker", "brokers", "ID", "A broker."),
+        _name_option("--topic", "topics", "NAME", "A topic; this and the others may be repeated."),
     ):
         function = option(function)
     return function
 
 
-def _named(option: str, name: str, metavar: str, text: str) -> Callable[[Decorated], Decorated]:
+def _name_option(option: str, name: str, metavar: str, text: str) -> Callable[[Decorated], Decorated]:
     return click.option(option, name, multiple=True, metavar=metavar, help=text)
 
 

@@ -63,7 +63,7 @@ _dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what 
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _require_valid() -> Iterator[None]:
     """End the command for an invalid contexts file."""
     try:
         yield
@@ -72,7 +72,7 @@ def _told() -> Iterator[None]:
 
 
 def _contexts(wanted: str | None = None) -> Contexts:
-    with _told():
+    with _require_valid():
         return load_contexts(os.environ, working_directory(), wanted)
 
 
@@ -123,9 +123,9 @@ def show(name: str | None, secrets: bool, output: str) -> None:
     """
     found = _contexts(name)
     if name is not None:
-        with _named():
+        with _end_when_missing():
             found.file_of(name)
-    with _told():
+    with _require_valid():
         settings: dict[str, Setting] = found.current_settings()
         if name is None:
             settings = {**settings, **environment_settings(os.environ)}
@@ -139,7 +139,7 @@ def show(name: str | None, secrets: bool, output: str) -> None:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _end_when_missing() -> Iterator[None]:
     try:
         yield
     except ContextError as problem:
@@ -152,10 +152,10 @@ def _named() -> Iterator[None]:
 @_dry_run_option
 def use(name: str, project: bool, dry_run: bool) -> None:
     """Make NAME the current context."""
-    with _named():
+    with _end_when_missing():
         _contexts().file_of(name)
     path = _file(project)
-    with _told():
+    with _require_valid():
         _save(path, with_current(read(path), path, name), dry_run, f"{name} is the current context of {path}")
     now = _contexts()
     if not dry_run and now.name != name:
@@ -182,7 +182,7 @@ def set_(
     if not settings and not unset:
         raise click.UsageError("give settings as KEY=VALUE, or --unset KEY")
     path = _file(project)
-    with _told():
+    with _require_valid():
         check_name(name)
         try:
             changes: dict[str, str | None] = {**parse_overrides(settings), **dict.fromkeys(unset)}
@@ -204,7 +204,7 @@ def set_(
 def delete(name: str, yes: bool, project: bool, dry_run: bool) -> None:
     """Delete the context NAME."""
     path = _file(project)
-    with _told():
+    with _require_valid():
         text = read(path)
         if name not in parse(text, path).contexts:
             fail(f"no context {name} in {path}", Exit.NOT_FOUND)

@@ -103,7 +103,7 @@ def with_current(text: str, path: Path, name: str | None) -> str:
     elif new:
         lines[0:0] = [*new, ""] if lines else new
     old = parse(text, path)
-    return _checked(lines, ContextFile(path, name, old.contexts))
+    return _check_text(lines, ContextFile(path, name, old.contexts))
 
 
 def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | None]) -> str:
@@ -116,7 +116,7 @@ def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | 
         begin = end = len(lines)
     section = lines[begin:end]
     for key, value in changes.items():
-        new = [] if value is None else [f"{_dotted(key)} = {json.dumps(value, ensure_ascii=False)}"]
+        new = [] if value is None else [f"{_dotted_key(key)} = {json.dumps(value, ensure_ascii=False)}"]
         at = next((index for index, line in enumerate(section) if _key_of(line) == key), None)
         if at is not None:
             section[at : at + 1] = new
@@ -127,7 +127,7 @@ def with_settings(text: str, path: Path, name: str, changes: Mapping[str, str | 
     lines[begin:end] = section
     settings = {**old.contexts.get(name, {}), **{key: value for key, value in changes.items() if value is not None}}
     settings = {key: value for key, value in settings.items() if key not in changes or changes[key] is not None}
-    return _checked(lines, ContextFile(path, old.current, {**old.contexts, name: settings}))
+    return _check_text(lines, ContextFile(path, old.current, {**old.contexts, name: settings}))
 
 
 def without_context(text: str, path: Path, name: str) -> str:
@@ -138,7 +138,7 @@ def without_context(text: str, path: Path, name: str) -> str:
     if begin > 0:
         del lines[begin - 1 : end]
     contexts = {each: settings for each, settings in old.contexts.items() if each != name}
-    left = _checked(lines, ContextFile(path, old.current, contexts))
+    left = _check_text(lines, ContextFile(path, old.current, contexts))
     return with_current(left, path, None) if old.current == name else left
 
 
@@ -155,7 +155,7 @@ def _header(name: str) -> str:
     return f"[contexts.{name if _BARE.fullmatch(name) else json.dumps(name)}]"
 
 
-def _dotted(key: str) -> str:
+def _dotted_key(key: str) -> str:
     """Return a key as TOML writes it: dots may stand bare, anything unusual is quoted."""
     return key if all(_BARE.fullmatch(part) for part in key.split(".")) else json.dumps(key)
 
@@ -169,7 +169,7 @@ def _key_of(line: str) -> str | None:
     return key[1:-1] if key[:1] == key[-1:] and key[:1] in ('"', "'") else key
 
 
-def _checked(lines: list[str], expected: ContextFile) -> str:
+def _check_text(lines: list[str], expected: ContextFile) -> str:
     """Return the lines as text. Raises ContextError unless they parse as intended."""
     text = "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
     try:

@@ -22,16 +22,16 @@ _FILES_OF_A_BROKER: Final = 1024
 """Files for connections, checkpoints and Python itself."""
 
 
-def look(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
+def check_machine(config: BrokerConfig, timeout_s: float) -> Iterator[Finding]:
     """Return the findings about the machine that depend on the broker's settings."""
     for text in config.warnings():
         yield warning("settings", text, "correct its name, or take it out")
     for endpoint in config.listeners:
-        yield look_at_port(endpoint, timeout_s)
+        yield check_port(endpoint, timeout_s)
     for endpoint in config.advertised_listeners:
         yield from judge_advertised(endpoint, addresses_of(endpoint.host))
     for directory in map(Path, config.log_dirs):
-        yield from look_at_log_dir(directory, config.broker_id)
+        yield from check_log_dir(directory, config.broker_id)
     if config.kafkalite_http_listener is not None:
         yield from judge_health(
             ask_health(config.kafkalite_http_listener, timeout_s, has_tls=config.kafkalite_http_ssl_enable)
@@ -101,7 +101,7 @@ def _judge_logs(
         yield ok(check, good)
 
 
-def look_at_port(endpoint: Endpoint, timeout_s: float) -> Finding:
+def check_port(endpoint: Endpoint, timeout_s: float) -> Finding:
     """Check that the port is free, or that a broker serves it."""
     from kafkalite.config.listeners import listener_text
 
@@ -163,7 +163,7 @@ def judge_advertised(endpoint: Endpoint, addresses: list[str]) -> Iterator[Findi
         yield ok(check, named + (f" is {', '.join(addresses)}" if addresses else ""))
 
 
-def look_at_log_dir(directory: Path, broker_id: int) -> Iterator[Finding]:
+def check_log_dir(directory: Path, broker_id: int) -> Iterator[Finding]:
     """Check that a log directory has room, is writable, and belongs to this broker."""
     from kafkalite.storage.disk import OsDisk
     from kafkalite.storage.meta_properties import FILE_NAME, WrongDirectory, read_meta_properties

@@ -38,14 +38,14 @@ class Reached:
     problem: str | None = None
 
 
-async def look(
+async def check_brokers(
     admin: Admin, bootstrap: Sequence[tuple[str, int]], tls: Mapping[str, Any], timeout_s: float
 ) -> list[Finding]:
     """Return the findings about listeners and the health of brokers and partitions. Raises ClientError.
 
     `bootstrap` are the servers that were asked; `tls` are options of `Connection.open`.
     """
-    from kafkalite.administration.cluster_health import look as look_at_health
+    from kafkalite.administration.cluster_health import check_cluster
 
     described = await admin.describe_cluster()
     reached = await asyncio.gather(*[_reach(each, tls, timeout_s) for each in described.brokers])
@@ -53,10 +53,10 @@ async def look(
     outside = not any(map(_loopback, asked_at))
     findings = [ok("cluster", f"{described.cluster_id} with {len(described.brokers)} brokers")]
     findings += judge_listeners(reached, outside)
-    return findings + judge_health(await look_at_health(admin))
+    return findings + judge_health(await check_cluster(admin))
 
 
-async def look_at_disks(admin: Admin) -> list[Finding]:
+async def check_disks(admin: Admin) -> list[Finding]:
     """Return the findings about the brokers' disks, as far as the brokers report them."""
     from kafkalite.client.errors import ClientError
 

@@ -13,7 +13,7 @@ from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
 from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skipped
-from kafkalite.cli.output import Exit, counted, fail, note, output_option, write_rows
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
@@ -142,10 +142,10 @@ def _machine(settings: BrokerConfig | None, timeout_s: float) -> Iterator[Findin
     from kafkalite.cli.doctor import host as doctor_host
 
     if settings is None:
-        yield from doctor_host.look(working_directory())
+        yield from doctor_host.check_host(working_directory())
         return
-    yield from (each for each in doctor_host.look(working_directory()) if each.check in ("java", "clock"))
-    yield from doctor_broker.look(settings, timeout_s)
+    yield from (each for each in doctor_host.check_host(working_directory()) if each.check in ("java", "clock"))
+    yield from doctor_broker.check_machine(settings, timeout_s)
 
 
 async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
@@ -159,7 +159,7 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
     except ValueError as failed:
         return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
     findings = list(doctor_zookeeper.judge_servers(answers))
-    findings += await doctor_zookeeper.look_exposure(connect, timeout_s, security)
+    findings += await doctor_zookeeper.check_exposure(connect, timeout_s, security)
     if not any(each.serving for each in answers):
         return [*findings, skipped(check, "ZooKeeper does not serve")]
     try:
@@ -179,7 +179,7 @@ async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> li
         store = KazooStore(servers, security=security)  # a store makes its chroot, so this one has none
         try:
             await store.start(timeout_s)
-            _, repairs = await znodes.look(store, chroot)
+            _, repairs = await znodes.find_inconsistencies(store, chroot)
         finally:
             await store.close()
     except (OSError, StoreError, ValueError) as failed:
@@ -203,13 +203,15 @@ async def _fix(
         store = KazooStore(servers, security=security)
         try:
             await store.start(timeout_s)
-            _, planned = await znodes.look(store, chroot)
+            _, planned = await znodes.find_inconsistencies(store, chroot)
             for each in planned:
                 note(f"{each.found}\n  → {each.remedy}")
             if not planned or dry_run:
-                note(f"{counted(len(planned), 'repair')} would be made" if planned else "nothing is to be repaired")
+                note(
+                    f"{format_count(len(planned), 'repair')} would be made" if planned else "nothing is to be repaired"
+                )
                 return
-            confirm(f"Make {counted(len(planned), 'repair')}?", yes)
+            confirm(f"Make {format_count(len(planned), 'repair')}?", yes)
             seen = await znodes.snapshot(store, chroot)
             still = [each for each in znodes.judge(seen) if each in planned]
             for each in still:
@@ -229,7 +231,7 @@ async def _fix(
             await store.close()
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
-    note(f"{counted(len(still), 'repair')} made{again}")
+    note(f"{format_count(len(still), 'repair')} made{again}")
 
 
 async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
@@ -242,7 +244,9 @@ async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
     try:
         servers = parse_servers(options["bootstrap_servers"])
         async with Admin(**options) as admin:
-            return await doctor_cluster.look(admin, servers, doctor_cluster.security_options(options), timeout_s)
+            return await doctor_cluster.check_brokers(
+                admin, servers, doctor_cluster.security_options(options), timeout_s
+            )
     except (ClientError, ValueError) as failed:
         return [doctor_cluster.unreachable(str(failed))]
 
@@ -254,6 +258,6 @@ async def _disks(bootstrap_server: str, timeout_s: float) -> list[Finding]:
 
     try:
         async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
-            return await doctor_cluster.look_at_disks(admin)
+            return await doctor_cluster.check_disks(admin)
     except (ClientError, ValueError):
         return [skipped("brokers' disks", "no broker can be reached")]

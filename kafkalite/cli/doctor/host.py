@@ -25,7 +25,7 @@ _TIME_ERROR: Final = 5
 """Result of adjtimex(2) when nothing synchronises the kernel's clock."""
 
 
-def look(directory: Path) -> Iterator[Finding]:
+def check_host(directory: Path) -> Iterator[Finding]:
     """Return the findings about this machine that do not depend on a broker's settings."""
     yield judge_java(*java_version())
     yield judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE), _FILES_OF_A_CLIENT)

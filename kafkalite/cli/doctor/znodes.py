@@ -64,10 +64,10 @@ class Repair:
 
 def judge(snapshot: Snapshot) -> list[Repair]:
     """Return the inconsistencies, also those that a controller may be working at. Pure."""
-    return list(_judged(snapshot))
+    return list(_find_repairs(snapshot))
 
 
-def _judged(seen: Snapshot) -> Iterator[Repair]:
+def _find_repairs(seen: Snapshot) -> Iterator[Repair]:
     for topic in sorted(seen.marked - seen.topics.keys()):
         path = paths.delete_topic(topic)
         yield Repair(f"{topic} is to be deleted, and there is no such topic", f"delete {path}", deleted=(path,))
@@ -161,7 +161,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-async def look(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
+async def find_inconsistencies(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
     """Return the inconsistencies that remain after some seconds. Raises StoreError, OSError."""
     before = judge(await snapshot(store, chroot))
     if not before:
@@ -192,12 +192,12 @@ async def snapshot(store: Store, chroot: str = "") -> Snapshot:
         with suppress(MalformedZnodeError):
             controller = ControllerSeat.decode(found[0]).broker_id
     for topic in await names(paths.TOPICS):
-        topics[topic] = _decoded(TopicAssignment.decode, await read(paths.topic(topic)))
+        topics[topic] = _decode_or_none(TopicAssignment.decode, await read(paths.topic(topic)))
         for name in await names(paths.partitions(topic)):
             if name.isdecimal():
                 found = await read(paths.partition_state(topic, int(name)))
                 if found is not None:
-                    states[TopicPartition(topic, int(name))] = _decoded(PartitionState.decode, found)
+                    states[TopicPartition(topic, int(name))] = _decode_or_none(PartitionState.decode, found)
     epoch = await read(paths.CONTROLLER_EPOCH)
     notices = [
         f"{parent}/{name}" for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS) for name in await names(parent)
@@ -215,7 +215,7 @@ async def snapshot(store: Store, chroot: str = "") -> Snapshot:
     )
 
 
-def _decoded(decode: Callable[[bytes], T], found: tuple[bytes, int] | None) -> T | None:
+def _decode_or_none(decode: Callable[[bytes], T], found: tuple[bytes, int] | None) -> T | None:
     try:
         return None if found is None else decode(found[0])
     except MalformedZnodeError:
@@ -231,15 +231,15 @@ def findings(repairs: Sequence[Repair]) -> list[Finding]:
 async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "") -> None:
     """Delete what a repair names, unless the controller has changed since. StoreError."""
     for path in repair.deleted:
-        await _fenced(store, seen, Delete(chroot + path), chroot)
+        await _fence_by_epoch(store, seen, Delete(chroot + path), chroot)
 
 
 async def elect(store: Store, seen: Snapshot, chroot: str = "") -> None:
     """Delete the controller's znode, so that brokers elect a controller. Raises StoreError."""
-    await _fenced(store, seen, Delete(chroot + paths.CONTROLLER), chroot)
+    await _fence_by_epoch(store, seen, Delete(chroot + paths.CONTROLLER), chroot)
 
 
-async def _fenced(store: Store, seen: Snapshot, operation: Delete, chroot: str) -> None:
+async def _fence_by_epoch(store: Store, seen: Snapshot, operation: Delete, chroot: str) -> None:
     check = Check(chroot + paths.CONTROLLER_EPOCH, seen.epoch_version)
     for result in await store.multi([check, operation]):
         if isinstance(result, StoreError) and not isinstance(result, NoNodeError | RolledBackError):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skipped, warning
-from kafkalite.cli.doctor.zookeeper_exposure import AskWord, judge, look
+from kafkalite.cli.doctor.zookeeper_exposure import AskWord, check_server, judge
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 
@@ -56,7 +56,7 @@ async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = 
     return await asyncio.gather(*[_ask_server(each, timeout_s, security) for each in addresses])
 
 
-async def look_exposure(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[Finding]:
+async def check_exposure(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[Finding]:
     """Return what the servers of a connect string reveal to unauthenticated clients. Raises ValueError when it names none."""
     from zk.kazoo_adapter.kazoo_store import split_connect
 
@@ -64,7 +64,7 @@ async def look_exposure(connect: str, timeout_s: float, security: StoreSecurity 
         return lambda word: four_letter_word(address, word, timeout_s, security)
 
     addresses = split_connect(connect)[0].split(",")
-    return list(judge(await asyncio.gather(*[look(each, asker(each)) for each in addresses])))
+    return list(judge(await asyncio.gather(*[check_server(each, asker(each)) for each in addresses])))
 
 
 async def _ask_server(address: str, timeout_s: float, security: StoreSecurity) -> ServerAnswer:

@@ -27,7 +27,7 @@ class Exposure(NamedTuple):
     has_admin_server: bool = False
 
 
-async def look(address: str, ask_word: AskWord, admin_port: int = ADMIN_SERVER_PORT) -> Exposure:
+async def check_server(address: str, ask_word: AskWord, admin_port: int = ADMIN_SERVER_PORT) -> Exposure:
     """Check one server. `ask_word` sends it a four-letter word; what cannot be asked counts as closed."""
     told = ""
     with suppress(OSError, ValueError):

@@ -22,10 +22,16 @@ from kafkalite.administration.group_offsets import (
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.group.in_zookeeper import KAFKA, described, find_old_groups, in_zookeeper_option, listed
-from kafkalite.cli.group.in_zookeeper import summary as summary_of_old
+from kafkalite.cli.group.in_zookeeper import (
+    KAFKA,
+    describe_rows,
+    find_old_groups,
+    in_zookeeper_option,
+    list_row,
+    summary_row,
+)
 from kafkalite.cli.group.reset_target import target_of
-from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, selected_partitions
 from kafkalite.offset_reset import Listed, Target
 from kafkalite.types import TopicPartition
@@ -65,19 +71,19 @@ def list_(
     """List groups, their states and coordinators."""
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
-        return [_named(each.to_dict()) for each in await admin.list_groups(states)]
+        return [_name_group(each.to_dict()) for each in await admin.list_groups(states)]
 
     columns = ["group", "state", "protocol_type", "coordinator"]
     rows = ask_cluster(bootstrap_server, timeout, call)
     if in_zookeeper:
         columns.append("kept_in")
         wanted = {each.lower() for each in states}
-        old = [listed(each) for each in find_old_groups(zookeeper) if not wanted or each.state.lower() in wanted]
+        old = [list_row(each) for each in find_old_groups(zookeeper) if not wanted or each.state.lower() in wanted]
         rows = [{**row, "kept_in": KAFKA} for row in rows] + old
     write_rows(rows, output, columns=columns, name="group")
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
+def _name_group(row: dict[str, Any]) -> dict[str, Any]:
     return {"group": row.pop("group_id"), **row}
 
 
@@ -110,7 +116,7 @@ def describe(
         told = [(each, [{**row, **kept_in} for row in await progress(admin, each)]) for each in in_kafka]
         places = {place for old in old_groups for place in old.places}
         ends = await offsets(admin, await existing(admin, sorted(places)), "latest")
-        return told, [described(old, ends) for old in old_groups]
+        return told, [describe_rows(old, ends) for old in old_groups]
 
     found, old_rows = ask_cluster(bootstrap_server, timeout, call)
     is_old = {each.group.group_id for each in old_groups}
@@ -122,7 +128,7 @@ def describe(
     if summary:
         columns = ["group", "state", "members", "partitions", "lag", "assignor", "coordinator", *kept_in]
         rows = [{**_summary(each, partitions), **kept_in} for each, partitions in found]
-        rows += [summary_of_old(*each) for each in zip(old_groups, old_rows, strict=True)]
+        rows += [summary_row(*each) for each in zip(old_groups, old_rows, strict=True)]
         write_rows(rows, output, columns=columns, wide=["protocol_type"], name="group")
         return
     columns = [
@@ -143,11 +149,11 @@ def describe(
         write_rows(rows, output, columns=columns, wide=wide, name="group")
     for each, partitions in found:
         if not partitions:
-            note(f"{each.group_id} is {each.state}, has {counted(len(each.members), 'member')} and no partitions")
+            note(f"{each.group_id} is {each.state}, has {format_count(len(each.members), 'member')} and no partitions")
 
 
 def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**_named(described.to_dict()), "members": len(described.members), **partition_totals(partitions)}
+    return {**_name_group(described.to_dict()), "members": len(described.members), **partition_totals(partitions)}
 
 
 @group.command()
@@ -243,7 +249,7 @@ def reset_offsets(
     if rows or output not in ("table", "wide"):
         write_rows(rows, output, columns=columns, name=partition_name)
     note(
-        f"{counted(len(rows), 'offset')} of {group_id} {'changed' if execute else 'would be changed; --execute does it'}"
+        f"{format_count(len(rows), 'offset')} of {group_id} {'changed' if execute else 'would be changed; --execute does it'}"
     )
 
 
@@ -290,7 +296,7 @@ def delete_offsets(
     if not selected:
         raise click.UsageError("give --topic")
 
-    async def found(admin: Admin) -> list[dict[str, Any]]:
+    async def find_committed(admin: Admin) -> list[dict[str, Any]]:
         committed = await admin.list_group_offsets(group_id)
         return [
             {"group": group_id, **each._asdict(), "committed_offset": committed_offset(position)}
@@ -298,7 +304,7 @@ def delete_offsets(
             if is_selected(each, selected)
         ]
 
-    rows = ask_cluster(bootstrap_server, timeout, found)
+    rows = ask_cluster(bootstrap_server, timeout, find_committed)
     if not rows:
         fail(f"group {group_id} has committed nothing for {', '.join(topics)}", Exit.NOT_FOUND)
     if not dry_run:
@@ -306,7 +312,7 @@ def delete_offsets(
         partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
         ask_cluster(bootstrap_server, timeout, lambda admin: admin.delete_group_offsets(group_id, partitions))
     write_rows(rows, output, columns=["group", "topic", "partition", "committed_offset"], name=partition_name)
-    note(f"{counted(len(rows), 'offset')} of {group_id} {'would be ' if dry_run else ''}deleted")
+    note(f"{format_count(len(rows), 'offset')} of {group_id} {'would be ' if dry_run else ''}deleted")
 
 
 @group.command()
@@ -324,7 +330,7 @@ def delete(groups: tuple[str, ...], dry_run: bool, yes: bool, bootstrap_server: 
                     fail(f"there is no group {each.group_id}", Exit.NOT_FOUND)
                 _refuse_members(each)
                 committed = await admin.list_group_offsets(each.group_id)
-                note(f"{each.group_id} with {counted(len(committed), 'committed offset')} would be deleted")
+                note(f"{each.group_id} with {format_count(len(committed), 'committed offset')} would be deleted")
 
         ask_cluster(bootstrap_server, timeout, check)
         return

@@ -85,7 +85,7 @@ async def _read(store: Store, group_id: str) -> OldGroup:
     return OldGroup(group, await read_offsets(store, group_id))
 
 
-def listed(old: OldGroup) -> dict[str, Any]:
+def list_row(old: OldGroup) -> dict[str, Any]:
     """Return a row of `list`."""
     return {**_head(old), "group_type": "", "kept_in": ZOOKEEPER}
 
@@ -99,7 +99,7 @@ def _head(old: OldGroup) -> dict[str, Any]:
     }
 
 
-def described(old: OldGroup, ends: dict[TopicPartition, int | None]) -> list[dict[str, Any]]:
+def describe_rows(old: OldGroup, ends: dict[TopicPartition, int | None]) -> list[dict[str, Any]]:
     """Return rows of `describe`."""
     group = old.group
     return [
@@ -113,7 +113,7 @@ def described(old: OldGroup, ends: dict[TopicPartition, int | None]) -> list[dic
     ]
 
 
-def summary(old: OldGroup, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def summary_row(old: OldGroup, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return a row of `describe --summary`."""
     return {
         **_head(old),

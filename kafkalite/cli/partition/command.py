@@ -9,7 +9,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import counted, note, output_option, partition_name, write_rows
+from kafkalite.cli.output import format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.moves import PLAN_COLUMNS, Assignment, Execution, assignment_of, plan_rows
 from kafkalite.cli.partition.reassign import reassign
 from kafkalite.cli.partition.selection import parse_brokers
@@ -57,7 +57,7 @@ def add(
             await until_seen(admin, {topic: total}, timeout)
 
     ask_cluster(bootstrap_server, timeout, call)
-    note(f"{topic} {'could have' if dry_run else 'has'} {counted(total, 'partition')}")
+    note(f"{topic} {'could have' if dry_run else 'has'} {format_count(total, 'partition')}")
 
 
 @partition.command("set-replication-factor")
@@ -89,7 +89,7 @@ def set_replication_factor(
     """
     from kafkalite.cli.partition.plan import with_replication_factor
 
-    async def planned(admin: Admin) -> tuple[Assignment, Assignment]:
+    async def make_plan(admin: Admin) -> tuple[Assignment, Assignment]:
         named = await admin.describe_topics(topics)
         nodes = (await admin.describe_cluster()).brokers
         described = await admin.describe_topics()
@@ -100,18 +100,18 @@ def set_replication_factor(
         targets = with_replication_factor(current, list(in_sync), replication_factor, brokers, racks, in_sync)
         return current, {each: target for each, target in targets.items() if target != current[each]}
 
-    current, targets = ask_cluster(bootstrap_server, timeout, planned)
+    current, targets = ask_cluster(bootstrap_server, timeout, make_plan)
     rows = plan_rows(current, targets)
     if targets and not dry_run:
-        confirm(f"Change the replicas of {counted(len(rows), 'partition')} of {', '.join(topics)}?", yes)
+        confirm(f"Change the replicas of {format_count(len(rows), 'partition')} of {', '.join(topics)}?", yes)
         execution = Execution(throttle, timeout if wait else None)
         ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
     write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
     if targets and not dry_run:
-        note(execution.told(len(rows)))
+        note(execution.summary_text(len(rows)))
     else:
         note(
-            f"{counted(len(rows), 'partition')} would change"
+            f"{format_count(len(rows), 'partition')} would change"
             if rows
             else f"all have {replication_factor} replicas already"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.administration.replica_throttles import FOLLOWERS, LEADERS, RATES, throttle_changes, without_throttles
-from kafkalite.cli.output import Exit, counted, fail, note
+from kafkalite.cli.output import Exit, fail, format_count, note
 from kafkalite.cli.partition.selection import parse_brokers, parse_partition
 from kafkalite.cli.progress import wait_until_done
 from kafkalite.types import TopicPartition
@@ -107,15 +107,15 @@ class Execution:
             if self.throttle_bytes_s is not None:
                 await lift_throttles(admin, {each.topic for each in targets})
 
-    def told(self, count: int) -> str:
-        return f"{counted(count, 'move')} {'begun' if self.wait_s is None else 'done'}"
+    def summary_text(self, count: int) -> str:
+        return f"{format_count(count, 'move')} {'begun' if self.wait_s is None else 'done'}"
 
 
 async def until_moved(admin: Admin, partitions: Sequence[TopicPartition], timeout_s: float) -> None:
-    async def left() -> list[str]:
+    async def find_remaining() -> list[str]:
         return [str(each) for each in await admin.list_partition_reassignments(partitions)]
 
-    await wait_until_done("moving partitions", [str(each) for each in partitions], left, timeout_s)
+    await wait_until_done("moving partitions", [str(each) for each in partitions], find_remaining, timeout_s)
 
 
 async def lift_throttles(admin: Admin, topics: Collection[str]) -> None:
@@ -133,7 +133,7 @@ async def lift_throttles(admin: Admin, topics: Collection[str]) -> None:
         note("throttles taken away")
 
 
-async def verified(admin: Admin, targets: Assignment) -> list[dict[str, Any]]:
+async def verify_moves(admin: Admin, targets: Assignment) -> list[dict[str, Any]]:
     """Return for each move whether it is done, in progress, or ended elsewhere. Removes throttles when no move is in progress."""
     moving = await admin.list_partition_reassignments(targets)
     described = await admin.describe_topics(sorted({each.topic for each in targets}))

@@ -21,7 +21,7 @@ class PlanError(ValueError):
     """Raised when there is no such plan. The message says why."""
 
 
-def balanced(
+def balance(
     current: Assignment, brokers: Collection[int], racks: Racks, replication_factor: int | None = None
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return `current` spread evenly over `brokers`, with as many replicas unless `replication_factor` is given. Raises PlanError."""

@@ -10,7 +10,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import Exit, counted, fail, note, output_option, partition_name, write_rows
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.moves import (
     PLAN_COLUMNS,
     Assignment,
@@ -21,7 +21,7 @@ from kafkalite.cli.partition.moves import (
     plan_rows,
     read_moves,
     require_brokers,
-    verified,
+    verify_moves,
     write_moves,
 )
 from kafkalite.cli.partition.selection import parse_brokers, parse_partition, require_partitions
@@ -73,7 +73,7 @@ def plan(
     output: str,
 ) -> None:
     """Propose how TOPICS are spread evenly over brokers with as little moved as possible. Changes nothing; `execute --file` takes it."""
-    from kafkalite.cli.partition.plan import balanced
+    from kafkalite.cli.partition.plan import balance
 
     if every == bool(topics):
         raise click.UsageError("name topics, or give --all")
@@ -86,14 +86,14 @@ def plan(
         racks = {} if ignore_racks else {node.id: node.rack for node in nodes if node.rack is not None}
         current = assignment_of(await admin.describe_topics(topics or None))
         chosen = wanted if wanted is not None else [node.id for node in nodes]
-        return current, balanced(current, chosen, racks, replication_factor)
+        return current, balance(current, chosen, racks, replication_factor)
 
     current, proposed = ask_cluster(bootstrap_server, timeout, call)
     changed = {each: target for each, target in proposed.items() if target != current[each]}
     if save is not None:
         write_moves(save, changed, "--save")
     write_rows(plan_rows(current, changed), output, columns=PLAN_COLUMNS, name=partition_name)
-    note(f"{len(changed)} of {counted(len(proposed), 'partition')} would change")
+    note(f"{len(changed)} of {format_count(len(proposed), 'partition')} would change")
 
 
 @reassign.command()
@@ -130,22 +130,22 @@ def execute(
     """
     targets = _targets(moves, file)
 
-    async def described(admin: Admin) -> Assignment:
+    async def describe_current(admin: Admin) -> Assignment:
         await require_brokers(admin, {broker for target in targets.values() for broker in target})
         topics = await admin.describe_topics(sorted({each.topic for each in targets}))
         require_partitions(targets, topics)
         return assignment_of(topics)
 
-    current = ask_cluster(bootstrap_server, timeout, described) if targets else {}
+    current = ask_cluster(bootstrap_server, timeout, describe_current) if targets else {}
     rows = plan_rows(current, targets)
     if save_current is not None:
         write_moves(save_current, {each: current[each] for each in targets}, "--save-current")
-    told = f"{counted(len(rows), 'move')} could begin" if targets else _nothing_in(file)
+    told = f"{format_count(len(rows), 'move')} could begin" if targets else _nothing_in(file)
     if targets and not dry_run:
         confirm(f"Move {', '.join(_move_text(row) for row in rows)}?", yes)
         execution = Execution(throttle, timeout if wait else None)
         ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
-        told = execution.told(len(rows))
+        told = execution.summary_text(len(rows))
     write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
     note(told)
 
@@ -176,7 +176,7 @@ def verify(moves: tuple[str, ...], file: Path | None, bootstrap_server: str, tim
     When nothing is being moved any more, throttles of the brokers and of these topics are taken away.
     """
     targets = _targets(moves, file)
-    rows = ask_cluster(bootstrap_server, timeout, lambda admin: verified(admin, targets)) if targets else []
+    rows = ask_cluster(bootstrap_server, timeout, lambda admin: verify_moves(admin, targets)) if targets else []
     write_rows(rows, output, columns=["topic", "partition", "target", "replicas", "state"], name=partition_name)
     if not targets:
         note(_nothing_in(file))
@@ -226,7 +226,7 @@ def cancel(
 
         ask_cluster(bootstrap_server, timeout, call)
     _write_moving(found, output)
-    note(f"{counted(len(found), 'move')} {'would be ' if dry_run else ''}cancelled")
+    note(f"{format_count(len(found), 'move')} {'would be ' if dry_run else ''}cancelled")
 
 
 def _write_moving(found: dict[TopicPartition, PartitionReassignment], output: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.administration.record_lines import to_dict
-from kafkalite.cli.calls import admin_options, bootstrap_option, given, run
-from kafkalite.cli.output import counted, flush, note, output_option, write_bytes
+from kafkalite.cli.calls import admin_options, bootstrap_option, run, select_given
+from kafkalite.cli.output import flush, format_count, note, output_option, write_bytes
 from kafkalite.cli.topic_suggestions import suggesting
 from kafkalite.timestamps import check_int64, parse_time, timestamp_text
 from kafkalite.types import TopicPartition
@@ -85,7 +85,7 @@ def consume(
     async def read() -> int:
         from kafkalite.client.consumer.consumer import Consumer
 
-        options = admin_options(bootstrap_server, timeout, "Consumer") | given(isolation_level=isolation_level)
+        options = admin_options(bootstrap_server, timeout, "Consumer") | select_given(isolation_level=isolation_level)
         options |= {"auto_offset_reset": _RESETS.get(start, "earliest"), "max_poll_records": 2000, "group_id": group}
         async with Consumer(*([] if group is None else [topic]), **options) as consumer:
             known = await consumer.partitions_for_topic(topic)
@@ -106,7 +106,7 @@ def consume(
     if isinstance(show, _ArrayWriter):
         show.end()
     flush()
-    note(counted(count, "record"))
+    note(format_count(count, "record"))
 
 
 async def _seek(consumer: Consumer, chosen: list[TopicPartition], start: str) -> None:
@@ -177,7 +177,7 @@ def _writer(output: str, template: str | None) -> Callable[[ConsumerRecord], Non
     """Return the function that writes a record, always as UTF-8, because programs read it."""
     if template is not None:
         unescaped = template.replace("\\n", "\n").replace("\\t", "\t")
-        return lambda record: write_bytes(_filled(unescaped, record))
+        return lambda record: write_bytes(_fill_template(unescaped, record))
     match output:
         case "value":
             return lambda record: write_bytes((record.value or b"") + b"\n")
@@ -215,7 +215,7 @@ def _person_line(record: ConsumerRecord) -> str:
     return f"{record.partition}:{record.offset}\t{timestamp_text(record.timestamp)}\t{_text(record.key)}\t{_text(record.value)}"
 
 
-def _filled(template: str, record: ConsumerRecord) -> bytes:
+def _fill_template(template: str, record: ConsumerRecord) -> bytes:
     """Return the template with its letters (those of kcat) replaced; keys and values byte for byte."""
     letters: dict[str, Callable[[], bytes]] = {
         "k": lambda: record.key if record.key is not None else b"",

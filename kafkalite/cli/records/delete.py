@@ -12,7 +12,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.output import counted, fail, note, output_option, partition_name, write_rows
+from kafkalite.cli.output import fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import parse_partition, require_partitions
 from kafkalite.types import TopicPartition
 
@@ -71,7 +71,7 @@ def delete(
         write_rows(plan, output, columns=columns, name=partition_name)
         return
     count = sum(row["records"] for row in plan)
-    confirm(f"Delete {counted(count, 'record')} of {', '.join(map(partition_name, plan))}?", yes)
+    confirm(f"Delete {format_count(count, 'record')} of {', '.join(map(partition_name, plan))}?", yes)
     targets = {TopicPartition(row["topic"], row["partition"]): row["before"] for row in plan}
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def delete(
     rows = ask_cluster(bootstrap_server, timeout, call)
     columns = ["topic", "partition", "low_watermark", "records"]
     write_rows(rows, output, columns=columns, wide=["earliest", "latest", "before"], name=partition_name)
-    note(f"{counted(count, 'record')} deleted")
+    note(f"{format_count(count, 'record')} deleted")
 
 
 def _parse(text: str) -> tuple[TopicPartition, int]:

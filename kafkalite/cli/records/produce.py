@@ -10,9 +10,9 @@ import click
 
 from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import admin_options, bootstrap_option, given, producer_options, run
+from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run, select_given
 from kafkalite.cli.new_topic import prepare_topic
-from kafkalite.cli.output import Exit, counted, fail, note
+from kafkalite.cli.output import Exit, fail, format_count, note
 from kafkalite.cli.records.retention_warning import OldestTimestamp, find_retention_warning
 from kafkalite.cli.topic_suggestions import suggesting
 
@@ -74,30 +74,30 @@ def produce(
     extra: list[tuple[str, bytes | None]] = [
         (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)
     ]
-    records = _completed(
+    records = _complete_records(
         _records(input_, key_separator, keep_partition), None if key is None else key.encode(), partition, extra
     )
     if dry_run:
-        count = ask_cluster(bootstrap_server, timeout, lambda admin: _checked(admin, topic, records))
-        note(f"{counted(count, 'record')} could be written to {topic}")
+        count = ask_cluster(bootstrap_server, timeout, lambda admin: _check_records(admin, topic, records))
+        note(f"{format_count(count, 'record')} could be written to {topic}")
         return
     options = producer_options(bootstrap_server, timeout)
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
-    options |= given(acks=acks, compression_type=compression, partitioner=partitioner)
+    options |= select_given(acks=acks, compression_type=compression, partitioner=partitioner)
     is_new = ask_cluster(bootstrap_server, timeout, lambda admin: prepare_topic(admin, topic, create))
     options_of_admin = admin_options(bootstrap_server, timeout)
     oldest = OldestTimestamp()
-    count, unreadable = run(suggesting(_written(options, topic, oldest.of(records)), options_of_admin))
+    count, unreadable = run(suggesting(_write_records(options, topic, oldest.of(records)), options_of_admin))
     if is_new and count:
         note(f"created topic {topic}, which did not exist")
-    note(f"{counted(count, 'record')} written to {topic}")
+    note(f"{format_count(count, 'record')} written to {topic}")
     if warning := run(find_retention_warning(options_of_admin, topic, oldest.timestamp_ms)):
         note(warning)
     if unreadable is not None:
         fail(str(unreadable))
 
 
-async def _written(
+async def _write_records(
     options: dict[str, Any], topic: str, records: AsyncIterator[InputRecord]
 ) -> tuple[int, LineError | None]:
     """Return the number of delivered records, and the invalid line before which this ends. Raises the first delivery error."""
@@ -132,7 +132,7 @@ async def _written(
         return count, unreadable
 
 
-async def _completed(
+async def _complete_records(
     records: AsyncIterator[InputRecord],
     key: bytes | None,
     partition: int | None,
@@ -147,7 +147,7 @@ async def _completed(
         )
 
 
-async def _checked(admin: Admin, topic: str, records: AsyncIterator[InputRecord]) -> int:
+async def _check_records(admin: Admin, topic: str, records: AsyncIterator[InputRecord]) -> int:
     """Return the number of records. An invalid line, and an unknown partition, end the command."""
     (described,) = await admin.describe_topics([topic])
     known = {view.partition for view in described.partitions}

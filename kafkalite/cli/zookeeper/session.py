@@ -27,14 +27,14 @@ def zookeeper_option(function: Decorated) -> Decorated:
         "-z",
         "--zookeeper",
         default="",
-        callback=_resolved,
+        callback=_resolve_connect,
         metavar="HOST:PORT,.../CHROOT",
         help=f"ZooKeeper's servers.  [default: KAFKALITE_ZOOKEEPER, the context's, or {_DEFAULT_CONNECT}]",
     )(function)
     return context_option(function)
 
 
-def _resolved(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+def _resolve_connect(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the connect string where the option does not give it."""
     if ctx.resilient_parsing:
         return value

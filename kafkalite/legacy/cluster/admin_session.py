@@ -64,15 +64,15 @@ class AdminSession:
 
         try:
             async with asyncio.timeout((self._api_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
-                return await work(await self._connected())
+                return await work(await self._connect())
         except (NoBrokersAvailableError, ClientTimeoutError, OSError, TimeoutError):
-            raise _unassigned(name) from None
+            raise _timeout_failure(name) from None
         except AdminError as problem:
             raise _failure_of_items(problem, name) from None
         except ClientError as problem:
             raise _failure_of(problem, name) from None
 
-    async def _connected(self) -> AdminParts:
+    async def _connect(self) -> AdminParts:
         """Connect, repeatedly until the cluster answers. `call` bounds the time."""
         from kafkalite.client.cluster.client import ClusterClient
         from kafkalite.client.errors import NoBrokersAvailableError
@@ -117,13 +117,13 @@ def _failure_of(problem: ClientError, call: str) -> BrokerFailure:
     from kafkalite.legacy.java.errors import JAVA_ERRORS
 
     if problem.code is ErrorCode.BROKER_NOT_AVAILABLE:
-        return _unassigned(call)
+        return _timeout_failure(call)
     java_class, default = JAVA_ERRORS.get(problem.code, JAVA_ERRORS[-1])
     message = default if problem.broker_message is None else problem.broker_message
     return BrokerFailure(int(problem.code), message, java_class)
 
 
-def _unassigned(name: str) -> BrokerFailure:
+def _timeout_failure(name: str) -> BrokerFailure:
     return BrokerFailure(
         ErrorCode.REQUEST_TIMED_OUT, f"Timed out waiting for a node assignment. Call: {name}", "TimeoutException"
     )

@@ -16,15 +16,15 @@ def check_servers(servers: str, refusal: str = "Failed to create new KafkaAdminC
     """Raise ToolError with the message `refusal` unless at least one of the addresses can be resolved."""
     found = [each.strip() for each in servers.split(",") if each.strip()]
     if not found:
-        raise _refused(refusal, "You must set either bootstrap.servers or bootstrap.controllers")
+        raise _config_error(refusal, "You must set either bootstrap.servers or bootstrap.controllers")
     resolved = 0
     for each in found:
         match = HOST_AND_PORT.fullmatch(each)
         if match is None:
-            raise _refused(refusal, f"Invalid url in bootstrap.servers: {each}")
+            raise _config_error(refusal, f"Invalid url in bootstrap.servers: {each}")
         resolved += _resolves(each, *match.groups())
     if not resolved:
-        raise _refused(refusal, "No resolvable bootstrap urls given in bootstrap.servers")
+        raise _config_error(refusal, "No resolvable bootstrap urls given in bootstrap.servers")
 
 
 def _resolves(server: str, host: str, port: str) -> bool:
@@ -43,6 +43,6 @@ def _resolves(server: str, host: str, port: str) -> bool:
     return True
 
 
-def _refused(refusal: str, reason: str) -> ToolError:
+def _config_error(refusal: str, reason: str) -> ToolError:
     cause = ToolError(reason, "org.apache.kafka.common.config.ConfigException")
     return ToolError(refusal, "org.apache.kafka.common.KafkaException", cause)

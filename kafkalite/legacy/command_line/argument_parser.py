@@ -71,17 +71,17 @@ def _option(declared: Sequence[Argument], word: str) -> Argument:
     return begun[0]
 
 
-def justified(text: str) -> str:
+def justify(text: str) -> str:
     """Return a message in lines of 75 columns, each but the last one padded with blanks to that width, as argparse4j prints it."""
     lines = [""]
     for each in _UNBREAKABLE.findall(text):
         if len(lines[-1]) + len(each) > _WIDTH:
             lines.append("")
         lines[-1] += each
-    return "\n".join([*(_filled(line.split()) for line in lines[:-1]), lines[-1]])
+    return "\n".join([*(_pad_line(line.split()) for line in lines[:-1]), lines[-1]])
 
 
-def _filled(words: list[str]) -> str:
+def _pad_line(words: list[str]) -> str:
     """Return the words as one padded line. Blanks that cannot be spread evenly go into the gaps in the middle."""
     gaps = len(words) - 1
     if gaps < 1:

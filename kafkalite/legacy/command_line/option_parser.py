@@ -143,7 +143,7 @@ class Options:
         if not given:
             return [] if option.default is None else [option.default]
         parts = [part for each in given for part in (each.split(option.separator) if option.separator else [each])]
-        return [self._converted(option, each) for each in parts]
+        return [self._convert_text(option, each) for each in parts]
 
     def value(self, option: Option) -> Any:
         """Return the value of an option, its default, or None. Raises ToolError when several values were given."""
@@ -160,7 +160,7 @@ class Options:
         return self.value(first if self.has(first) else second)
 
     @staticmethod
-    def _converted(option: Option, value: str) -> Any:
+    def _convert_text(option: Option, value: str) -> Any:
         try:
             return option.convert(value)
         except ValueError:

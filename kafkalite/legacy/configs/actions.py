@@ -81,7 +81,7 @@ async def alter(session: AdminSession, options: Options) -> None:
             )
         await _alter_quotas(session, types, names, added, deleted)
     else:
-        raise _unsupported(kind)
+        raise _unsupported_error(kind)
     if name:
         print(f"Completed updating config for {kind[:-1]} {name}.")
     else:
@@ -219,7 +219,7 @@ async def _all_names(session: AdminSession, kind: str) -> list[str]:
     if kind == "topics":
         return await session.call("listTopics", lambda admin: admin.topics.list_topics(include_internal=True))
     if kind != "brokers":
-        raise _unsupported(kind)
+        raise _unsupported_error(kind)
     cluster = await session.call("listNodes", lambda admin: admin.topics.describe_cluster())
     return [*(str(each.id) for each in cluster.brokers), ""]
 
@@ -230,11 +230,13 @@ async def _describe_resource(session: AdminSession, kind: str, name: str, *, des
     else:
         print(f"Default configs for {kind} in the cluster are:")
     for each in await _entries(session, kind, name, describe_all=describe_all):
-        synonyms = ", ".join(f"{known.source}:{known.name}={_shown(known.value)}" for known in each.synonyms)
-        print(f"  {each.name}={_shown(each.value)} sensitive={str(each.is_sensitive).lower()} synonyms={{{synonyms}}}")
+        synonyms = ", ".join(f"{known.source}:{known.name}={_format_value(known.value)}" for known in each.synonyms)
+        print(
+            f"  {each.name}={_format_value(each.value)} sensitive={str(each.is_sensitive).lower()} synonyms={{{synonyms}}}"
+        )
 
 
-def _shown(value: str | None) -> str:
+def _format_value(value: str | None) -> str:
     return "null" if value is None else value
 
 
@@ -242,7 +244,7 @@ async def _entries(session: AdminSession, kind: str, name: str, *, describe_all:
     from kafkalite.client.admin.configs import ConfigResource
 
     if kind not in _RESOURCES:
-        raise _unsupported(kind)
+        raise _unsupported_error(kind)
     if kind == "topics" and name:
         _check_topic_name(name)
     resource = ConfigResource(_RESOURCES[kind], name)
@@ -305,5 +307,5 @@ def _filter(kind: str, name: str | None) -> QuotaFilter:
     return QuotaFilter(_QUOTA_TYPES[kind], name or None, any_name=name is None)
 
 
-def _unsupported(kind: str) -> ToolError:
+def _unsupported_error(kind: str) -> ToolError:
     return ToolError(f"Unsupported entity type: {kind}")

@@ -43,7 +43,7 @@ async def _serve(options: Options, store: Store) -> None:
 
 async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
     added, deleted = added_configs(options), deleted_configs(options)
-    shown = f"{{add: {_braced(added)}, delete: List({', '.join(deleted)})}}"
+    shown = f"{{add: {_as_java_map(added)}, delete: List({', '.join(deleted)})}}"
     refusal = f"requirement failed: --bootstrap-server option must be specified to update {kind} configs: {shown}"
     if kind == "users":
         if any(each not in _MECHANISMS for each in (*added, *deleted)):
@@ -53,7 +53,7 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
         added = {mechanism: credential(mechanism, value) for mechanism, value in added.items()}
     else:
         await _check_down(store, name, refusal)
-        added = encrypted(added)
+        added = encrypt_secrets(added)
     path = f"{kind}/{paths.sanitize_name(name) if name else paths.DEFAULT_ENTITY}"
     configs = await read_config(store, path)
     absent = [each for each in deleted if each not in configs]
@@ -61,16 +61,18 @@ async def _alter(options: Options, store: Store, kind: str, name: str) -> None:
         raise InvalidConfiguration(f"Invalid config(s): {','.join(absent)}")
     changed = {**configs, **added}
     await write_config(store, path, {key: value for key, value in changed.items() if key not in deleted})
-    print(f"Completed updating config for entity: {_shown(kind, name)}.")
+    print(f"Completed updating config for entity: {_format_entity(kind, name)}.")
 
 
-def _braced(configs: dict[str, str]) -> str:
+def _as_java_map(configs: dict[str, str]) -> str:
     """Return settings as `java.util.Properties` prints itself."""
     return "{" + ", ".join(f"{key}={value}" for key, value in configs.items()) + "}"
 
 
-def encrypted(configs: dict[str, str]) -> dict[str, str]:
-    """Settings of a broker as they are kept: without those of the password encoder, by whose secret passwords are encrypted. ToolError."""
+def encrypt_secrets(configs: dict[str, str]) -> dict[str, str]:
+    """Return settings of a broker as ZooKeeper keeps them: passwords encrypted with the encoder's secret, without the encoder's settings.
+    Raises ToolError.
+    """
     kept = {key: value for key, value in configs.items() if not key.startswith(_ENCODER)}
     secret, passwords = configs.get(f"{_ENCODER}secret"), [key for key in kept if is_secret(key)]
     if secret is None:
@@ -119,10 +121,10 @@ async def _describe(store: Store, kind: str, name: str | None) -> None:
         if configs or kind != "users" or name is not None:
             shown = ",".join(f"{key}={value}" for key, value in configs.items())
             print(
-                f"Configs for {_shown(kind, '' if each == paths.DEFAULT_ENTITY else paths.desanitize(each))} are {shown}"
+                f"Configs for {_format_entity(kind, '' if each == paths.DEFAULT_ENTITY else paths.desanitize(each))} are {shown}"
             )
 
 
-def _shown(kind: str, name: str) -> str:
+def _format_entity(kind: str, name: str) -> str:
     shown = _SHOWN_TYPES.get(kind, kind)
     return f"{shown} '{name}'" if name else f"default {shown}"

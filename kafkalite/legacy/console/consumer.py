@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = _read(arguments)
+    options = _read_options(arguments)
     settings = consumer_settings(options)
     start = start_offset(options)
     formatter = _formatter(options)
@@ -51,7 +51,7 @@ def _run(arguments: Sequence[str]) -> int:
     return asyncio.run(Reading(options, formatter).run(settings, start))
 
 
-def _read(arguments: Sequence[str]) -> Options:
+def _read_options(arguments: Sequence[str]) -> Options:
     options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
     check(options)
     return options

@@ -86,16 +86,16 @@ class DefaultFormatter:
         if self._headers:
             fields.append(self._shown_headers(record))
         if self._key:
-            fields.append(self._shown(self._of_key, record.key))
+            fields.append(self._format_bytes(self._of_key, record.key))
         if self._value:
-            fields.append(self._shown(self._of_value, record.value))
+            fields.append(self._format_bytes(self._of_value, record.value))
         return self._separator.join(fields) + self._line_end if fields else b""
 
     def _shown_headers(self, record: ConsumerRecord) -> bytes:
-        shown = [name.encode() + b":" + self._shown(self._of_header, value) for name, value in record.headers]
+        shown = [name.encode() + b":" + self._format_bytes(self._of_header, value) for name, value in record.headers]
         return self._header_separator.join(shown) if shown else b"NO_HEADERS"
 
-    def _shown(self, deserializer: Deserializer | None, data: bytes | None) -> bytes:
+    def _format_bytes(self, deserializer: Deserializer | None, data: bytes | None) -> bytes:
         given = self._null if data is None else bytes(data)
         return given if deserializer is None else deserializer(given)
 

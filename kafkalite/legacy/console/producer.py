@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        options = _read(arguments)
+        options = _read_options(arguments)
         settings = producer_settings(options)
         check_servers(settings["bootstrap.servers"], "Failed to construct kafka producer")
         reader = _line_reader(options)
@@ -75,7 +75,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(arguments: Sequence[str]) -> Options:
+def _read_options(arguments: Sequence[str]) -> Options:
     options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
     if not options.asks_for_help and not options.has_any(BOOTSTRAP_SERVER, BROKER_LIST):
         options.refuse("Missing required option(s) [bootstrap-server]")

@@ -64,7 +64,7 @@ class Reading:
         from kafkalite.client.errors import ClientError, NoBrokersAvailableError
 
         try:
-            await self._begin(consumer, start)
+            await self._start_reading(consumer, start)
             while self._limit < 0 or self.count < self._limit:
                 if not await self._read_some(consumer):
                     log("ERROR", _ENDED, tool.LOGGER, _TIMEOUT)
@@ -81,7 +81,7 @@ class Reading:
             return 1
         return 0
 
-    async def _begin(self, consumer: Consumer, start: int | str) -> None:
+    async def _start_reading(self, consumer: Consumer, start: int | str) -> None:
         from kafkalite.types import TopicPartition
 
         await self._connect(consumer)

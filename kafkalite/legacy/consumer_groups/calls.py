@@ -25,11 +25,11 @@ class Groups:
 
     async def all_ids(self) -> list[str]:
         try:
-            return [each.group_id for each in await self.listed(())]
+            return [each.group_id for each in await self.list_groups(())]
         except BrokerFailure as problem:
             raise in_runtime_exception(problem) from None
 
-    async def listed(self, states: Sequence[str]) -> list[Any]:
+    async def list_groups(self, states: Sequence[str]) -> list[Any]:
         from kafkalite.errors import ErrorCode
 
         try:
@@ -42,7 +42,7 @@ class Groups:
             message = "Failed to find brokers to send ListGroups"
             raise BrokerFailure(problem.code, message, "org.apache.kafka.common.KafkaException") from None
 
-    async def described(self) -> dict[str, Any]:
+    async def describe_groups(self) -> dict[str, Any]:
         ids = await self.ids()
         name = "describeConsumerGroups(api=FIND_COORDINATOR)"
         found = await self.session.call(name, lambda admin: admin.groups.describe_groups(ids), self.timeout_ms)

@@ -95,11 +95,11 @@ def check(options: Options) -> None:
         _check_describe(options)
     if options.has(DELETE):
         if not options.has_any(GROUP, ALL_GROUPS):
-            options.refuse(f"Option {DELETE} takes one of these options: {_listed(_SCOPES)}")
+            options.refuse(f"Option {DELETE} takes one of these options: {_join_options(_SCOPES)}")
         if options.has(TOPIC):
             options.refuse("The consumer does not support topic-specific offset deletion from a consumer group.")
     if options.has(DELETE_OFFSETS) and not (options.has(GROUP) and options.has(TOPIC)):
-        options.refuse(f"Option {DELETE_OFFSETS} takes the following options: {_listed(_SCOPES)}")
+        options.refuse(f"Option {DELETE_OFFSETS} takes the following options: {_join_options(_SCOPES)}")
     if options.has(RESET_OFFSETS):
         _check_reset(options)
     options.forbid_with(GROUP, [ALL_GROUPS])
@@ -121,18 +121,18 @@ def _check_zookeeper(options: Options) -> None:
         options.refuse(f"Option {DELETE} either takes {GROUP}, {TOPIC}, or both")
 
 
-def _listed(options: Sequence[Option]) -> str:
+def _join_options(options: Sequence[Option]) -> str:
     return ", ".join(map(str, options))
 
 
 def _check_describe(options: Options) -> None:
     if not options.has_any(GROUP, ALL_GROUPS):
         options.refuse(
-            f"Option {DESCRIBE} takes one of these options: {_listed((RESET_OFFSETS, DESCRIBE, DELETE, LIST))}"
+            f"Option {DESCRIBE} takes one of these options: {_join_options((RESET_OFFSETS, DESCRIBE, DELETE, LIST))}"
         )
     exclusive = (MEMBERS, OFFSETS, STATE)
     if sum(options.has(each) for each in exclusive) > 1:
-        options.refuse(f"Option {DESCRIBE} takes at most one of these options: {_listed(exclusive)}")
+        options.refuse(f"Option {DESCRIBE} takes at most one of these options: {_join_options(exclusive)}")
     if options.has_value(STATE):
         options.refuse(f"Option {DESCRIBE} does not take a value for {STATE}")
 
@@ -151,6 +151,6 @@ def _check_reset(options: Options) -> None:
             file=sys.stderr,
         )
     if not options.has_any(GROUP, ALL_GROUPS):
-        options.refuse(f"Option {RESET_OFFSETS} takes one of these options: {_listed(_SCOPES)}")
+        options.refuse(f"Option {RESET_OFFSETS} takes one of these options: {_join_options(_SCOPES)}")
     for each in (TO_OFFSET, TO_DATETIME, BY_DURATION, TO_EARLIEST, TO_LATEST, TO_CURRENT, SHIFT_BY, FROM_FILE):
         options.forbid_with(each, [other for other in SCENARIOS if other is not each])

@@ -45,7 +45,7 @@ async def reset(groups: Groups) -> None:
     options = groups.options
     moved: dict[str, Offsets] = {}
     try:
-        for group_id, description in (await groups.described()).items():
+        for group_id, description in (await groups.describe_groups()).items():
             if description.state not in _FREE_STATES:
                 print_error(
                     f"Assignments can only be reset if the group '{group_id}' is inactive, "
@@ -83,11 +83,11 @@ def _as_csv(moved: Mapping[str, Offsets], *, with_group: bool) -> str:
     for group_id, offsets in moved.items():
         for each, offset in sorted(offsets.items()):
             fields = [each.topic, str(each.partition), str(offset)]
-            lines.append(",".join(_quoted(field) for field in ([group_id, *fields] if with_group else fields)))
+            lines.append(",".join(_quote_field(field) for field in ([group_id, *fields] if with_group else fields)))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _quoted(field: str) -> str:
+def _quote_field(field: str) -> str:
     """Return a field in quotes where Kafka's CSV writer puts them: longer texts, and those with characters up to the comma."""
     if len(field) <= _LONGEST_UNQUOTED and all(each > "," for each in field):
         return field
@@ -110,7 +110,7 @@ class _Reset:
         if options.has(tool.TO_LATEST):
             return await self._offsets(partitions, _LATEST)
         if options.has(tool.SHIFT_BY):
-            return await self._shifted(partitions, Shift(options.value(tool.SHIFT_BY)))
+            return await self._shift_offsets(partitions, Shift(options.value(tool.SHIFT_BY)))
         if options.has(tool.TO_DATETIME):
             return await self._at(partitions, timestamp_ms(options.value(tool.TO_DATETIME)))
         if options.has(tool.BY_DURATION):
@@ -127,14 +127,14 @@ class _Reset:
     async def _partitions(self) -> list[TopicPartition]:
         options = self._options
         if options.has(tool.ALL_TOPICS):
-            return list(await self._committed())
+            return list(await self._fetch_committed())
         if options.has(tool.TOPIC):
             return await partitions_of(self._groups, options.values(tool.TOPIC))
         if not options.has(tool.FROM_FILE):
             options.refuse("One of the reset scopes should be defined: --all-topics, --topic.")
         return []
 
-    async def _committed(self) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def _fetch_committed(self) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._groups.session.call(
             "listConsumerGroupOffsets(api=FIND_COORDINATOR)",
             lambda admin: admin.groups.list_group_offsets(self._group_id),
@@ -169,8 +169,8 @@ class _Reset:
             found[each] = nearest
         return found
 
-    async def _shifted(self, partitions: Sequence[TopicPartition], target: Shift) -> Offsets:
-        committed = await self._committed()
+    async def _shift_offsets(self, partitions: Sequence[TopicPartition], target: Shift) -> Offsets:
+        committed = await self._fetch_committed()
         current = {}
         for each in partitions:
             known = committed.get(each)
@@ -190,7 +190,7 @@ class _Reset:
         return {**found, **await self._offsets(late, _LATEST)}
 
     async def _current(self, partitions: Sequence[TopicPartition]) -> Offsets:
-        committed = await self._committed()
+        committed = await self._fetch_committed()
         known = {each: found.offset for each in partitions if (found := committed.get(each)) is not None}
         return {**known, **await self._offsets((each for each in partitions if each not in known), _LATEST)}
 
@@ -213,7 +213,7 @@ async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicP
     found, topics = [], []
     for argument in arguments:
         if ":" in argument:
-            found += _numbered(argument)
+            found += _parse_partitions(argument)
         else:
             topics.append(argument)
     if topics:
@@ -224,7 +224,7 @@ async def partitions_of(groups: Groups, arguments: Iterable[str]) -> list[TopicP
     return found
 
 
-def _numbered(argument: str) -> list[TopicPartition]:
+def _parse_partitions(argument: str) -> list[TopicPartition]:
     parts = argument.rstrip(":").split(":")
     if len(parts) != 2:
         raise ToolError(f"Invalid topic arg '{argument}', expected topic name and partitions")
@@ -315,7 +315,7 @@ async def delete_offsets(groups: Groups) -> None:
     except BrokerFailure as problem:
         whole = problem
         results.update({each: _of_partition(problem, each) for each in partitions})
-    _tell_whole(whole, topics, group_id)
+    _print_outcome(whole, topics, group_id)
     row = "{:<30} {:<15} {:<15}"
     print("\n" + row.format("TOPIC", "PARTITION", "STATUS"), end="")
     for (topic, number), failure in sorted(results.items(), key=lambda found: f"{found[0][0]}{found[0][1]}"):
@@ -340,7 +340,7 @@ async def _existing_partitions(
     return found
 
 
-def _tell_whole(problem: BrokerFailure | None, topics: Sequence[str], group_id: str) -> None:
+def _print_outcome(problem: BrokerFailure | None, topics: Sequence[str], group_id: str) -> None:
     from kafkalite.errors import ErrorCode
 
     if problem is None:

@@ -30,12 +30,12 @@ def offset_cells(committed: int | None, end: int | None) -> list[str]:
     return [NOTHING if each is None else str(each) for each in (committed, end, lag_of(committed, end))]
 
 
-def widest(rows: Sequence[Sequence[str]], column: int, least: int = WIDTH) -> int:
+def column_width(rows: Sequence[Sequence[str]], column: int, least: int = WIDTH) -> int:
     """Return the width of a column, which is `least` unless a cell needs more."""
     return max([least, *(len(row[column]) for row in rows)])
 
 
-def padded(cells: Sequence[str], widths: Sequence[int]) -> str:
+def pad_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return a line of the table."""
     return " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
 
@@ -72,14 +72,24 @@ def _has_rows(group: GroupDescription, count: int) -> bool:
 
 
 async def print_offsets(groups: Groups) -> None:
-    tables = [(group, await _rows(groups, group)) for group in (await groups.described()).values()]
+    tables = [(group, await _rows(groups, group)) for group in (await groups.describe_groups()).values()]
     for group, rows in tables:
         if not _has_rows(group, len(rows)):
             continue
         cells = [row.cells() for row in rows]
-        widths = [widest(cells, 0), widest(cells, 1), 10, 15, 15, 15, widest(cells, 6), widest(cells, 7), 0]
+        widths = [
+            column_width(cells, 0),
+            column_width(cells, 1),
+            10,
+            15,
+            15,
+            15,
+            column_width(cells, 6),
+            column_width(cells, 7),
+            0,
+        ]
         for row in (_OFFSET_TITLES, *cells):
-            print("\n" + padded(row, widths), end="")
+            print("\n" + pad_cells(row, widths), end="")
 
 
 async def _rows(groups: Groups, group: GroupDescription) -> list[Row]:
@@ -120,7 +130,7 @@ async def _rows(groups: Groups, group: GroupDescription) -> list[Row]:
 
 
 async def print_members(groups: Groups, *, verbose: bool) -> None:
-    for group in (await groups.described()).values():
+    for group in (await groups.describe_groups()).values():
         members = group.members
         _has_rows(group, len(members))
         with_instance = any(each.group_instance_id for each in members)
@@ -136,14 +146,14 @@ async def print_members(groups: Groups, *, verbose: bool) -> None:
             ]
             for each in members
         ]
-        widths = [widest(rows, column) for column in range(5)] + [WIDTH]
-        widths[2] = widest(rows, 2, _INSTANCE_WIDTH)
+        widths = [column_width(rows, column) for column in range(5)] + [WIDTH]
+        widths[2] = column_width(rows, 2, _INSTANCE_WIDTH)
         if not with_instance:
             titles, rows = _without(titles, 2), [_without(row, 2) for row in rows]
             widths = widths[:2] + widths[3:]
-        print("\n" + padded(titles, widths) + " " + ("ASSIGNMENT" if verbose else ""))
+        print("\n" + pad_cells(titles, widths) + " " + ("ASSIGNMENT" if verbose else ""))
         for row, member in zip(rows, members, strict=True):
-            print(padded(row, widths) + " " + (_assignment(member.partitions) if verbose else ""))
+            print(pad_cells(row, widths) + " " + (_assignment(member.partitions) if verbose else ""))
 
 
 def _without(cells: Sequence[str], column: int) -> list[str]:
@@ -159,7 +169,7 @@ def _assignment(partitions: Sequence[TopicPartition]) -> str:
 
 
 async def print_states(groups: Groups) -> None:
-    described = await groups.described()
+    described = await groups.describe_groups()
     if not described:
         return
     cluster = await groups.session.call("listNodes", lambda admin: admin.topics.describe_cluster(), groups.timeout_ms)
@@ -173,5 +183,5 @@ async def print_states(groups: Groups) -> None:
         titles = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
         values = [group.group_id, coordinator, group.assignor, group.state, str(len(group.members))]
         for row in (titles, values):
-            print("\n" + padded(row, widths), end="")
+            print("\n" + pad_cells(row, widths), end="")
         print()

@@ -87,7 +87,7 @@ async def _list(groups: Groups) -> None:
             print(each)
         return
     types, states = _types(options.value(TYPE)), _states(options.value(STATE))
-    found = [each for each in await groups.listed(states) if not types or each.group_type.lower() in types]
+    found = [each for each in await groups.list_groups(states) if not types or each.group_type.lower() in types]
     width = max([_WIDTH, *(len(each.group_id) for each in found)]) + 10
     columns = [("GROUP", width, [each.group_id for each in found])]
     if with_type:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.legacy.cluster.zookeeper_store import with_store
 from kafkalite.legacy.command_line.failures import ToolError
 from kafkalite.legacy.consumer_groups.options import DELETE, DESCRIBE, GROUP, LIST, TIMEOUT, TOPIC, ZOOKEEPER
-from kafkalite.legacy.consumer_groups.tables import NOTHING, WIDTH, offset_cells, padded, widest
+from kafkalite.legacy.consumer_groups.tables import NOTHING, WIDTH, column_width, offset_cells, pad_cells
 from kafkalite.server_addresses import address_text
 from kafkalite.types import TopicPartition
 from zk import consumer_groups as groups
@@ -154,10 +154,10 @@ def _rows(found: _Found, offsets: dict[TopicPartition, int], ends: dict[TopicPar
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [widest(rows, 0), 10, WIDTH, WIDTH, WIDTH, widest(rows, -1)]
+    widths = [column_width(rows, 0), 10, WIDTH, WIDTH, WIDTH, column_width(rows, -1)]
     print()
     for row in (_TITLES, *rows):
-        print(padded(row, widths) + " ")
+        print(pad_cells(row, widths) + " ")
 
 
 # deleting
@@ -167,13 +167,13 @@ def _delete(options: Options, connect: str) -> None:
     topic: str | None = options.value(TOPIC) if options.has(TOPIC) else None
     if options.has(GROUP):
         for group_id in options.values(GROUP):
-            print(with_store(connect, lambda store, group_id=group_id: _deleted(store, group_id, topic)))  # type: ignore[misc]
+            print(with_store(connect, lambda store, group_id=group_id: _delete_group(store, group_id, topic)))  # type: ignore[misc]
     elif topic is not None:
         with_store(connect, lambda store: _delete_topic(store, topic))
         print(f"Deleted consumer group information for all inactive consumer groups for topic '{topic}' in zookeeper.")
 
 
-async def _deleted(store: Store, group_id: str, topic: str | None) -> str:
+async def _delete_group(store: Store, group_id: str, topic: str | None) -> str:
     """Delete a group and return the message about it."""
     about = f"'{group_id}'" + (f" topic '{topic}'" if topic is not None else "")
     try:
@@ -191,7 +191,7 @@ async def _deleted(store: Store, group_id: str, topic: str | None) -> str:
 async def _delete_topic(store: Store, topic: str) -> None:
     for group_id in await groups.group_ids(store):
         if await store.exists(paths.consumer_offsets(group_id, topic)) is not None:
-            await _deleted(store, group_id, topic)
+            await _delete_group(store, group_id, topic)
 
 
 def _no_node(path: str) -> ToolError:

@@ -73,12 +73,12 @@ def time_index(path: Path, *, sanity_only: bool, verify_only: bool) -> list[str]
             print(f"timestamp: {timestamp} offset: {offset}")
         previous = timestamp
     return [
-        *_headed(f"Found timestamp mismatch in :{path.absolute()}", mismatches),
-        *_headed(f"Found out of order timestamp in :{path.absolute()}", disorder),
-        *_headed("The following indexed offsets are not found in the log.", missing),
+        *_add_heading(f"Found timestamp mismatch in :{path.absolute()}", mismatches),
+        *_add_heading(f"Found out of order timestamp in :{path.absolute()}", disorder),
+        *_add_heading("The following indexed offsets are not found in the log.", missing),
     ]
 
 
-def _headed(title: str, lines: Iterable[str]) -> list[str]:
+def _add_heading(title: str, lines: Iterable[str]) -> list[str]:
     found = list(lines)
     return [title, *found] if found else []

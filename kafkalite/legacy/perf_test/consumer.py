@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = _read(arguments)
+    options = _read_options(arguments)
     detailed = options.has(SHOW_DETAILED_STATS)
     if not options.has(HIDE_HEADER):
         print(
@@ -80,7 +80,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(arguments: Sequence[str]) -> Options:
+def _read_options(arguments: Sequence[str]) -> Options:
     options = Options.read_or_refuse(TOOL, OPTIONS, arguments)
     if not options.asks_for_help and not options.has_any(BOOTSTRAP_SERVER, BROKER_LIST):
         options.refuse("Missing required option(s) [bootstrap-server]")
@@ -163,7 +163,7 @@ class _Progress:
         mb = _megabytes(window)
         per_s = [mb * 1000 / fetching_ms, window.records * 1000 / fetching_ms] if fetching_ms > 0 else [0.0, 0.0]
         print(
-            f"{formatted(time.time(), self._format)}, 0, {_megabytes(total):.4f}, "
+            f"{format_time(time.time(), self._format)}, 0, {_megabytes(total):.4f}, "
             f"{mb * 1000 / window.elapsed_ms:.4f}, {total.records}, {window.records_per_s:.4f}, "
             f"{joining_ms}, {fetching_ms}, {per_s[0]:.4f}, {per_s[1]:.4f}",
             flush=True,
@@ -177,7 +177,7 @@ def _total_line(date_format: str, began_s: float, ended_s: float, outcome: Consu
     fetching_ms = int(elapsed_s * 1000) - joining_ms
     fetching_s = max(fetching_ms, 1) / 1000
     return (
-        f"{formatted(began_s, date_format)}, {formatted(ended_s, date_format)}, {mb:.4f}, {mb / elapsed_s:.4f}, "
+        f"{format_time(began_s, date_format)}, {format_time(ended_s, date_format)}, {mb:.4f}, {mb / elapsed_s:.4f}, "
         f"{records}, {records / elapsed_s:.4f}, {joining_ms}, {fetching_ms}, "
         f"{mb / fetching_s:.4f}, {records / fetching_s:.4f}"
     )
@@ -192,7 +192,7 @@ def _megabytes(flow: Flow) -> float:
 _PATTERN_PARTS: Final = re.compile(r"'([^']*)'|(y+|M+|d+|H+|m+|s+|S+)|(.)", re.DOTALL)
 
 
-def formatted(time_s: float, pattern: str) -> str:
+def format_time(time_s: float, pattern: str) -> str:
     """Return a local time by a pattern of `java.text.SimpleDateFormat`: years to milliseconds, and texts in quotes."""
     moment = datetime.fromtimestamp(time_s)
     values = {
@@ -205,7 +205,7 @@ def formatted(time_s: float, pattern: str) -> str:
         "S": moment.microsecond // 1000,
     }
 
-    def shown(match: re.Match[str]) -> str:
+    def replace_part(match: re.Match[str]) -> str:
         quoted, letters, other = match.groups()
         if letters is None:
             return other if quoted is None else quoted or "'"
@@ -213,4 +213,4 @@ def formatted(time_s: float, pattern: str) -> str:
             return f"{moment.year % 100:02}"
         return f"{values[letters[0]]:0{len(letters)}}"
 
-    return _PATTERN_PARTS.sub(shown, pattern)
+    return _PATTERN_PARTS.sub(replace_part, pattern)

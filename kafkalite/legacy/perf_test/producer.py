@@ -47,7 +47,7 @@ def _run(arguments: Sequence[str]) -> int:
         print(option_table(TOOL), end="")
         return 1 if arguments else 0
     try:
-        given = _read(arguments)
+        given = _read_options(arguments)
     except Misuse as problem:
         usage = option_table(TOOL).split("\n\n")[0]
         print(f"{usage}\n{_PROGRAM}: error: {problem}\n", file=sys.stderr)
@@ -68,7 +68,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(arguments: Sequence[str]) -> dict[str, Any]:
+def _read_options(arguments: Sequence[str]) -> dict[str, Any]:
     """Return the options by name. `--producer-props` takes all words up to the next option."""
     given: dict[str, Any] = {}
     left = list(arguments)

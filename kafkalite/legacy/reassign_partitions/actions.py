@@ -80,9 +80,9 @@ class Actions:
             return
         print("Current partition reassignments:")
         for partition, move in moves.items():
-            line = f"{partition}: replicas: {_listed(move.replicas)}."
-            line += f" adding: {_listed(move.adding_replicas)}." if move.adding_replicas else ""
-            line += f" removing: {_listed(move.removing_replicas)}." if move.removing_replicas else ""
+            line = f"{partition}: replicas: {_join_brokers(move.replicas)}."
+            line += f" adding: {_join_brokers(move.adding_replicas)}." if move.adding_replicas else ""
+            line += f" removing: {_join_brokers(move.removing_replicas)}." if move.removing_replicas else ""
             print(line)
 
     # --verify
@@ -114,7 +114,7 @@ class Actions:
             return f"Reassignment of partition {partition} is completed."
         return (
             f"There is no active reassignment of partition {partition}, "
-            f"but replica set is {_listed(current)} rather than {_listed(target)}."
+            f"but replica set is {_join_brokers(current)} rather than {_join_brokers(target)}."
         )
 
     async def _log_dir_states(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
@@ -156,7 +156,7 @@ class Actions:
         for resource, of_it in changes.items():
             if resource.type == "broker":
                 of_it.append(ConfigChange(_LOG_DIRS_RATE, "delete"))
-        print(f"Clearing broker-level throttles on broker{_plural(brokers)} {_listed(brokers)}")
+        print(f"Clearing broker-level throttles on broker{_plural(brokers)} {_join_brokers(brokers)}")
         await self._alter({each: of_it for each, of_it in changes.items() if each.type == "broker"})
         print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
         await self._alter({each: of_it for each, of_it in changes.items() if each.type == "topic"})
@@ -174,9 +174,9 @@ class Actions:
         brokers = plans.read_brokers(options.value(tool.BROKER_LIST))
         current = await self._replicas(plans.read_topics(document))
         racks = await self._racks(brokers)
-        target = proposed(current, brokers, racks)
-        print(f"Current partition replica assignment\n{plans.shown(current)}\n")
-        print(f"Proposed partition reassignment configuration\n{plans.shown(target)}")
+        target = propose_assignment(current, brokers, racks)
+        print(f"Current partition replica assignment\n{plans.assignment_json(current)}\n")
+        print(f"Proposed partition reassignment configuration\n{plans.assignment_json(target)}")
 
     async def _racks(self, brokers: Sequence[int]) -> dict[int, str]:
         if self._options.has(tool.DISABLE_RACK_AWARE):
@@ -205,7 +205,7 @@ class Actions:
                 raise CommandFailed(f"Unknown broker id {broker}")
         current = await self._current(plan)
         print(
-            f"Current partition replica assignment\n\n{plans.shown(current)}\n\n"
+            f"Current partition replica assignment\n\n{plans.assignment_json(current)}\n\n"
             "Save this to use as the --reassignment-json-file option during rollback"
         )
         await self._throttle(plan, current, moves)
@@ -334,7 +334,7 @@ class Actions:
         }
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _join_brokers(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers))
 
 
@@ -368,7 +368,7 @@ def _log_dir_line(replica: TopicPartitionReplica, target: str, current: str | No
     return f"{partition} on broker {replica.broker} is being moved to log dir {future} instead of {target}."
 
 
-def proposed(
+def propose_assignment(
     current: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int], racks: Mapping[int, str]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Return Kafka's placement, which starts at a random broker. Raises ToolError."""

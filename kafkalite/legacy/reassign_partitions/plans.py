@@ -113,7 +113,7 @@ def _duplicates(items: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(each for position, each in enumerate(items) if each in items[:position]))
 
 
-def shown(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
+def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
     """Return an assignment as the JSON that the tool prints and can execute later."""
     partitions = [
         {

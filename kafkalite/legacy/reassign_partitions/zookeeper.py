@@ -83,7 +83,7 @@ async def _execute(options: Options, store: Store) -> None:
     if missing:
         raise ToolError(f"The proposed assignment contains non-existent partitions: Set({', '.join(missing)})")
     print(
-        f"Current partition replica assignment\n\n{plans.shown({each: every[each] for each in plan.targets})}\n\n"
+        f"Current partition replica assignment\n\n{plans.assignment_json({each: every[each] for each in plan.targets})}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     wanted = {PartitionName(*each): tuple(replicas) for each, replicas in plan.targets.items()}
@@ -115,16 +115,16 @@ async def _verify(options: Options, store: Store) -> None:
 
 
 async def _generate(options: Options, store: Store) -> None:
-    from kafkalite.legacy.reassign_partitions.actions import proposed
+    from kafkalite.legacy.reassign_partitions.actions import propose_assignment
 
     brokers = plans.read_brokers(options.value(tool.BROKER_LIST))
     topics = plans.read_topics(read_text(options.value(tool.TOPICS_TO_MOVE_JSON_FILE)))
     current = await _current(store, set(topics))
     racks = {} if options.has(tool.DISABLE_RACK_AWARE) else await live_brokers(store)
     known = {broker: rack for broker, rack in racks.items() if rack is not None and broker in brokers}
-    target = proposed(current, brokers, known)
-    print(f"Current partition replica assignment\n{plans.shown(current)}\n")
-    print(f"Proposed partition reassignment configuration\n{plans.shown(target)}")
+    target = propose_assignment(current, brokers, known)
+    print(f"Current partition replica assignment\n{plans.assignment_json(current)}\n")
+    print(f"Proposed partition reassignment configuration\n{plans.assignment_json(target)}")
 
 
 _ACTIONS: Final = {str(tool.EXECUTE): _execute, str(tool.VERIFY): _verify, str(tool.GENERATE): _generate}

@@ -59,7 +59,7 @@ async def _names(options: Options, session: AdminSession) -> list[str]:
     topic_id = _topic_id(options)
     internal = not options.has(tool.EXCLUDE_INTERNAL)
     if topic_id is None:
-        names = tool.selected(
+        names = tool.select_topics(
             options, await session.call("listTopics", lambda admin: admin.topics.list_topics(include_internal=internal))
         )
         tool.ensure_found(options, names)

@@ -152,7 +152,7 @@ def warn_of_collisions(topic: str) -> None:
         )
 
 
-def selected(options: Options, all_topics: Sequence[str]) -> list[str]:
+def select_topics(options: Options, all_topics: Sequence[str]) -> list[str]:
     """Return the topics that the command is about. Raises ToolError when --topic must match one and does not."""
     from kafkalite.legacy.topics.filter import TopicFilter
 

@@ -28,7 +28,7 @@ from kafkalite.legacy.topics.options import (
     check_counts,
     ensure_found,
     replica_assignment,
-    selected,
+    select_topics,
     topic_configs,
     warn_of_collisions,
 )
@@ -70,7 +70,7 @@ async def _topics(options: Options, session: AdminSession) -> list[str]:
     names = await session.call(
         "listTopics", lambda admin: admin.topics.list_topics(include_internal=not options.has(EXCLUDE_INTERNAL))
     )
-    return selected(options, names)
+    return select_topics(options, names)
 
 
 async def _create(options: Options, session: AdminSession) -> None:

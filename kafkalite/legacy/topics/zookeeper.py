@@ -44,7 +44,7 @@ def run(options: Options) -> int:
 
 
 async def _topics(options: Options, store: Store) -> list[str]:
-    found = tool.selected(options, sorted(await store.children(paths.TOPICS)))
+    found = tool.select_topics(options, sorted(await store.children(paths.TOPICS)))
     named = options.value(tool.TOPIC)
     if named is not None and not found and not options.has(tool.LIST) and not options.has(tool.IF_EXISTS):
         raise ToolError(f"Topic '{named}' does not exist as expected")

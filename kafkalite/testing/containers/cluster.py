@@ -195,7 +195,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         self._cuts.apply(self._servers())
 
     def heal(self) -> None:
-        self._cuts.mend()
+        self._cuts.repair()
         self._cuts.apply(self._servers())
 
     # -- what is there

@@ -25,7 +25,7 @@ class NetworkCuts:
         check_sides(side, other, known)
         self._pairs |= {frozenset((one, two)) for one in side for two in other}
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         self._pairs.clear()
 
     def forget(self, node: Node) -> None:

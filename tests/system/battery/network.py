@@ -49,11 +49,11 @@ def test_a_client_is_cut_from_its_leader(scenario: Scenario) -> None:
             for direction in ("both", "back", "towards"):
                 link.cut(direction)  # type: ignore[arg-type]
                 after(scenario, workload, 6)
-                link.mend()
+                link.repair()
                 workload.wait_flowing(60)
             scenario.verdict(workload)
         finally:
-            link.mend()
+            link.repair()
             advertise(scenario, 1, cluster.broker(1).address)
 
 

@@ -25,7 +25,7 @@ from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
 from kafkalite.cli.doctor.cluster import Reached
 from kafkalite.cli.doctor.findings import GIBIBYTE, Finding, Status, judge_space
 from kafkalite.cli.doctor.zookeeper import BrokerClock, ServerAnswer
-from kafkalite.cli.doctor.zookeeper_exposure import judge, look
+from kafkalite.cli.doctor.zookeeper_exposure import check_server, judge
 from kafkalite.cli.main import main
 from kafkalite.client.admin.log_dirs import LogDir
 from kafkalite.client.cluster.view import BrokerNode
@@ -243,11 +243,11 @@ def test_ports(taken: int) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         free = bound.getsockname()[1]
-    assert doctor_broker.look_at_port(Endpoint("PLAINTEXT", "127.0.0.1", free, "PLAINTEXT"), 5).status is Status.OK
-    found = doctor_broker.look_at_port(Endpoint("PLAINTEXT", "127.0.0.1", taken, "PLAINTEXT"), 5)
+    assert doctor_broker.check_port(Endpoint("PLAINTEXT", "127.0.0.1", free, "PLAINTEXT"), 5).status is Status.OK
+    found = doctor_broker.check_port(Endpoint("PLAINTEXT", "127.0.0.1", taken, "PLAINTEXT"), 5)
     assert found.status is Status.PROBLEM and f"sport = :{taken}" in str(found.remedy)
-    assert doctor_broker.look_at_port(Endpoint("SSL", "127.0.0.1", taken, "SSL"), 5).status is Status.WARNING
-    elsewhere = doctor_broker.look_at_port(Endpoint("PLAINTEXT", "192.0.2.1", 9092, "PLAINTEXT"), 5)
+    assert doctor_broker.check_port(Endpoint("SSL", "127.0.0.1", taken, "SSL"), 5).status is Status.WARNING
+    elsewhere = doctor_broker.check_port(Endpoint("PLAINTEXT", "192.0.2.1", 9092, "PLAINTEXT"), 5)
     assert elsewhere.status is Status.PROBLEM and "an address of this machine" in str(elsewhere.remedy)
 
 
@@ -261,17 +261,17 @@ def test_advertised_hosts() -> None:
 
 
 def test_log_directories(tmp_path: Path) -> None:
-    (room,) = doctor_broker.look_at_log_dir(tmp_path / "not" / "yet", 1)
+    (room,) = doctor_broker.check_log_dir(tmp_path / "not" / "yet", 1)
     assert "GiB free" in room.found
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=2\ncluster.id=c\n")
-    *_, found = doctor_broker.look_at_log_dir(tmp_path, 1)
+    *_, found = doctor_broker.check_log_dir(tmp_path, 1)
     assert found.status is Status.PROBLEM and "belongs to broker 2, not to 1" in found.found
-    assert "problem" not in statuses(list(doctor_broker.look_at_log_dir(tmp_path, 2))[1:])
+    assert "problem" not in statuses(list(doctor_broker.check_log_dir(tmp_path, 2))[1:])
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=two\n")
-    *_, found = doctor_broker.look_at_log_dir(tmp_path, 1)
+    *_, found = doctor_broker.check_log_dir(tmp_path, 1)
     assert found.status is Status.PROBLEM and "broker.id=two" in found.found
     (tmp_path / "file").touch()
-    (found,) = doctor_broker.look_at_log_dir(tmp_path / "file", 1)
+    (found,) = doctor_broker.check_log_dir(tmp_path / "file", 1)
     assert found.status is Status.PROBLEM and "may not write" in found.found
 
 
@@ -386,9 +386,9 @@ def test_what_zookeeper_servers_tell_strangers_is_named() -> None:
         async with server:
             port = server.sockets[0].getsockname()[1]
             seen = [
-                await look("127.0.0.1:2181", open_word, port),
-                await look("127.0.0.1:2182", closed_word, 1),
-                await look("127.0.0.1:2183", silent, 1),
+                await check_server("127.0.0.1:2181", open_word, port),
+                await check_server("127.0.0.1:2182", closed_word, 1),
+                await check_server("127.0.0.1:2183", silent, 1),
             ]
         return [each.found for each in judge(seen)]
 

@@ -104,7 +104,7 @@ def test_only_what_stays_is_repaired_and_only_under_the_controller_that_was_seen
         await store.create(paths.CONTROLLER_EPOCH, b"1")
         await store.create(paths.delete_topic("passing"), b"")
         await store.create(paths.topic_config("stays"), b"{}")
-        looking = asyncio.ensure_future(znodes.look(store))
+        looking = asyncio.ensure_future(znodes.find_inconsistencies(store))
         await asyncio.sleep(1)
         await store.delete(paths.delete_topic("passing"))
         seen, repairs = await looking
@@ -116,6 +116,6 @@ def test_only_what_stays_is_repaired_and_only_under_the_controller_that_was_seen
         seen = await znodes.snapshot(store)
         await znodes.delete(store, seen, repairs[0])
         await znodes.delete(store, seen, Repair("", "", deleted=(paths.topic_config("stays"),)))  # somebody was faster
-        assert await znodes.look(store) == (Snapshot(), [])
+        assert await znodes.find_inconsistencies(store) == (Snapshot(), [])
 
     virtual_time.run(scenario())

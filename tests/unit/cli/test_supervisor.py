@@ -36,31 +36,31 @@ def cluster_of(broker: BrokerProcess, *servers: Any) -> Any:
 
 def test_nothing_is_told_of_what_runs(broker: BrokerProcess) -> None:
     supervisor = Supervisor(cluster_of(broker), 5.0)
-    assert list(supervisor.look(0.0)) == []
+    assert list(supervisor.check_processes(0.0)) == []
 
 
 def test_a_dead_broker_is_told_once_and_started_in_time(broker: BrokerProcess) -> None:
     supervisor = Supervisor(cluster_of(broker), 5.0)
     broker.kill()
-    assert list(supervisor.look(10.0)) == [
+    assert list(supervisor.check_processes(10.0)) == [
         "broker 7 ended with status -9; its last lines:",
         "    [KafkaServer id=7] started",
     ]
-    assert list(supervisor.look(14.9)) == [] and not broker.running
-    assert list(supervisor.look(15.0)) == ["broker 7 is started again"]
+    assert list(supervisor.check_processes(14.9)) == [] and not broker.running
+    assert list(supervisor.check_processes(15.0)) == ["broker 7 is started again"]
     assert broker.running
-    assert list(supervisor.look(15.1)) == []
+    assert list(supervisor.check_processes(15.1)) == []
 
 
 def test_without_a_time_it_stays_away(broker: BrokerProcess) -> None:
     supervisor = Supervisor(cluster_of(broker), None)
     broker.kill()
-    assert len(list(supervisor.look(0.0))) == 2
-    assert list(supervisor.look(1e9)) == [] and not broker.running
+    assert len(list(supervisor.check_processes(0.0))) == 2
+    assert list(supervisor.check_processes(1e9)) == [] and not broker.running
 
 
 def test_a_dead_zookeeper_server_is_only_told(broker: BrokerProcess) -> None:
     server = SimpleNamespace(number=2, running=False, process=SimpleNamespace(returncode=-9))
     supervisor = Supervisor(cluster_of(broker, server), 5.0)
-    assert list(supervisor.look(0.0)) == ["ZooKeeper server 2 ended with status -9"]
-    assert list(supervisor.look(99.0)) == []
+    assert list(supervisor.check_processes(0.0)) == ["ZooKeeper server 2 ended with status -9"]
+    assert list(supervisor.check_processes(99.0)) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from kafkalite.cli.log import log
-from kafkalite.cli.transaction_records import decoded
+from kafkalite.cli.transaction_records import decode_record
 from kafkalite.coordinators.transaction.transaction_record import (
     StoredTransaction,
     TransactionState,
@@ -33,10 +33,10 @@ SHOWN = {
 
 def test_what_is_a_record_of_a_transaction() -> None:
     key = encode_key("x")
-    assert decoded(key, ONGOING) == ({"transactional_id": "x"}, SHOWN)
-    assert decoded(key, None) == ({"transactional_id": "x"}, None)
+    assert decode_record(key, ONGOING) == ({"transactional_id": "x"}, SHOWN)
+    assert decode_record(key, None) == ({"transactional_id": "x"}, None)
     for wrong in ((None, ONGOING), (b"", ONGOING), (b"\0\1\0\1x", ONGOING), (key, b"\0\x09"), (key, b"\0\0\1")):
-        assert decoded(*wrong) is None
+        assert decode_record(*wrong) is None
 
 
 def test_records_are_shown_by_their_meaning_in_their_topic_only(tmp_path: Path) -> None:

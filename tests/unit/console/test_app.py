@@ -34,7 +34,7 @@ class Scene:
 
     async def look(self) -> None:
         self._now_ms += 5_000
-        await self.console.survey.look()
+        await self.console.survey.run_round()
 
     async def ask(self, target: str, body: Any = None) -> Answer:
         return await ask(self.console.app, target, body)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kafkalite.console.avro import AvroError, AvroSchema
-from kafkalite.console.decoding import WHOLE_BYTES, shown
+from kafkalite.console.decoding import WHOLE_BYTES, decode_text
 from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
 from tests.case import case
 
@@ -121,16 +121,16 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         for _ in range(2):
             await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 4, 9], "each once"
-        assert [registry.decoded(each) for each in values if each] == [
+        assert [registry.decode_value(each) for each in values if each] == [
             *['{"a": 27, "b": "foo"}'] * 2,
             '{"a":1}',
             *[None] * 5,
         ]
-        assert registry.decoded(numbered(1, b"\x36")) is None
-        found = shown(avro, limit_bytes=WHOLE_BYTES, by_schema=registry.decoded)
+        assert registry.decode_value(numbered(1, b"\x36")) is None
+        found = decode_text(avro, limit_bytes=WHOLE_BYTES, by_schema=registry.decode_value)
         assert (found["kind"], found["text"]) == ("schema", '{\n  "a": 27,\n  "b": "foo"\n}')
-        assert shown(avro, "hex", by_schema=registry.decoded)["kind"] == "hex"
-        assert shown(numbered(9, b"x"), by_schema=registry.decoded)["kind"] == "hex"
+        assert decode_text(avro, "hex", by_schema=registry.decode_value)["kind"] == "hex"
+        assert decode_text(numbered(9, b"x"), by_schema=registry.decode_value)["kind"] == "hex"
         now.ms += 31_000
         await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 3, 4, 4, 9, 9]

@@ -7,8 +7,8 @@ import json
 import msgpack
 import pytest
 
-from kafkalite.console.decoding import SHORT_BYTES, WHOLE_BYTES, hex_dump, shown
-from kafkalite.console.parameters import BadRequestError, Parameters, paged
+from kafkalite.console.decoding import SHORT_BYTES, WHOLE_BYTES, decode_text, hex_dump
+from kafkalite.console.parameters import BadRequestError, Parameters, cut_page
 from kafkalite.console.znodes import MEANINGS, meaning_of
 from kafkalite.types import TopicPartition
 from tests.case import case
@@ -31,24 +31,24 @@ def test_bytes_are_shown_as_what_they_look_like() -> None:
         ("größer".encode(), "text", "größer"),
     ):
         with case(data and data[:20]):
-            found = shown(data)
+            found = decode_text(data)
             assert (found["kind"], found["text"]) == (kind, text)
 
 
 def test_a_reader_says_what_bytes_shall_be() -> None:
-    assert shown(b"17", "json")["kind"] == "json"
-    assert shown(b"\xff", "text")["text"] == "\\xff"
-    assert shown(b"hello", "hex")["text"].endswith("hello")
-    assert shown(b"no json", "json")["kind"] == "hex", "what it is not, it is not shown as"
-    assert shown(b"\x01", "msgpack")["text"] == "1"
+    assert decode_text(b"17", "json")["kind"] == "json"
+    assert decode_text(b"\xff", "text")["text"] == "\\xff"
+    assert decode_text(b"hello", "hex")["text"].endswith("hello")
+    assert decode_text(b"no json", "json")["kind"] == "hex", "what it is not, it is not shown as"
+    assert decode_text(b"\x01", "msgpack")["text"] == "1"
 
 
 def test_json_is_shown_as_it_is_written() -> None:
     written = (
         '{"twice": 1, "twice":1e400,"n":12345678901234567890.10, "e":{ }, "t":"a \\"{,:}\\u00e9", "l":[ [],[1 , true]]}'
     )
-    assert shown(written.encode())["text"] == written
-    pretty = shown(written.encode(), limit_bytes=WHOLE_BYTES)["text"]
+    assert decode_text(written.encode())["text"] == written
+    pretty = decode_text(written.encode(), limit_bytes=WHOLE_BYTES)["text"]
     assert "".join(pretty.split()) == "".join(written.split())
     assert json.loads(pretty) == json.loads(written)
     assert pretty.splitlines()[:4] == ["{", '  "twice": 1,', '  "twice": 1e400,', '  "n": 12345678901234567890.10,']
@@ -56,13 +56,13 @@ def test_json_is_shown_as_it_is_written() -> None:
 
 
 def test_a_value_that_is_looked_at_by_itself_has_lines() -> None:
-    assert shown(b'{"a": [1]}', limit_bytes=WHOLE_BYTES)["text"] == '{\n  "a": [\n    1\n  ]\n}'
+    assert decode_text(b'{"a": [1]}', limit_bytes=WHOLE_BYTES)["text"] == '{\n  "a": [\n    1\n  ]\n}'
 
 
 def test_long_values_are_cut() -> None:
-    found = shown(b"x" * 100_000)
+    found = decode_text(b"x" * 100_000)
     assert len(found["text"]) == SHORT_BYTES and found["is_cut"] and found["bytes"] == 100_000
-    found = shown(b"\x00" * 100_000)
+    found = decode_text(b"\x00" * 100_000)
     assert found["is_cut"] and len(found["text"]) < 10 * SHORT_BYTES
 
 
@@ -85,7 +85,7 @@ def test_requests_that_make_no_sense_are_refused() -> None:
     sound = Parameters({"p": "2,0,2", "at": "0:17,3:4", "n": 5, "yes": "1"})
     assert sound.partitions("p") == [0, 2] and sound.number("n", 0) == 5 and sound.flag("yes") and not sound.flag("no")
     assert sound.positions("at", "t") == {TopicPartition("t", 0): 17, TopicPartition("t", 3): 4}
-    assert paged(list(range(7)), 1, 3) == {"rows": [3, 4, 5], "count": 7, "page": 1, "rows_per_page": 3}
+    assert cut_page(list(range(7)), 1, 3) == {"rows": [3, 4, 5], "count": 7, "page": 1, "rows_per_page": 3}
 
 
 def test_every_path_of_the_cluster_has_a_meaning() -> None:

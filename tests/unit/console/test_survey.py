@@ -31,7 +31,7 @@ def test_a_look_at_very_many_topics_asks_for_their_metadata_once() -> None:
             for _ in range(2):
                 cluster.script[ApiKey.DESCRIBE_CLUSTER].append(described)
                 cluster.requests.clear()
-                await survey.look()
+                await survey.run_round()
                 assert survey.problem is None and len(survey.topics) == len(survey.ends) == TOPICS
                 asked = Counter(each.API.key for _, each in cluster.requests)
                 portions = TOPICS // PORTION  # all of one leader

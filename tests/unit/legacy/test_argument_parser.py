@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.legacy.command_line.argument_parser import Argument, Misuse, check_required, justified, read_arguments
+from kafkalite.legacy.command_line.argument_parser import Argument, Misuse, check_required, justify, read_arguments
 from kafkalite.legacy.command_line.option_parser import java_integer
 from kafkalite.legacy.transactions import main
 
@@ -30,7 +30,7 @@ NAME, NUMBER = Argument("--name", required=True), Argument("--number", "Integer"
     ],
 )
 def test_messages_are_broken_where_kafkas_are(lines: list[str]) -> None:
-    assert justified(" ".join(word for line in lines for word in line.split())) == "\n".join(lines)
+    assert justify(" ".join(word for line in lines for word in line.split())) == "\n".join(lines)
 
 
 def test_options_are_abbreviated_and_end_where_a_command_begins() -> None:

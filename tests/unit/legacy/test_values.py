@@ -15,7 +15,7 @@ from kafkalite.legacy.consumer_groups.resets import duration_ms, read_plan, time
 from kafkalite.legacy.delete_records import read_offsets
 from kafkalite.legacy.dump_log import record_decoders
 from kafkalite.legacy.java.text import double, single
-from kafkalite.legacy.perf_test.consumer import formatted
+from kafkalite.legacy.perf_test.consumer import format_time
 from kafkalite.legacy.reassign_partitions import plans as reassignment_json
 from kafkalite.legacy.topics.filter import TopicFilter
 from kafkalite.types import TopicPartition
@@ -84,8 +84,8 @@ def test_plans_of_offsets() -> None:
 
 
 def test_dates_by_a_pattern_of_java() -> None:
-    assert len(formatted(0, "yyyy-MM-dd HH:mm:ss:SSS")) == len("1970-01-01 00:00:00:000")
-    assert formatted(1.25, "s'x'SSS''") == "1x250'"
+    assert len(format_time(0, "yyyy-MM-dd HH:mm:ss:SSS")) == len("1970-01-01 00:00:00:000")
+    assert format_time(1.25, "s'x'SSS''") == "1x250'"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_offsets_of_a_file() -> None:
 
 
 def test_a_plan_prints_as_it_can_be_read() -> None:
-    shown = reassignment_json.shown({TopicPartition("t", 0): (1, 2)})
+    shown = reassignment_json.assignment_json({TopicPartition("t", 0): (1, 2)})
     assert shown == '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     assert reassignment_json.read_plan(shown).targets == {TopicPartition("t", 0): [1, 2]}
 

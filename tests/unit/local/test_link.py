@@ -54,7 +54,7 @@ def test_a_cut_link_is_silent_until_it_is_mended(echo: str) -> None:
             other.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 other.recv(100)
-            link.mend()
+            link.repair()
             for each, expected in ((client, b"while cut"), (other, b"new")):
                 each.settimeout(5)
                 assert each.recv(100) == expected
@@ -91,7 +91,7 @@ def test_one_direction_is_cut_and_the_other_passes(echo: str) -> None:
         client.settimeout(0.2)
         with pytest.raises(TimeoutError):
             client.recv(100)
-        link.mend()
+        link.repair()
         client.settimeout(5)
         assert client.recv(100) == b"heard"
 
@@ -103,7 +103,7 @@ def test_answers_are_lost_for_good(echo: str) -> None:
         client.settimeout(0.2)
         with pytest.raises(TimeoutError):
             client.recv(100)
-        link.mend()
+        link.repair()
         client.settimeout(5)
         client.sendall(b"kept")
         assert client.recv(100) == b"kept"

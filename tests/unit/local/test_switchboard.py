@@ -66,7 +66,7 @@ def test_what_is_sent_during_a_cut_comes_after_it(board: Switchboard, echo: str)
         assert comes_back(stream, b"before")
         board.cut([1], [2])
         assert not comes_back(stream, b"meanwhile", 0.2)
-        board.mend()
+        board.repair()
         stream.settimeout(TIMEOUT_S)
         assert stream.recv(1000) == b"meanwhile"
 
@@ -76,7 +76,7 @@ def test_one_way_holds_back_what_one_side_sends(board: Switchboard, echo: str) -
         assert comes_back(stream, b"before")
         board.cut([2], [1], one_way=True)  # 2 hears, and its answers are held back
         assert not comes_back(stream, b"heard", 0.2)
-        board.mend()
+        board.repair()
         stream.settimeout(TIMEOUT_S)
         assert stream.recv(1000) == b"heard"
 
@@ -86,7 +86,7 @@ def test_a_connection_made_during_a_cut_waits(board: Switchboard, echo: str) -> 
     board.cut(["zk1"], [1])
     with connected(address) as stream:
         assert not comes_back(stream, b"x", 0.2)
-        board.mend()
+        board.repair()
         stream.settimeout(TIMEOUT_S)
         assert stream.recv(1000) == b"x"
 

@@ -59,7 +59,7 @@ def test_both_sides_of_a_partition_are_silent_to_each_other(servers: dict[Any, A
     cuts.cut([3], [2], servers)
     cuts.apply(servers)
     assert silent(servers) == {1: {"2", "9"}, 2: {"1", "3"}, 3: {"2"}, "zk1": {"1"}}
-    cuts.mend()
+    cuts.repair()
     cuts.apply(servers)
     assert silent(servers) == {1: set(), 2: set(), 3: set(), "zk1": set()}
 

@@ -94,4 +94,4 @@ class FakeBroker:
 
     def _changed(self) -> None:
         self.metadata.version += 1
-        self.metadata._changes.changed()
+        self.metadata._changes.notify()

@@ -24,7 +24,7 @@ class FakePeers:
         self.away: set[BrokerId] = set()
         self.resting = False
 
-    def rest(self) -> None:
+    def disconnect(self) -> None:
         self.resting = True
 
     async def ends(self, leader: BrokerId, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -49,8 +49,8 @@ def look(broker: FakeBroker, peers: FakePeers, *, everywhere: bool, seconds: Seq
         groups = ClusterGroups(broker, peers)  # type: ignore[arg-type]
         for pause_s in seconds:
             await asyncio.sleep(pause_s)
-            await groups.look(everywhere=everywhere)
-            await groups.settled()
+            await groups.refresh(everywhere=everywhere)
+            await groups.wait_for_answers()
         return groups
 
     return virtual_time.run(scenario())
@@ -122,8 +122,8 @@ def test_a_coordinator_that_does_not_answer_keeps_what_it_said_until_it_is_dead(
 
         async def found() -> list[str]:
             await asyncio.sleep(10)
-            await groups.look(everywhere=True)
-            await groups.settled()
+            await groups.refresh(everywhere=True)
+            await groups.wait_for_answers()
             return [each.group_id for each in groups.everywhere]
 
         assert await found() == ["remote"]
@@ -131,7 +131,7 @@ def test_a_coordinator_that_does_not_answer_keeps_what_it_said_until_it_is_dead(
         assert await found() == ["remote"]
         broker.set_alive(1, 2)
         assert await found() == []
-        groups.rest()
+        groups.disconnect()
         assert peers.resting
 
     virtual_time.run(scenario())

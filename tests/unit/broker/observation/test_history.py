@@ -63,7 +63,7 @@ def test_a_broker_that_does_not_serve_has_no_figures_and_the_cost_is_fixed() -> 
         broker = Measured()
         broker.state = BrokerState.RECOVERY
         history = History(broker)  # type: ignore[arg-type]
-        await history.look()
+        await history.take_sample()
         assert set(history.to_dict()["values"]) == set(FIGURES)
         assert all(found == [None] for found in history.to_dict()["values"].values())
         assert history.series.size_bytes == 8 * POINTS * (1 + len(FIGURES)) < 25_000

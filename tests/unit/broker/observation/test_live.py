@@ -74,7 +74,7 @@ def test_the_document() -> None:
         broker.traffic.produced("t", 100, 3)
         broker.group("g", {("t", 0): 5})
         broker.host("t", 0, 8)
-        whole = await live.whole()
+        whole = await live.full_status()
         assert (whole["version"], whole["time_ms"], whole["cluster_id"]) == (status.VERSION, 1000, "the-cluster")
         assert whole["broker"] == {
             "id": 1,
@@ -119,7 +119,7 @@ def test_the_document() -> None:
 def test_a_broker_that_starts_tells_little() -> None:
     async def scenario(broker: FakeBroker, live: LiveStatus) -> None:
         broker.state = BrokerState.RECOVERY
-        whole = await live.whole()
+        whole = await live.full_status()
         assert set(whole) == {"version", "time_ms", "broker", "cluster_id"}
         assert whole["broker"]["state"] == "recovery" and not whole["broker"]["ready"]
         viewer = Viewer(live.subscribe())
@@ -284,7 +284,7 @@ def test_thousands_of_partitions_are_described_in_portions() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.get_running_loop().create_task(other())
-        whole = await live.whole()
+        whole = await live.full_status()
         task.cancel()
         assert turns >= 4 and whole["counts"]["partitions"] == 2000
         assert len(json.dumps(whole, separators=(",", ":"))) < 200_000
@@ -296,7 +296,7 @@ def test_a_group_too_many_is_counted() -> None:
     async def scenario(broker: FakeBroker, live: LiveStatus) -> None:
         for number in range(status.GROUPS_SHOWN + 5):
             broker.group(f"g{number:03}", {})
-        whole = await live.whole()
+        whole = await live.full_status()
         assert len(whole["groups"]) == status.GROUPS_SHOWN and whole["groups_omitted"] == 5
 
     run(scenario)

@@ -37,8 +37,8 @@ async def commit(broker: Any, group: str, topic: str, partition: int, offset: by
 
 
 async def look(groups: ZooKeeperGroups) -> list[GroupView]:
-    groups.look()
-    await groups.settled()
+    groups.refresh()
+    await groups.wait_for_answers()
     return list(groups.views)
 
 
