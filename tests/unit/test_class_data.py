@@ -41,7 +41,7 @@ def test_the_first_server_writes_it_and_the_next_ones_read_it(tmp_path: Path) ->
         _, option = first.jvm_options(writes=True)
         draft = Path(option.removeprefix("-XX:ArchiveClassesAtExit="))
         draft.write_text("classes")
-        first.ended(cleanly=True)
+        first.keep_archive(cleanly=True)
         (option,) = beside.jvm_options(writes=True)
         archive = Path(option.removeprefix("-XX:SharedArchiveFile="))
         assert archive.read_text() == "classes" and not draft.exists()

@@ -112,7 +112,7 @@ class Ensemble:
     `client_ports` are those of the members in order; otherwise free ones are taken. `force_sync=False` lets servers skip
     fsync, which is faster and loses data only when the machine dies. The servers end with the process, on Linux even with
     the thread, that started them, unless `outlive_parent`. `classpath` stands for the jars that `find_server_classes` would find.
-    With `class_data` they start sooner once the first of them has ended, see that module. With `tls` clients need a certificate, and
+    With `class_data` they start sooner once the first of them has ended (`ClassData`). With `tls` clients need a certificate, and
     servers need theirs among each other; `users` may authenticate by SASL DIGEST-MD5.
     """
 
@@ -255,7 +255,7 @@ class Ensemble:
         if member.paused:
             self.resume(number)
         member.send(signal.SIGTERM)
-        ended = await self._wait_ended(member, _STOP_TIMEOUT_S)
+        ended = await self._wait_for_end(member, _STOP_TIMEOUT_S)
         if not ended:
             await self.kill(number)
         if self._class_data is not None and number == 1:
@@ -266,7 +266,7 @@ class Ensemble:
         member = self.member(number)
         member.send(signal.SIGKILL)
         member.paused = False
-        if not await self._wait_ended(member, _STOP_TIMEOUT_S):
+        if not await self._wait_for_end(member, _STOP_TIMEOUT_S):
             raise EnsembleError(f"ZooKeeper server {number} survived SIGKILL")
 
     def pause(self, number: int) -> None:
@@ -347,7 +347,7 @@ class Ensemble:
                 )
             await asyncio.sleep(_POLL_S if waiting else 0)
 
-    async def _wait_ended(self, member: Member, timeout_s: float) -> bool:
+    async def _wait_for_end(self, member: Member, timeout_s: float) -> bool:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while member.running:
             if asyncio.get_running_loop().time() > deadline:
