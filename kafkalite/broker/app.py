@@ -79,7 +79,7 @@ class Serving(NamedTuple):
 
 
 class Broker:
-    """See the module. The session's store must be started already; `fatal(reason)` is called when the broker cannot go on.
+    """A broker from start to stop. The session's store must be started; `fatal(reason)` is called when the broker cannot go on.
 
     `run_pass` makes the passes of the log cleaner, by default in the event loop's executor. `fault_control` has faults on purpose,
     `stages` hears how far start and stop are, `unauthenticated_reads` reads from those who are not authenticated.
@@ -180,7 +180,7 @@ class Broker:
         stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
-        dispatcher = Dispatcher(parts, await self._served(), parts.acls or ALLOW_ALL)
+        dispatcher = Dispatcher(parts, await self._choose_served(), parts.acls or ALLOW_ALL)
         metering = RequestMetering(early.quotas.requests, self.clock.monotonic_ms)
         early.quotas.requests.on_change = lambda is_set: dispatcher.run_within(metering.around if is_set else None)
         server = Server(early.live_config, dispatcher, self.security, early.quotas.opened)
@@ -221,7 +221,7 @@ class Broker:
             self._observation = Observation(self)
             await self._observation.start(self.config.kafkalite_http_listener)
 
-    async def _served(self) -> Sequence[ServedApi[BrokerParts]]:
+    async def _choose_served(self) -> Sequence[ServedApi[BrokerParts]]:
         """What clients are served, with the faults before it that tests ask for."""
         if self._fault_control is None:
             return SERVED

@@ -73,7 +73,7 @@ class BoundedStop:
         elif task.cancelled():
             self.problems.append(f"{name}: cancelled")
         elif (problem := task.exception()) is not None:
-            self._failed(name, problem)
+            self._record_failure(name, problem)
 
     def call(self, name: str, function: Callable[[], object]) -> None:
         """Do a part of the stop that waits for nothing."""
@@ -81,14 +81,14 @@ class BoundedStop:
         try:
             function()
         except Exception as problem:
-            self._failed(name, problem)
+            self._record_failure(name, problem)
 
     def end(self) -> None:
         """Raise UncleanStop if anything went wrong."""
         if self.problems:
             raise UncleanStop("; ".join(self.problems))
 
-    def _failed(self, name: str, problem: BaseException) -> None:
+    def _record_failure(self, name: str, problem: BaseException) -> None:
         self.problems.append(f"{name}: {problem!r}")
         report(f"stopping: {name} failed", problem)
 

@@ -25,7 +25,10 @@ _RETRY_S = 0.05
 
 
 class ControllerChannel:
-    """See the module. `find()` gives the controller's id and endpoint, or None while none is known."""
+    """The connection to the controller's broker, one for all requests.
+
+    `find()` gives the controller's id and endpoint, or None while none is known.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class ControllerChannel:
         while True:
             try:
                 async with asyncio.timeout_at(deadline_s):  # to connect takes its time too, behind others who do
-                    connection = await self._connected()
+                    connection = await self._open_connection()
                     version = connection.version_of(message.API.key)
                     if max_version is not None:
                         version = min(version, max_version)
@@ -63,7 +66,7 @@ class ControllerChannel:
                 raise TimeoutError("no controller answered in time")
             await asyncio.sleep(_RETRY_S)
 
-    async def _connected(self) -> Connection:
+    async def _open_connection(self) -> Connection:
         async with self._opening:
             target = self._find()
             if target is None:

@@ -30,7 +30,7 @@ class TopicMetadata:
 
 
 class MetadataCache:
-    """See the module."""
+    """Brokers, topics and partition leaders as the controller last sent them, with the requests that wait for a change."""
 
     def __init__(self) -> None:
         self.controller_id: BrokerId = NO_BROKER

@@ -24,7 +24,10 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """See the module. The first stage begins with this object, unless `since` says how long ago, by the clock and the processor."""
+    """Times of the stages of a start.
+
+    The first stage begins with this object, unless `since` says how long ago, by the clock and the processor.
+    """
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ def _still_electing(code: ErrorCode) -> ErrorCode:
 
 
 class TopicCreation:
-    """See the module."""
+    """Creation of topics that clients or brokers need and that do not exist; each topic is requested once at a time."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class TopicCreation:
             else:
                 creatable.append(name)
         for first in range(0, len(creatable), _TOPICS_TOGETHER):
-            codes |= await self._created(creatable[first : first + _TOPICS_TOGETHER])
+            codes |= await self._create_topics(creatable[first : first + _TOPICS_TOGETHER])
         return codes
 
     async def create_internal(self, name: str) -> ErrorCode:
         """Make an internal topic, whatever auto.create.topics.enable says."""
-        return (await self._created([name]))[name]
+        return (await self._create_topics([name]))[name]
 
     async def close(self) -> None:
         """Creations that are on their way end here; the controller goes on with what it has been asked for."""
@@ -83,7 +83,7 @@ class TopicCreation:
         except (NoNodeError, MalformedZnodeError):  # the controller names a malformed one
             return 0
 
-    async def _created(self, names: list[str]) -> dict[str, ErrorCode]:
+    async def _create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
         """The outcome of each, of those that somebody else has asked for already that of theirs."""
         begun = [name for name in names if name not in self._in_flight]
         if begun:
@@ -105,7 +105,7 @@ class TopicCreation:
         """One request for all, as Kafka's AutoTopicCreationManager makes it."""
         m = messages.create_topics_request
         request = m.CreateTopicsRequest(
-            topics=[self._wanted(name) for name in names],
+            topics=[self._describe_topic(name) for name in names],
             timeout_ms=int(_WAIT_S * 1000),
         )
         loop = asyncio.get_running_loop()
@@ -118,7 +118,7 @@ class TopicCreation:
         codes = {each.name: ErrorCode(each.error_code) for each in reply.topics}
         return {name: _still_electing(codes.get(name, ErrorCode.NONE)) for name in names}
 
-    def _wanted(self, name: str) -> messages.create_topics_request.CreatableTopic:
+    def _describe_topic(self, name: str) -> messages.create_topics_request.CreatableTopic:
         """An ordinary topic has the cluster's defaults, an internal one settings of its own.
 
         Internal topics get as many replicas as there are brokers, up to offsets.topic.replication.factor and

@@ -54,7 +54,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """See the module."""
+    """Bytes and records in and out by topic, since the broker started."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicTraffic] = {}

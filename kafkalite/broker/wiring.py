@@ -66,7 +66,7 @@ _STALE_MARGIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyParts:
-    """See the module. `fatal(reason)` is called when the broker cannot go on."""
+    """The parts that a broker has from the beginning, while it recovers its logs. `fatal(reason)` is called when the broker cannot go on."""
 
     live_config: LiveConfig
     session: Session
@@ -87,7 +87,7 @@ class EarlyParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerParts:
-    """See the module."""
+    """All parts that handlers, metrics and status pages may use. Nothing is added later."""
 
     broker_id: BrokerId
     cluster_id: str

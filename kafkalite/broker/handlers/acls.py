@@ -59,10 +59,10 @@ async def describe_acls(
         request.permission_type,
     )
     found = await context.portions.finish(parts.acls.find(wanted))
-    return await context.portions.finish(_described(found))
+    return await context.portions.finish(_make_description(found))
 
 
-def _described(
+def _make_description(
     found: dict[ResourcePattern, list[AclEntry]],
 ) -> Work[messages.describe_acls_response.DescribeAclsResponse]:
     m = messages.describe_acls_response
@@ -161,10 +161,10 @@ async def delete_acls(
         for each in request.filters
     ]
     outcomes = await parts.acls.delete(filters, context.portions.pace())
-    return await context.portions.finish(_deleted(outcomes))
+    return await context.portions.finish(_make_deletion_response(outcomes))
 
 
-def _deleted(outcomes: list[Deleted]) -> Work[messages.delete_acls_response.DeleteAclsResponse]:
+def _make_deletion_response(outcomes: list[Deleted]) -> Work[messages.delete_acls_response.DeleteAclsResponse]:
     m = messages.delete_acls_response
     results = []
     for outcome in outcomes:

@@ -37,10 +37,10 @@ def consumer_group_describe(
     | asyncio.Future[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]
 ):
     """Each group refused."""
-    return context.portions.run(_refused(request))
+    return context.portions.run(_refuse_groups(request))
 
 
-def _refused(
+def _refuse_groups(
     request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest,
 ) -> Work[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]:
     m = messages.consumer_group_describe_response

@@ -56,7 +56,7 @@ async def describe_configs(
 ) -> messages.describe_configs_response.DescribeConfigsResponse:
     """The settings of each resource, or its error."""
     m = messages.describe_configs_response
-    asked = await context.portions.finish(_asked(request))
+    asked = await context.portions.finish(_merge_resources(request))
     pace = context.portions.pace()
     description = _Description(parts, request)
     results = []
@@ -73,7 +73,7 @@ async def describe_configs(
     return m.DescribeConfigsResponse(results=results)
 
 
-def _asked(
+def _merge_resources(
     request: messages.describe_configs_request.DescribeConfigsRequest,
 ) -> Work[dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]]]:
     """Each resource once, with all keys that are asked of it: a few bytes can name what has hundreds of settings."""
@@ -117,7 +117,7 @@ class _Description:
         if resource_type == TOPIC:
             return await self._topic(name, names, pace)
         if resource_type == BROKER:
-            return self._told(await _broker_entries(self._parts, name, names))
+            return self._make_results(await _broker_entries(self._parts, name, names))
         if resource_type == _CLIENT_METRICS:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "Config type client-metrics is only supported on KRaft clusters"
@@ -137,11 +137,11 @@ class _Description:
         told = self._topics.get(key)
         if told is None:
             await pace.unit(_DESCRIPTION_UNITS)
-            told = self._told(describe_topic(parts.dynamic_configs.sources, overrides, names))
+            told = self._make_results(describe_topic(parts.dynamic_configs.sources, overrides, names))
             self._topics[key] = told
         return told
 
-    def _told(
+    def _make_results(
         self, entries: list[ConfigEntry]
     ) -> list[messages.describe_configs_response.DescribeConfigsResourceResult]:
         return [_config(entry, self._request) for entry in entries]

@@ -28,10 +28,10 @@ def describe_producers(
     | asyncio.Future[messages.describe_producers_response.DescribeProducersResponse]
 ):
     """Id, epoch, last sequence and open transaction of each active producer."""
-    return context.portions.run(_described(parts, request))
+    return context.portions.run(_describe(parts, request))
 
 
-def _described(
+def _describe(
     parts: HasReplicas, request: messages.describe_producers_request.DescribeProducersRequest
 ) -> Work[messages.describe_producers_response.DescribeProducersResponse]:
     m = messages.describe_producers_response

@@ -77,7 +77,7 @@ async def elect_leaders(
                 topic=topic,
                 partition_result=of_topic,
             )
-            for topic, of_topic in (await context.portions.finish(_by_topic(results, _elected))).items()
+            for topic, of_topic in (await context.portions.finish(_by_topic(results, _make_election_result))).items()
         ]
     )
 
@@ -105,7 +105,7 @@ async def _elect(
     return results
 
 
-def _elected(index: int, problem: KafkaError | None) -> messages.elect_leaders_response.PartitionResult:
+def _make_election_result(index: int, problem: KafkaError | None) -> messages.elect_leaders_response.PartitionResult:
     return messages.elect_leaders_response.PartitionResult(
         partition_id=index, error_code=_code(problem), error_message=_message(problem)
     )
@@ -129,7 +129,9 @@ async def alter_partition_reassignments(
                 name=topic,
                 partitions=of_topic,
             )
-            for topic, of_topic in (await context.portions.finish(_by_topic(results, _begun))).items()
+            for topic, of_topic in (
+                await context.portions.finish(_by_topic(results, _make_reassignment_response))
+            ).items()
         ],
     )
 
@@ -147,7 +149,7 @@ def _targets(
     return targets
 
 
-def _begun(
+def _make_reassignment_response(
     index: int, problem: KafkaError | None
 ) -> messages.alter_partition_reassignments_response.ReassignablePartitionResponse:
     return messages.alter_partition_reassignments_response.ReassignablePartitionResponse(

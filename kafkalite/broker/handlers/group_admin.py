@@ -33,10 +33,10 @@ def describe_groups(
     | asyncio.Future[messages.describe_groups_response.DescribeGroupsResponse]
 ):
     """State, protocol and members of each group; one that is not there is dead."""
-    return context.portions.run(_described(parts, request, context))
+    return context.portions.run(_describe(parts, request, context))
 
 
-def _described(
+def _describe(
     parts: HasGroups, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
 ) -> Work[messages.describe_groups_response.DescribeGroupsResponse]:
     m = messages.describe_groups_response
@@ -82,10 +82,10 @@ def list_groups(
     messages.list_groups_response.ListGroupsResponse | asyncio.Future[messages.list_groups_response.ListGroupsResponse]
 ):
     """The groups that this broker coordinates, filtered by state and type."""
-    return context.portions.run(_listed(parts, request))
+    return context.portions.run(_list(parts, request))
 
 
-def _listed(
+def _list(
     parts: HasGroups, request: messages.list_groups_request.ListGroupsRequest
 ) -> Work[messages.list_groups_response.ListGroupsResponse]:
     m = messages.list_groups_response

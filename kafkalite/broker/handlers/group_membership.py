@@ -68,7 +68,7 @@ def join_group(
     parts: Parts, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
 ) -> messages.join_group_response.JoinGroupResponse | asyncio.Future[messages.join_group_response.JoinGroupResponse]:
     """The generation, for the leader with its members."""
-    shape = partial(_joined, context.api_version)
+    shape = partial(_make_join_response, context.api_version)
     if len(request.protocols) > _PROTOCOLS_MAX:
         return shape(JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
@@ -97,7 +97,7 @@ def _fresh_id(parts: Parts) -> str:
     return str(uuid.UUID(bytes=parts.rng.randbytes(16), version=4))
 
 
-def _joined(version: int, reply: JoinReply) -> messages.join_group_response.JoinGroupResponse:
+def _make_join_response(version: int, reply: JoinReply) -> messages.join_group_response.JoinGroupResponse:
     m = messages.join_group_response
     return m.JoinGroupResponse(
         error_code=reply.error,
@@ -121,7 +121,7 @@ def sync_group(
 ) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
     """What the member is assigned."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
-        return _synced(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return _make_sync_response(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if len(request.assignments) > _MEMBERS_AT_ONCE:
         return asyncio.ensure_future(_sync_many(parts, request, context))
     return _sync(parts, request, {each.member_id: bytes(each.assignment) for each in request.assignments})
@@ -156,13 +156,13 @@ def _sync(
     )
     try:
         require_group_id(request.group_id)
-        return parts.groups.submit(request.group_id, wanted, _synced)
+        return parts.groups.submit(request.group_id, wanted, _make_sync_response)
     except KafkaError as problem:
         is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return _synced(SyncReply(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else problem.code))
+        return _make_sync_response(SyncReply(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else problem.code))
 
 
-def _synced(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
+def _make_sync_response(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
     return messages.sync_group_response.SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,
@@ -196,7 +196,7 @@ def leave_group(
     """The outcome for each member; before version 3 there is one, and its error is the request's."""
     if len(request.members) > _MEMBERS_AT_ONCE:
         return asyncio.ensure_future(_leave_many(parts, request, context))
-    shape = partial(_left, request.members)
+    shape = partial(_make_leave_response, request.members)
     members = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]
     try:
         require_group_id(request.group_id)
@@ -216,7 +216,7 @@ async def _leave_many(
         await pace.unit(_MEMBERS_AT_ONCE)
         some = request.members[first : first + _MEMBERS_AT_ONCE]
         wanted = Leave(request.group_id, [LeavingMember(each.member_id, each.group_instance_id) for each in some])
-        outcome = parts.groups.submit(request.group_id, wanted, partial(_left, some))
+        outcome = parts.groups.submit(request.group_id, wanted, partial(_make_leave_response, some))
         of_some = await outcome if isinstance(outcome, asyncio.Future) else outcome
         if of_some.error_code:
             return of_some
@@ -224,7 +224,7 @@ async def _leave_many(
     return answer
 
 
-def _left(
+def _make_leave_response(
     members: Sequence[messages.leave_group_request.MemberIdentity], reply: LeaveReply
 ) -> messages.leave_group_response.LeaveGroupResponse:
     m = messages.leave_group_response

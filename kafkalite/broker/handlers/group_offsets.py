@@ -189,20 +189,20 @@ def offset_fetch(
         return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
     if parts.leadership.is_needed:
         return asyncio.ensure_future(_fetch_proven(parts, request, context))
-    return context.portions.run(_fetched(parts, request, context.api_version))
+    return context.portions.run(_fetch(parts, request, context.api_version))
 
 
 async def _fetch_proven(
     parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
 ) -> messages.offset_fetch_response.OffsetFetchResponse:
     """With NOT_COORDINATOR for groups whose partition may be led elsewhere."""
-    asked = await context.portions.finish(_coordinated_by(parts, request))
+    asked = await context.portions.finish(_find_coordinators(parts, request))
     proofs = await asyncio.gather(*(parts.leadership.sought(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
     doubtful = frozenset(each for each, is_proven in zip(asked, proofs, strict=True) if not is_proven)
-    return await context.portions.finish(_fetched(parts, request, context.api_version, doubtful))
+    return await context.portions.finish(_fetch(parts, request, context.api_version, doubtful))
 
 
-def _coordinated_by(parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest) -> Work[list[int]]:
+def _find_coordinators(parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest) -> Work[list[int]]:
     """The partitions of the internal topic to which the groups belong."""
     partitions: dict[int, None] = {}
     for group in request.groups:
@@ -214,12 +214,12 @@ def _coordinated_by(parts: Parts, request: messages.offset_fetch_request.OffsetF
 async def _fetch_from_zookeeper(
     parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
 ) -> messages.offset_fetch_response.OffsetFetchResponse:
-    asked = await context.portions.finish(_asked(request))
+    asked = await context.portions.finish(_merge_partitions(request))
     ((group_id, topics),) = asked.items()
     return await zookeeper_offsets.fetch_from_zookeeper(parts, group_id, topics or {}, context)
 
 
-def _fetched(
+def _fetch(
     parts: Parts,
     request: messages.offset_fetch_request.OffsetFetchRequest,
     version: int,
@@ -227,7 +227,7 @@ def _fetched(
 ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
     m = messages.offset_fetch_response
     groups = []
-    asked = yield from _asked(request)
+    asked = yield from _merge_partitions(request)
     for group_id, partitions in asked.items():
         yield
         try:
@@ -246,7 +246,7 @@ def _fetched(
     return m.OffsetFetchResponse(groups=groups)
 
 
-def _asked(
+def _merge_partitions(
     request: messages.offset_fetch_request.OffsetFetchRequest,
 ) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
     """By group and topic the partitions, each once: metadata of an offset may have a thousand times the bytes that name it."""
@@ -327,7 +327,7 @@ async def _delete_much(
         await pace.unit(BATCH_OFFSETS)
         portion = partitions[first : first + BATCH_OFFSETS]
         wanted = DeleteOffsets(request.group_id, portion)
-        outcome = parts.groups.submit(request.group_id, wanted, _unshaped)
+        outcome = parts.groups.submit(request.group_id, wanted, _pass_reply)
         reply = await outcome if isinstance(outcome, asyncio.Future) else outcome
         if reply.error:
             return messages.offset_delete_response.OffsetDeleteResponse(error_code=reply.error)
@@ -336,7 +336,7 @@ async def _delete_much(
     return response
 
 
-def _unshaped(reply: DeleteOffsetsReply) -> DeleteOffsetsReply:
+def _pass_reply(reply: DeleteOffsetsReply) -> DeleteOffsetsReply:
     return reply
 
 

@@ -43,10 +43,10 @@ def alter_replica_log_dirs(
     | asyncio.Future[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]
 ):
     """Begin the moves; the outcome of each partition."""
-    return context.portions.run(_begun(parts, request))
+    return context.portions.run(_start_moves(parts, request))
 
 
-def _begun(
+def _start_moves(
     parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest
 ) -> Work[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]:
     m = messages.alter_replica_log_dirs_response

@@ -120,13 +120,13 @@ def _topics(
         name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
         if name is not None and not context.may(_DESCRIBE, name):
             by_id = asked.topic_id if asked.name is None else NO_TOPIC_ID
-            topics.append(_failed(asked.name, by_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            topics.append(_make_failed_topic(asked.name, by_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         known = cache.topics.get(name) if name is not None else None
         if known is not None:
             topics.append((yield from _topic(parts, known, context)))
         elif asked.name is None:
-            topics.append(_failed(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+            topics.append(_make_failed_topic(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
             missing.append(asked.name)
     return topics, missing
@@ -144,7 +144,7 @@ def _creatable(
         if context.may(_CREATE, name):
             allowed.append(name)
         else:
-            refused.append(_failed(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            refused.append(_make_failed_topic(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return allowed, refused
 
 
@@ -163,11 +163,13 @@ def _missing(
     answers = []
     for name in names:
         yield
-        answers.append(_failed(name, NO_TOPIC_ID, codes[name]))
+        answers.append(_make_failed_topic(name, NO_TOPIC_ID, codes[name]))
     return answers
 
 
-def _failed(name: str | None, topic_id: bytes, code: ErrorCode) -> messages.metadata_response.MetadataResponseTopic:
+def _make_failed_topic(
+    name: str | None, topic_id: bytes, code: ErrorCode
+) -> messages.metadata_response.MetadataResponseTopic:
     return messages.metadata_response.MetadataResponseTopic(
         name=name, topic_id=topic_id, error_code=code, topic_authorized_operations=UNKNOWN_OPERATIONS
     )

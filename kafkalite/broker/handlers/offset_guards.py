@@ -6,7 +6,7 @@ from typing import Final
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.failures import Failure
-from kafkalite.broker.requests.guards import Each, Judged, narrowed
+from kafkalite.broker.requests.guards import Each, Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
@@ -32,7 +32,7 @@ def guard_deletion(
     """The group is asked in any case: what is wrong with it is told first."""
     m = messages.offset_delete_response
     context.require(DELETE_GROUP, request.group_id)
-    allowed, refused = yield from EACH_TOPIC_READ.told_apart(request, context)
+    allowed, refused = yield from EACH_TOPIC_READ.divide_items(request, context)
     if not refused:
         return Judged(request)
 
@@ -50,7 +50,7 @@ def guard_deletion(
             reply.topics.append(m.OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         return reply
 
-    return Judged(narrowed(request, topics=allowed), complete)
+    return Judged(narrow(request, topics=allowed), complete)
 
 
 def guard_fetch(
@@ -70,10 +70,10 @@ def guard_fetch(
             )
             continue
         if group.topics is not None:
-            seen, unseen = yield from EACH_TOPIC_DESCRIBED.told_apart(group, context)
+            seen, unseen = yield from EACH_TOPIC_DESCRIBED.divide_items(group, context)
             if unseen:
                 refused_topics.setdefault(group.group_id, []).extend(unseen)
-                group = narrowed(group, topics=seen)
+                group = narrow(group, topics=seen)
         allowed.append(group)
 
     def complete(
@@ -84,12 +84,12 @@ def guard_fetch(
             yield
             if group.error_code:
                 continue
-            seen, _ = yield from EACH_TOPIC_DESCRIBED.told_apart(group, context, is_asked=False)
+            seen, _ = yield from EACH_TOPIC_DESCRIBED.divide_items(group, context, is_asked=False)
             group.topics = [*seen, *(_topic_refused(each) for each in refused_topics.get(group.group_id, ()))]
         reply.groups += refused_groups
         return reply
 
-    return Judged(narrowed(request, groups=allowed, topics=[]) if allowed else None, complete)
+    return Judged(narrow(request, groups=allowed, topics=[]) if allowed else None, complete)
 
 
 def _topic_refused(

@@ -23,7 +23,7 @@ from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasReplicas
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.produce.fast_path import WRITE, FastPath
 from kafkalite.broker.requests.failures import FailedItems, Failure
-from kafkalite.broker.requests.guards import Judged, narrowed
+from kafkalite.broker.requests.guards import Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import copy_shared_records
 from kafkalite.broker.requests.served_api import served
@@ -374,7 +374,7 @@ def _guard(
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not refused:
         return Judged(request)
-    refusal = _fail_request(narrowed(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    refusal = _fail_request(narrow(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
     def complete(reply: messages.produce_response.ProduceResponse | None) -> Work[Reply]:
         yield
@@ -385,7 +385,7 @@ def _guard(
         reply.responses += refusal.responses
         return reply
 
-    return Judged(narrowed(request, topic_data=allowed) if allowed else None, complete)
+    return Judged(narrow(request, topic_data=allowed) if allowed else None, complete)
 
 
 def _is_transactional(asked: messages.produce_request.PartitionProduceData) -> bool:

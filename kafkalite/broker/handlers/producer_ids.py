@@ -58,7 +58,7 @@ async def init_producer_id(
 ) -> messages.init_producer_id_response.InitProducerIdResponse:
     """Without a transactional id a fresh producer id with epoch 0."""
     m = messages.init_producer_id_response
-    transactional_id, expected = request.transactional_id, _expected(request)
+    transactional_id, expected = request.transactional_id, _read_expected(request)
     if transactional_id is None:
         return m.InitProducerIdResponse(producer_id=await parts.producer_ids.next(), producer_epoch=0)
     if not transactional_id:
@@ -72,7 +72,7 @@ async def init_producer_id(
     return m.InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
 
 
-def _expected(request: messages.init_producer_id_request.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
+def _read_expected(request: messages.init_producer_id_request.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
     """What a producer that goes on has. KafkaError INVALID_REQUEST when it has one half of it."""
     expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if expected == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems, Failure
-from kafkalite.broker.requests.guards import Each, Judged, narrowed
+from kafkalite.broker.requests.guards import Each, Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import served
 from kafkalite.controller.requests import (
@@ -229,7 +229,7 @@ async def delete_topics(
     m = messages.delete_topics_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     mutations = mutations_of(parts, context, _STRICT_DELETION_FROM)
-    gone = await context.portions.finish(_gone(parts, request))
+    gone = await context.portions.finish(_find_deleted(parts, request))
     outcomes = await parts.controller.delete_topics(
         await context.portions.finish(
             _each(lambda topic: TopicReference(topic.name, bytes(topic.topic_id)), request.topics)
@@ -313,7 +313,7 @@ def _is_gone(parts: Parts, topic: str) -> bool:
     return topic not in parts.metadata.topics
 
 
-def _gone(
+def _find_deleted(
     parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest
 ) -> Work[set[tuple[str | None, bytes]]]:
     """Return the name and id of each topic of the request that this broker's metadata does not show."""
@@ -398,7 +398,7 @@ def _guard_deletion(
         yield
         return m.DeleteTopicsResponse(responses=[*(reply.responses if reply is not None else ()), *refused])
 
-    return Judged(narrowed(request, topics=allowed) if allowed else None, complete)
+    return Judged(narrow(request, topics=allowed) if allowed else None, complete)
 
 
 APIS: Final = (

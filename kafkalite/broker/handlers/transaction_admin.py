@@ -44,10 +44,10 @@ def describe_transactions(
     | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
 ):
     """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
-    return context.portions.run(_described(parts, request, context))
+    return context.portions.run(_describe(parts, request, context))
 
 
-def _described(
+def _describe(
     parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
 ) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
     m = messages.describe_transactions_response
@@ -85,10 +85,10 @@ def list_transactions(
     | asyncio.Future[messages.list_transactions_response.ListTransactionsResponse]
 ):
     """Those that this broker coordinates and that pass each filter."""
-    return context.portions.run(_listed(parts, request))
+    return context.portions.run(_list(parts, request))
 
 
-def _listed(
+def _list(
     parts: Parts, request: messages.list_transactions_request.ListTransactionsRequest
 ) -> Work[messages.list_transactions_response.ListTransactionsResponse]:
     m = messages.list_transactions_response

@@ -55,13 +55,13 @@ async def add_partitions_to_txn(
     begun = []
     for each in request.transactions if version >= _BATCHED_FROM else [_single(request)]:
         await pace.unit(_DECISION_UNITS)
-        partitions = await context.portions.finish(_named(each))
-        refused = await context.portions.finish(_refused(parts.metadata, partitions, version < _BATCHED_FROM))
-        begun.append((each.transactional_id, partitions, refused or _asked(parts, each, partitions)))
+        partitions = await context.portions.finish(_group_by_topic(each))
+        refused = await context.portions.finish(_find_refusals(parts.metadata, partitions, version < _BATCHED_FROM))
+        begun.append((each.transactional_id, partitions, refused or _submit_partitions(parts, each, partitions)))
     results = []
     for transactional_id, partitions, outcome in begun:
         await pace.unit()
-        topics = await context.portions.finish(_told(partitions, await _code_of(outcome, version)))
+        topics = await context.portions.finish(_make_topic_results(partitions, await _code_of(outcome, version)))
         results.append(m.AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=topics))
     if version >= _BATCHED_FROM:
         return m.AddPartitionsToTxnResponse(results_by_transaction=results)
@@ -80,7 +80,7 @@ def _single(
     )
 
 
-def _named(
+def _group_by_topic(
     transaction: messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction,
 ) -> Work[dict[str, frozenset[int]]]:
     by_topic: dict[str, set[int]] = {}
@@ -93,7 +93,7 @@ def _named(
     return {topic: frozenset(partitions) for topic, partitions in by_topic.items()}
 
 
-def _refused(metadata: MetadataCache, partitions: Partitions, by_client: bool) -> Work[_CodeOf | None]:
+def _find_refusals(metadata: MetadataCache, partitions: Partitions, by_client: bool) -> Work[_CodeOf | None]:
     """The outcome of each partition where some cannot be part of a transaction, else None."""
     codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
@@ -111,7 +111,7 @@ def _refused(metadata: MetadataCache, partitions: Partitions, by_client: bool) -
     return (lambda topic, index: codes[TopicPartition(topic, index)]) if is_refused else None
 
 
-def _asked(
+def _submit_partitions(
     parts: Parts,
     transaction: messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction,
     partitions: Partitions,
@@ -136,13 +136,13 @@ async def _code_of(outcome: _CodeOf | ErrorCode | asyncio.Future[ErrorCode], ver
     if not isinstance(outcome, ErrorCode | asyncio.Future):
         return outcome
     try:
-        code = _known_to(version, await outcome if isinstance(outcome, asyncio.Future) else outcome)
+        code = _translate_code(version, await outcome if isinstance(outcome, asyncio.Future) else outcome)
     except KafkaError as problem:
         code = problem.code
     return lambda topic, index: code
 
 
-def _told(
+def _make_topic_results(
     partitions: Partitions, code_of: _CodeOf
 ) -> Work[list[messages.add_partitions_to_txn_response.AddPartitionsToTxnTopicResult]]:
     m = messages.add_partitions_to_txn_response
@@ -158,7 +158,7 @@ def _told(
     return topics
 
 
-def _known_to(version: int, code: ErrorCode) -> ErrorCode:
+def _translate_code(version: int, code: ErrorCode) -> ErrorCode:
     """Older clients know of fencing by another name."""
     is_unknown = version < _FENCED_FROM and code is ErrorCode.PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
@@ -178,7 +178,7 @@ def add_offsets_to_txn(
 
 
 def _offsets_added(version: int, code: ErrorCode) -> messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse:
-    return messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse(error_code=_known_to(version, code))
+    return messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
 
 
 def end_txn(
@@ -187,11 +187,11 @@ def end_txn(
     """NONE once it is decided, before anybody has a marker."""
     _require_id(request.transactional_id)
     wanted = EndTransaction(request.transactional_id, request.producer_id, request.producer_epoch, request.committed)
-    return parts.transactions.submit(request.transactional_id, wanted, partial(_ended, context.api_version))
+    return parts.transactions.submit(request.transactional_id, wanted, partial(_make_end_response, context.api_version))
 
 
-def _ended(version: int, code: ErrorCode) -> messages.end_txn_response.EndTxnResponse:
-    return messages.end_txn_response.EndTxnResponse(error_code=_known_to(version, code))
+def _make_end_response(version: int, code: ErrorCode) -> messages.end_txn_response.EndTxnResponse:
+    return messages.end_txn_response.EndTxnResponse(error_code=_translate_code(version, code))
 
 
 def _require_id(transactional_id: str) -> None:
@@ -220,10 +220,10 @@ def _guard_adding(
         return Judged(request)
 
     def complete(reply: object) -> Work[messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse]:
-        partitions = yield from _named(_single(request))
+        partitions = yield from _group_by_topic(_single(request))
         seen = {topic: indexes for topic, indexes in partitions.items() if topic not in refused}
-        code_of = (yield from _refused(parts.metadata, seen, by_client=True)) or _not_attempted
-        told = yield from _told(
+        code_of = (yield from _find_refusals(parts.metadata, seen, by_client=True)) or _not_attempted
+        told = yield from _make_topic_results(
             partitions,
             lambda topic, index: ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic in refused else code_of(topic, index),
         )

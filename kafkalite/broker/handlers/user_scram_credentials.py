@@ -57,7 +57,7 @@ async def describe_user_scram_credentials(
     if not counts:
         for user in await _all_users(parts):
             await pace.unit()
-            found = await _described(parts, user)
+            found = await _describe(parts, user)
             if found.error_code != ErrorCode.RESOURCE_NOT_FOUND:
                 results.append(found)
     else:
@@ -65,9 +65,9 @@ async def describe_user_scram_credentials(
             await pace.unit()
             if count > 1:
                 message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-                results.append(_refused(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
+                results.append(_make_refusal(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
             else:
-                results.append(await _described(parts, user))
+                results.append(await _describe(parts, user))
     return m.DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
@@ -80,21 +80,21 @@ async def _all_users(parts: Parts) -> list[str]:
     return sorted(each.user for each in entities if each is not None and isinstance(each.user, str))
 
 
-async def _described(
+async def _describe(
     parts: Parts, user: str
 ) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
     m = messages.describe_user_scram_credentials_response
     if not user:
-        return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
+        return _make_refusal(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
     try:
         found = credentials_in(await parts.dynamic_configs.read(paths.config(_path(user))))
     except ValueError as problem:
         logger.error("user %s: %s", user, problem)
         message = "The server experienced an unexpected error when processing the request."
-        return _refused(user, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+        return _make_refusal(user, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
     if not found:
         message = f"Attempt to describe a user credential that does not exist: {user}"
-        return _refused(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message))
+        return _make_refusal(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message))
     infos = [
         m.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
         for mechanism, credential in found.items()
@@ -102,7 +102,7 @@ async def _described(
     return m.DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos)
 
 
-def _refused(
+def _make_refusal(
     user: str, problem: KafkaError
 ) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
     m = messages.describe_user_scram_credentials_response

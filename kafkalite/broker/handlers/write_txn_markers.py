@@ -36,12 +36,12 @@ async def write_txn_markers(
     parts: Parts, request: messages.write_txn_markers_request.WriteTxnMarkersRequest, context: RequestContext
 ) -> messages.write_txn_markers_response.WriteTxnMarkersResponse:
     """The outcome for each partition of each producer id."""
-    markers = await context.portions.finish(_asked(request))
+    markers = await context.portions.finish(_read_markers(request))
     outcomes = await parts.marker_writer.write(markers, context.portions)
-    return await context.portions.finish(_told(markers, outcomes))
+    return await context.portions.finish(_make_topic_results(markers, outcomes))
 
 
-def _asked(request: messages.write_txn_markers_request.WriteTxnMarkersRequest) -> Work[list[TransactionMarker]]:
+def _read_markers(request: messages.write_txn_markers_request.WriteTxnMarkersRequest) -> Work[list[TransactionMarker]]:
     markers = []
     for each in request.markers:
         partitions: dict[TopicPartition, None] = {}
@@ -62,7 +62,7 @@ def _asked(request: messages.write_txn_markers_request.WriteTxnMarkersRequest) -
     return markers
 
 
-def _told(
+def _make_topic_results(
     markers: list[TransactionMarker], outcomes: list[dict[TopicPartition, ErrorCode]]
 ) -> Work[messages.write_txn_markers_response.WriteTxnMarkersResponse]:
     m = messages.write_txn_markers_response

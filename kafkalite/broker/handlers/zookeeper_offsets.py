@@ -33,7 +33,7 @@ async def commit_to_zookeeper(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
 ) -> messages.offset_commit_response.OffsetCommitResponse:
     """The outcome for each partition."""
-    response, undecided, offsets = await context.portions.finish(_checked(parts, request))
+    response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
     outcomes = await parts.zookeeper_offsets.commit(request.group_id, offsets)
     pace = context.portions.pace()
     for answer, topic_partition in undecided:
@@ -42,7 +42,7 @@ async def commit_to_zookeeper(
     return response
 
 
-def _checked(
+def _check_commit(
     parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest
 ) -> Work[
     tuple[
@@ -79,7 +79,7 @@ async def fetch_from_zookeeper(
 ) -> messages.offset_fetch_response.OffsetFetchResponse:
     """The offsets of the partitions of each topic; -1 with an error where there is none."""
     m = messages.offset_fetch_response
-    known = await context.portions.finish(_known(parts, asked))
+    known = await context.portions.finish(_find_known(parts, asked))
     found = await parts.zookeeper_offsets.fetch(group_id, known)
     nothing = FetchedOffset()
     pace = context.portions.pace()
@@ -99,7 +99,7 @@ async def fetch_from_zookeeper(
     return m.OffsetFetchResponse(groups=[m.OffsetFetchResponseGroup(group_id=group_id, topics=topics)])
 
 
-def _known(parts: Parts, asked: Mapping[str, Iterable[int]]) -> Work[list[TopicPartition]]:
+def _find_known(parts: Parts, asked: Mapping[str, Iterable[int]]) -> Work[list[TopicPartition]]:
     known = []
     for name, indexes in asked.items():
         yield

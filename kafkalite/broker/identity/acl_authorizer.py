@@ -46,7 +46,7 @@ class Deleted(NamedTuple):
 
 
 class AclAuthorizer:
-    """See the module; an `Authorizer`."""
+    """An `Authorizer` by the ACLs in ZooKeeper, of which it keeps a copy in memory."""
 
     def __init__(self, store: Store, clock: Clock, supers: frozenset[KafkaPrincipal], allow_if_none: bool) -> None:
         self._znodes = AclZnodes(store)

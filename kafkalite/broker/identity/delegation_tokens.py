@@ -38,7 +38,10 @@ _SALT_BYTES: Final = 20
 
 
 class DelegationTokens:
-    """See the module. Without a secret key tokens are disabled: every call is refused so. Calls may raise StoreError."""
+    """The tokens in ZooKeeper, copied in memory, and their changes.
+
+    Without a secret key every call raises DELEGATION_TOKEN_AUTH_DISABLED. Calls may raise StoreError.
+    """
 
     def __init__(self, store: Store, config: LiveConfig, clock: Clock) -> None:
         self._store, self._config, self._clock = store, config, clock

@@ -29,7 +29,10 @@ _READS_AT_ONCE: Final = 2
 
 
 class UserCredentials:
-    """See the module. `read(path)` gives the settings in a znode of configuration, empty when there is none."""
+    """SCRAM credentials of users, copied in memory.
+
+    `read(path)` gives the settings in a znode of configuration, empty when there is none.
+    """
 
     def __init__(self, store: Store, read: Read, clock: Clock) -> None:
         self._store, self._read, self._clock = store, read, clock

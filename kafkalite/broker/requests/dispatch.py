@@ -102,7 +102,7 @@ class _Undecoded(NamedTuple):
 
 
 class Dispatcher(Generic[PartsT_contra]):
-    """See the module. `now_s` measures latencies."""
+    """Serves the requests of all connections with the handlers of their APIs. `now_s` measures latencies."""
 
     def __init__(
         self,
@@ -225,18 +225,18 @@ class Dispatcher(Generic[PartsT_contra]):
                     request = _Undecoded(bytes(frame), api_key, version, header.body_position)
                 items_at_once = _ANY if len(frame) <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
                 return self._later(
-                    self._awaited(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
+                    self._await_reply(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
                 )
             if decoded is not None:
-                writing = self._written(api, version, correlation_id, reply, _ITEMS_AT_ONCE)
-                return self._later(self._observed(writing, latency, began_s))
+                writing = self._encode_reply(api, version, correlation_id, reply, _ITEMS_AT_ONCE)
+                return self._later(self._observe_latency(writing, latency, began_s))
             answer = _frame(api, version, correlation_id, reply)
         except ProtocolViolation:
             raise
         except Exception as problem:
             if len(frame) > _SELDOM_PLAIN_BYTES:
-                refusing = self._refused(served, request, version, correlation_id, problem)
-                return self._later(self._observed(refusing, latency, began_s))
+                refusing = self._encode_failure(served, request, version, correlation_id, problem)
+                return self._later(self._observe_latency(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
         latency.observe(self.now_s() - began_s)
         return answer
@@ -297,7 +297,7 @@ class Dispatcher(Generic[PartsT_contra]):
         task.add_done_callback(self._tasks.pop)
         return task
 
-    async def _awaited(
+    async def _await_reply(
         self,
         awaitable: Awaitable[Reply],
         served: ServedApi[PartsT_contra],
@@ -310,35 +310,37 @@ class Dispatcher(Generic[PartsT_contra]):
     ) -> Answer:
         try:
             reply = await awaitable
-            answer = await self._written(served.api, version, correlation_id, reply, items_at_once)
+            answer = await self._encode_reply(served.api, version, correlation_id, reply, items_at_once)
         except ProtocolViolation:
             raise
         except Exception as problem:
             asked = request.decoded() if isinstance(request, _Undecoded) else request
-            answer = await self._refused(served, asked, version, correlation_id, problem)
+            answer = await self._encode_failure(served, asked, version, correlation_id, problem)
         latency.observe(self.now_s() - began_s)
         return answer
 
-    async def _observed(self, answering: Awaitable[Answer], latency: Histogram, began_s: float) -> Answer:
+    async def _observe_latency(self, answering: Awaitable[Answer], latency: Histogram, began_s: float) -> Answer:
         answer = await answering
         latency.observe(self.now_s() - began_s)
         return answer
 
-    async def _written(self, api: Api, version: int, correlation_id: int, reply: Reply, items_at_once: int) -> Answer:
+    async def _encode_reply(
+        self, api: Api, version: int, correlation_id: int, reply: Reply, items_at_once: int
+    ) -> Answer:
         """As `_frame`, in portions for a reply of more items than `items_at_once`."""
         if reply is None or items_at_once == _ANY or not messages.has_more_items(reply, items_at_once):
             return _frame(api, version, correlation_id, reply)
         body = await self.portions.finish(codec.encode_long_response(reply, version))
         return response_frame(api, version, correlation_id, body)
 
-    async def _refused(
+    async def _encode_failure(
         self, served: ServedApi[PartsT_contra], request: Message, version: int, correlation_id: int, problem: Exception
     ) -> Answer:
         """The answer to a request that failed. It has as many items as the request; that of many is made in another thread."""
         shape = self._failure(served, request, version, problem)
         is_long = messages.has_more_items(request, _ITEMS_AT_ONCE)
         failure = await self.portions.in_thread(shape) if is_long else shape()
-        return await self._written(served.api, version, correlation_id, failure, _ITEMS_AT_ONCE)
+        return await self._encode_reply(served.api, version, correlation_id, failure, _ITEMS_AT_ONCE)
 
     def _failure(
         self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception

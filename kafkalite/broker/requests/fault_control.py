@@ -42,7 +42,10 @@ def is_wanted(config: BrokerConfig, environment: Mapping[str, str]) -> bool:
 
 
 class FaultControl:
-    """See the module. Armed from the environment when it is made; `faults` go around the broker's handlers. ConfigError."""
+    """Arms and disarms the faults of a broker under test.
+
+    Armed from the environment when it is made; `faults` go around the broker's handlers. ConfigError.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.faults = RequestFaults()

@@ -37,7 +37,7 @@ Guard: TypeAlias = "Callable[[Any, Any, RequestContext, Failure], Work[Judged]]"
 """KafkaError when all of the request is refused."""
 
 
-def narrowed(message: MessageT, **fields: Any) -> MessageT:
+def narrow(message: MessageT, **fields: Any) -> MessageT:
     """A copy that differs in these fields."""
     other = copy.copy(message)
     for name, value in fields.items():
@@ -89,24 +89,24 @@ class Each:
     def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
         if self.unless is not None and context.may(self.unless, CLUSTER_NAME, is_asked=False):
             return Judged(request)
-        allowed, refused = yield from self.told_apart(request, context)
+        allowed, refused = yield from self.divide_items(request, context)
         if not refused:
             return Judged(request)
         answers: list[Any] = []
         for item in refused:
             yield
-            answers += getattr(self._failed(request, [item], failure, self.permission.refusal), self.answers)
+            answers += getattr(self._make_failures(request, [item], failure, self.permission.refusal), self.answers)
 
         def complete(reply: Any) -> Work[Any]:
             yield
             if reply is None:
-                reply = self._failed(request, [], failure, ErrorCode.NONE)
+                reply = self._make_failures(request, [], failure, ErrorCode.NONE)
             setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
             return reply
 
-        return Judged(narrowed(request, **{self.field: allowed}) if allowed else None, complete)
+        return Judged(narrow(request, **{self.field: allowed}) if allowed else None, complete)
 
-    def told_apart(
+    def divide_items(
         self, request: Any, context: RequestContext, *, is_asked: bool = True
     ) -> Work[tuple[list[Any], list[Any]]]:
         """(items that are allowed, items that are not)."""
@@ -122,8 +122,8 @@ class Each:
             (allowed if verdict else refused).append(item)
         return allowed, refused
 
-    def _failed(self, request: Any, items: list[Any], failure: Failure, code: ErrorCode) -> Message:
-        return failure(narrowed(request, **{self.field: items}), code, self.message)
+    def _make_failures(self, request: Any, items: list[Any], failure: Failure, code: ErrorCode) -> Message:
+        return failure(narrow(request, **{self.field: items}), code, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class EachConfig:
                 allowed.append(item)
             else:
                 message = f"{permission.resource.name.capitalize()} authorization failed." if self.has_message else None
-                refused = failure(narrowed(request, resources=[item]), permission.refusal, message)
+                refused = failure(narrow(request, resources=[item]), permission.refusal, message)
                 answers += getattr(refused, self.answers)
         if not answers:
             return Judged(request)
@@ -155,7 +155,7 @@ class EachConfig:
             setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
             return reply
 
-        return Judged(narrowed(request, resources=allowed), complete)
+        return Judged(narrow(request, resources=allowed), complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def _in_reverse(completions: list[Callable[[Any], Work[Any]]]) -> Callable[[Any]
 Handle: TypeAlias = Callable[[Any, Any, RequestContext], Any]
 
 
-def guarded(guard: Guard, handle: Handle, failure: Failure) -> Handle:
+def guard_handler(guard: Guard, handle: Handle, failure: Failure) -> Handle:
     """The handler behind its guard; it is no coroutine, though it may answer with a future."""
 
     def guarded_handle(parts: Any, request: Any, context: RequestContext) -> Any:
@@ -222,12 +222,12 @@ def guarded(guard: Guard, handle: Handle, failure: Failure) -> Handle:
         if isinstance(judged, asyncio.Future):
             context.connection.stop_pipelining()
             return asyncio.ensure_future(_later(judged, handle, parts, context))
-        return _carried_out(judged, handle, parts, context)
+        return _call_handler(judged, handle, parts, context)
 
     return guarded_handle
 
 
-def _carried_out(judged: Judged, handle: Handle, parts: Any, context: RequestContext) -> Any:
+def _call_handler(judged: Judged, handle: Handle, parts: Any, context: RequestContext) -> Any:
     """The caller's answer, or a future of it."""
     reply = None if judged.request is None else handle(parts, judged.request, context)
     if inspect.iscoroutine(reply):
@@ -235,14 +235,14 @@ def _carried_out(judged: Judged, handle: Handle, parts: Any, context: RequestCon
     if judged.complete is None:
         return reply
     if isinstance(reply, asyncio.Future):
-        return asyncio.ensure_future(_completed(reply, judged.complete, context))
+        return asyncio.ensure_future(_complete_later(reply, judged.complete, context))
     return context.portions.run(judged.complete(reply))
 
 
 async def _later(judging: Awaitable[Judged], handle: Handle, parts: Any, context: RequestContext) -> Any:
-    reply = _carried_out(await judging, handle, parts, context)
+    reply = _call_handler(await judging, handle, parts, context)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-async def _completed(reply: Awaitable[Any], complete: Callable[[Any], Work[Any]], context: RequestContext) -> Any:
+async def _complete_later(reply: Awaitable[Any], complete: Callable[[Any], Work[Any]], context: RequestContext) -> Any:
     return await context.portions.finish(complete(await reply))

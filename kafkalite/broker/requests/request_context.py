@@ -51,7 +51,10 @@ class ClientConnection(TemplateOwner, Protocol):
 
 @dataclass(slots=True)
 class RequestContext:
-    """See the module. Nobody changes one; it is not frozen, because making a frozen one takes three times as long."""
+    """The caller of one request and the request's version and size.
+
+    Not changed after it is made; a frozen one takes three times as long to make.
+    """
 
     api_version: int
     client_id: str | None

@@ -37,7 +37,10 @@ TopicName = Callable[[bytes], str | None]
 
 @dataclass
 class Rule:
-    """See the module. `seen` counts the requests that it is about, `hits` those that it took; `times` None: all from the `nth` on."""
+    """One fault and the requests that it is for.
+
+    `seen` counts these requests, `hits` those that the fault was applied to; `times` None: all from the `nth` on.
+    """
 
     api: ApiKey
     action: str

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.broker.requests.guards import Handle, narrowed
+from kafkalite.broker.requests.guards import Handle, narrow
 from kafkalite.broker.requests.request_fields import find_replica_id
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Portions, T, Work
@@ -39,7 +39,7 @@ _SHAPED_BYTES: Final = 16 * 1024
 
 
 class RequestMetering:
-    """See the module. `now_ms` is monotonic, with fractions."""
+    """Charges clients for the time that their requests take, and delays them. `now_ms` is monotonic, with fractions."""
 
     def __init__(self, quota: RequestTimeQuota, now_ms: Callable[[], float]) -> None:
         self._quota, self._now_ms = quota, now_ms
@@ -59,12 +59,12 @@ class RequestMetering:
                 with spent:
                     reply = handle(parts, request, context)
             except KafkaError as problem:
-                return self._refused(problem, served, request, spent, context)
+                return self._make_failure(problem, served, request, spent, context)
             if isinstance(reply, asyncio.Future):
-                return asyncio.ensure_future(self._delayed(reply, spent, context))
+                return asyncio.ensure_future(self._meter_delayed(reply, spent, context))
             if isinstance(reply, Coroutine):
                 return asyncio.ensure_future(self._later(_Steps(reply, spent), served, request, spent, context))
-            return _told(reply, self._charge(spent, context))
+            return _set_throttle(reply, self._charge(spent, context))
 
         return metered
 
@@ -74,29 +74,29 @@ class RequestMetering:
         try:
             answer = await steps
         except KafkaError as problem:
-            return self._refused(problem, served, request, spent, context)
+            return self._make_failure(problem, served, request, spent, context)
         except BaseException:
             self._charge(spent, context)
             raise
-        return _told(answer, self._charge(spent, context))
+        return _set_throttle(answer, self._charge(spent, context))
 
-    async def _delayed(self, reply: asyncio.Future[Reply], spent: _Spent, context: RequestContext) -> Reply:
+    async def _meter_delayed(self, reply: asyncio.Future[Reply], spent: _Spent, context: RequestContext) -> Reply:
         """As `_later`, without the request, which a delayed fetch would keep in memory."""
         try:
             answer = await reply
         except BaseException:
             self._charge(spent, context)
             raise
-        return _told(answer, self._charge(spent, context))
+        return _set_throttle(answer, self._charge(spent, context))
 
-    def _refused(
+    def _make_failure(
         self, problem: KafkaError, served: ServedApi[Any], request: Any, spent: _Spent, context: RequestContext
     ) -> Reply:
         """The failure with its throttle time; dispatch shapes those without."""
         throttle_ms = self._charge(spent, context)
         if not throttle_ms or context.request_bytes > _SHAPED_BYTES:
             raise problem
-        return _told(served.failure(request, problem.code, problem.message), throttle_ms)
+        return _set_throttle(served.failure(request, problem.code, problem.message), throttle_ms)
 
     def _charge(self, spent: _Spent, context: RequestContext) -> int:
         """Count it; the ms for which the connection is silenced."""
@@ -154,12 +154,12 @@ class _CountedPortions(Portions):
         self._shared, self._spent, self._at_once = shared, spent, shared._at_once
 
     def _queue(self, work: Work[T], is_fresh: bool = False) -> asyncio.Future[T]:
-        return self._shared._queue(self._counted(work), is_fresh)
+        return self._shared._queue(self._count_time(work), is_fresh)
 
     async def in_thread(self, function: Callable[[], T]) -> T:
         return await self._shared.in_thread(function)
 
-    def _counted(self, work: Work[T]) -> Work[T]:
+    def _count_time(self, work: Work[T]) -> Work[T]:
         try:
             while True:
                 try:
@@ -173,8 +173,8 @@ class _CountedPortions(Portions):
             work.close()
 
 
-def _told(reply: Reply, throttle_ms: int) -> Reply:
+def _set_throttle(reply: Reply, throttle_ms: int) -> Reply:
     """The reply with the longer of two throttle times, where it has a place for one."""
     if reply is None or not throttle_ms or throttle_ms <= getattr(reply, "throttle_time_ms", throttle_ms):
         return reply
-    return narrowed(reply, throttle_time_ms=throttle_ms)  # a copy: some replies are made once for everybody
+    return narrow(reply, throttle_time_ms=throttle_ms)  # a copy: some replies are made once for everybody

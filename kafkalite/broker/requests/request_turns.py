@@ -41,7 +41,7 @@ class _Waiting(NamedTuple):
 
 
 class RequestTurns:
-    """See the module."""
+    """The requests that wait for a turn of the event loop, in three lines; one object for all connections of a broker."""
 
     def __init__(self, portions: Portions) -> None:
         self._portions = portions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
 from kafkalite.broker.identity.authorizer import Authorizer, Permission, ResourceType
 from kafkalite.broker.requests.failures import Failure, fail_whole_request
-from kafkalite.broker.requests.guards import Guard, Handle, guarded
+from kafkalite.broker.requests.guards import Guard, Handle, guard_handler
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
@@ -33,7 +33,10 @@ Reply: TypeAlias = "Message | None"
 
 @dataclass(frozen=True, slots=True)
 class ServedApi(Generic[PartsT_contra]):
-    """See the module; made by `served`. The handler gets the parts of the broker that it declares, and is a coroutine or not."""
+    """One API in the versions that are served; made by `served`.
+
+    The handler gets the parts of the broker that it declares, and is a coroutine or not.
+    """
 
     api: Api
     first_version: int
@@ -58,7 +61,7 @@ class ServedApi(Generic[PartsT_contra]):
     @property
     def guarded_handle(self) -> Handle:
         """The handler where requests are authorised."""
-        return self.handle if self.guard is None else guarded(self.guard, self.handle, self.failure)
+        return self.handle if self.guard is None else guard_handler(self.guard, self.handle, self.failure)
 
 
 def served(

@@ -32,7 +32,9 @@ def _turn(name: str) -> int:
 
 
 class ChangeNotifications:
-    """See the module. `take(data)` is called for each notice below `parent`, and raises MalformedZnodeError for what is none.
+    """Reads the sequential znodes by which brokers notify each other of a change.
+
+    `take(data)` is called for each notice below `parent`, and raises MalformedZnodeError for what is none.
 
     A child watch says what is `seen`.
     """

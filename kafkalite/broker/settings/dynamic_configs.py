@@ -27,7 +27,7 @@ logger = logging.getLogger("kafkalite.broker.settings.dynamic_configs")
 
 
 class DynamicConfigs:
-    """See the module. What it reads of brokers goes into `config`."""
+    """Reads and changes the configurations in ZooKeeper. Those of brokers are applied to `config`."""
 
     def __init__(self, store: Store, config: LiveConfig) -> None:
         self._store, self._config = store, config
