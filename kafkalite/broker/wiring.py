@@ -66,7 +66,7 @@ _STALE_MARGIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyParts:
-    """The parts that a broker has from the beginning, while it recovers its logs. `fatal(reason)` is called when the broker cannot go on."""
+    """The parts that a broker has while it still recovers its logs. `fatal(reason)` is called when the broker cannot go on."""
 
     live_config: LiveConfig
     session: Session
