@@ -19,7 +19,7 @@ Ask = Callable[[Any, int], Awaitable[Any]]
 
 
 async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: SaslCredentials, host: str) -> int:
-    """For how many ms the connection to `host` is authenticated, 0 for ever. AuthenticationError; OSError and TimeoutError of `ask`."""
+    """Authenticate to `host`, and return for how many ms, 0 for ever. AuthenticationError; OSError and TimeoutError of `ask`."""
     handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)
     answer = await ask(handshake, 1)
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -47,7 +47,7 @@ async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: 
 
 
 def _next(exchange: Any, answer: bytes | None) -> bytes | None:
-    """The next token; None when the exchange is over. A StopIteration must not leave a thread."""
+    """Return the next token; None when the exchange is over. A StopIteration must not leave a thread."""
     try:
         token: bytes = exchange.send(answer)
     except StopIteration:

@@ -7,12 +7,12 @@ import os
 
 
 def cannot_bind(what: str, host: str, port: int, problem: OSError) -> OSError:
-    """The same error, which names the setting `what`, the address and, where one is known, the remedy."""
+    """Return the same error, which names the setting `what`, the address and, where one is known, the remedy."""
     return OSError(problem.errno, f"{what} cannot bind {host or '*'}:{port}: {_why(port, problem)}")
 
 
 def _why(port: int, problem: OSError) -> str:
-    """asyncio puts the address once more into the text of the system's error."""
+    """Return the reason without the address, which asyncio puts into the text of the system's error once more."""
     if problem.errno == errno.EADDRINUSE:
         return f"{os.strerror(problem.errno)} (see by whom: ss -ltnp 'sport = :{port}'; end that program or choose another port)"
     if problem.errno == errno.EADDRNOTAVAIL:

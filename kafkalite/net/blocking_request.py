@@ -52,7 +52,7 @@ def exchange(
 
 
 def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentials, host: str) -> None:
-    """ConnectionError when the broker does not let the client in, or is not the one that it must be."""
+    """Authenticate. Raises ConnectionError when the broker does not let the client in, or is not the one that it must be."""
     from kafkalite.net.frames import request_frame, response_body_position
     from kafkalite.protocol import codec, messages
     from kafkalite.protocol.apis import APIS

@@ -51,7 +51,7 @@ _buffers_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ReceiveBuffers] 
 
 
 def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
-    """What all connections of one loop receive into; each read into the shared buffer is consumed before the next."""
+    """Return the memory that all connections of one loop receive into; a read into the shared buffer is consumed before the next."""
     buffers = _buffers_of_loops.get(loop)
     if buffers is None:
         buffers = _buffers_of_loops[loop] = ReceiveBuffers()
@@ -65,7 +65,7 @@ class OpenToBroker(Protocol):
 
 
 async def open_unauthenticated(endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection:
-    """An `OpenToBroker` without credentials."""
+    """Return an `OpenToBroker` without credentials."""
     return await Connection.open(
         endpoint.host,
         endpoint.port,
@@ -85,7 +85,7 @@ class _Expected(NamedTuple):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """See the module. Make one with `Connection.open`."""
+    """A connection to a broker, made by `Connection.open`, whose requests may be under way together."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def address(self) -> str:
-        """`host:port`, for messages."""
+        """Return `host:port`, for messages."""
         return address_text(self.host, self.port)
 
     @classmethod
@@ -193,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
             self._renewing = self._loop.create_task(self._prove_again(), name="kafkalite-reauthentication")
 
     async def _prove_again(self) -> None:
-        """What is sent meanwhile waits: a broker takes nothing but tokens until it knows who it is."""
+        """Authenticate again; requests wait meanwhile, since a broker takes nothing but tokens until it has done so."""
         try:
             async with asyncio.timeout(_RENEWAL_S):
                 await self._prove()
@@ -213,12 +213,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their answer."""
+        """Return how many requests wait for their response."""
         return len(self._waiting) + (self._decoding is not None) + len(self._held or ())
 
     @property
     def writing_paused(self) -> bool:
-        """Does the broker take requests more slowly than they come? What is sent now is kept in memory."""
+        """True if the broker takes requests more slowly than they come, so that requests sent now are kept in memory."""
         return self._drained is not None
 
     async def drained(self) -> None:
@@ -303,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameReader(receive_buffers(self._loop), self._max_response_bytes)
 
     def version_of(self, api_key: int) -> int:
-        """The highest version that both sides speak. ValueError, naming the API, when there is none."""
+        """Return the highest version that both sides speak. Raises ValueError, naming the API, when there is none."""
         api = APIS[api_key]
         low, high = self._versions.get(api_key, (0, -1))
         version = min(high, api.max_version)
@@ -386,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
             raise
 
     async def _decode(self, portions: Reading, future: asyncio.Future[Any]) -> None:
-        """The rest of a long response, then those that came with it."""
+        """Decode the rest of a long response, then those that came with it."""
         try:
             while self._reason is None and not future.done():
                 await asyncio.sleep(0)

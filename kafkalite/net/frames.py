@@ -40,14 +40,14 @@ class RequestHeader(NamedTuple):
 
 
 def read_head(frame: Buffer) -> tuple[int, int, int]:
-    """(api key, api version, correlation id), which every header version begins with."""
+    """Return (api key, api version, correlation id), which every header version begins with."""
     if len(frame) < _HEAD.size:
         raise ProtocolViolation(f"a request of {len(frame)} bytes has no room for its header")
     return _HEAD.unpack_from(frame)
 
 
 def read_request_header(frame: Buffer, header_version: int) -> RequestHeader:
-    """The header of a request frame (without the length). ProtocolViolation when it is cut or not UTF-8."""
+    """Return the header of a request frame (without the length). ProtocolViolation when it is cut or not UTF-8."""
     api_key, api_version, correlation_id = read_head(frame)
     position, client_id = _HEAD.size, None
     try:
@@ -67,7 +67,7 @@ def read_request_header(frame: Buffer, header_version: int) -> RequestHeader:
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:
-    """Where the header ends. IndexError when the frame ends first, BoundExceeded when there are more of them than can be."""
+    """Return where the header ends. IndexError when the frame ends first, BoundExceeded when there are more of them than can be."""
     count, position = read_uvarint(frame, position)
     if count > UNKNOWN_TAGS:
         raise too_many_tags(count, UNKNOWN_TAGS)
@@ -83,7 +83,7 @@ def _skip_tags(frame: Buffer, position: int) -> int:
 def request_frame(
     api: Api, version: int, correlation_id: int, client_id: str | None, body: list[Buffer]
 ) -> list[Buffer]:
-    """A whole request, ready for the socket, as a few buffers."""
+    """Return a whole request, ready for the socket, as a few buffers."""
     header = _HEAD.pack(api.key, version, correlation_id)
     header_version = request_header_version(api, version)
     if header_version >= 1:
@@ -98,7 +98,7 @@ def request_frame(
 
 
 def response_frame(api: Api, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
-    """A whole response, ready for the socket, as a few buffers."""
+    """Return a whole response, ready for the socket, as a few buffers."""
     header = LENGTH.pack(correlation_id)
     if response_header_version(api, version):
         header += b"\x00"
@@ -116,7 +116,7 @@ def _framed(header: bytes, body: list[Buffer]) -> list[Buffer]:
 
 
 def response_body_position(api: Api, version: int, frame: Buffer) -> int:
-    """Where the body begins in a response frame (without the length). ProtocolViolation when the header is cut."""
+    """Return where the body begins in a response frame (without the length). ProtocolViolation when the header is cut."""
     if not response_header_version(api, version):
         return 4
     try:
@@ -136,7 +136,7 @@ class ReceiveBuffers(BufferPool):
 
 
 def owned_copy(frame: memoryview) -> memoryview:
-    """The frame in memory of its own, with room behind it as a borrowed buffer has."""
+    """Return the frame in memory of its own, with room behind it as a borrowed buffer has."""
     copy = RoomyBytes(frame)
     copy += _ROOM
     return memoryview(copy)[: len(frame)]
@@ -198,11 +198,11 @@ class FrameReader:
 
     @property
     def arriving(self) -> tuple[int, int]:
-        """(bytes that are there, size) of the frame that is cut; a size of 0 where not even that is known."""
+        """Return (bytes that are there, size) of the frame that is cut; a size of 0 where not even that is known."""
         return (self._filled, self._size) if self._frame is not None else (len(self._head), 0)
 
     def get_buffer(self, sizehint: int = -1) -> memoryview:
-        """Where the next bytes are to be received, however many are expected (see `asyncio.BufferedProtocol`)."""
+        """Return where the next bytes are to be received, however many are expected (see `asyncio.BufferedProtocol`)."""
         if self._frame is not None:
             return self._frame[self._filled :]
         size = len(self._head)
@@ -216,7 +216,7 @@ class FrameReader:
         return bytes(self._shared[:count]) if self._frame is None and not self._head else None
 
     def received(self, count: int) -> list[tuple[memoryview, bool]]:
-        """Complete frames after `count` more bytes, each with whether its memory is its own; then look at `violation`."""
+        """Return complete frames after `count` more bytes, each with whether its memory is its own; then look at `violation`."""
         if self._frame is not None:
             self._filled += count
             if self._filled < len(self._frame):
@@ -259,7 +259,7 @@ class FrameReader:
         self._shared = self._buffers.shared
 
     def release(self) -> None:
-        """Nothing more arrives: what has arrived is let go, and so is whoever was asked for memory."""
+        """Release what has arrived, and the caller that waits for memory, because nothing more arrives."""
         self._frame = self._may_take = None
 
     def _grow(self, so_far: memoryview) -> None:

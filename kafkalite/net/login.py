@@ -23,7 +23,7 @@ class Login:
         return f"Login of {len(self._passwords)} users"
 
     def admits(self, authorization: bytes | None) -> bool:
-        """Does the header of a request name one of them, with the password? Compared in constant time."""
+        """True if the header of a request names one of the users, with the password, which is compared in constant time."""
         scheme, _, encoded = (authorization or b"").partition(b" ")
         if scheme.lower() != b"basic":
             return False
@@ -37,7 +37,7 @@ class Login:
 
 
 def read_login(path: str, setting: str, *, may_be_exposed: bool) -> Login:
-    """Lines `name:password`; empty ones and those that begin with # are left out. ConfigError names the setting, and shows no line."""
+    """Read lines `name:password`; empty ones and those that begin with # are left out. ConfigError names the setting, and shows no line."""
     try:
         lines = read_secret(path, "passwords", is_allowed=may_be_exposed).splitlines()
     except (OSError, ValueError) as problem:

@@ -26,7 +26,7 @@ def upgrade(api_name: str, direction: str, version: int) -> Upgrade | None:
 
 
 def downgrade(api_name: str, direction: str, version: int) -> Downgrade | None:
-    """Fills the old structure of a message that is to be written in `version`; None where nothing is to be done."""
+    """Fill the old structure of a message that is to be written in `version`; None where nothing is to be done."""
     return _find(_DOWNGRADES, api_name, direction, version)
 
 
@@ -90,7 +90,7 @@ def _offset_fetch_request_down(request: Any, _: int) -> None:
 
 
 def _copied(source: Any, target: type) -> Any:
-    """An object of class `target` with the fields that both have."""
+    """Return an object of class `target` with the fields that both have."""
     made = target()
     for field in made.FIELDS:
         if hasattr(source, field.name):
@@ -137,7 +137,7 @@ def _leave_group_request_down(request: Any, _: int) -> None:
 
 
 def _leave_group_response_down(response: Any, _: int) -> None:
-    """The only member's error is the error of the request."""
+    """Make the only member's error the error of the request."""
     if not response.error_code and response.members:
         response.error_code = response.members[0].error_code
 
@@ -229,7 +229,7 @@ LEADER_DURING_DELETE = -2
 
 
 def security_protocol_name(number: int) -> str:
-    """The name that an UpdateMetadata means. ProtocolViolation when there is none of that number."""
+    """Return the name that an UpdateMetadata means. ProtocolViolation when there is none of that number."""
     if not 0 <= number < len(SECURITY_PROTOCOLS):
         raise ProtocolViolation(f"security protocol {number}; known are 0 to {len(SECURITY_PROTOCOLS) - 1}")
     return SECURITY_PROTOCOLS[number]
@@ -271,7 +271,7 @@ def _stop_replica_request_up(request: Any, version: int) -> Iterator[int]:
 
 
 def _stop_replica_request_down(request: Any, _: int) -> None:
-    """Every partition of such a request has the same delete flag: whoever sends old versions splits it first."""
+    """Take the delete flag of the request from its partitions, which agree: the sender splits requests of old versions."""
     m = messages.stop_replica_request
     states = [(topic.topic_name, state) for topic in request.topic_states for state in topic.partition_states]
     request.delete_partitions = bool(states) and states[0][1].delete_partition

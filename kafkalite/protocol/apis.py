@@ -174,12 +174,12 @@ APIS: dict[int, Api] = _table(
 
 
 def request_header_version(api: Api, version: int) -> int:
-    """2 in flexible versions, else 1; ControlledShutdown 0 alone has header 0, without a client id."""
+    """Return 2 in flexible versions, else 1; ControlledShutdown 0 alone has header 0, without a client id."""
     if api.is_flexible(version):
         return 2
     return 0 if api.key is ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
 
 
 def response_header_version(api: Api, version: int) -> int:
-    """1 in flexible versions, else 0; ApiVersions always 0, so that a client of any age can read it (KIP-511)."""
+    """Return 1 in flexible versions, else 0; ApiVersions always 0, so that a client of any age can read it (KIP-511)."""
     return 1 if api.is_flexible(version) and api.key is not ApiKey.API_VERSIONS else 0

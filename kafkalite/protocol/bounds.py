@@ -68,7 +68,7 @@ class Budget:
 
     @property
     def charged_bytes(self) -> int:
-        """What was taken so far."""
+        """Return the bytes charged so far."""
         return self._first_bytes - self.left_bytes
 
     def charge(self, size: int) -> None:
@@ -78,7 +78,7 @@ class Budget:
             raise BoundExceeded("memory", f"its parts would take more than {self._first_bytes} bytes")
 
     def shared(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The same numbers, those of an equal array where one was read before; charged where they are new."""
+        """Return the same numbers, those of an equal array where one was read before; charged where they are new."""
         known = self._arrays.get(numbers)
         if known is not None:
             return known
@@ -89,12 +89,12 @@ class Budget:
 
 
 def too_many_tags(count: int, most: int) -> BoundExceeded:
-    """For a struct, or a header, of more tagged fields than there can be."""
+    """Return the error for a struct, or a header, of more tagged fields than there can be."""
     return BoundExceeded("tagged fields", f"{count} tagged fields where there can be {most}")
 
 
 def least_bytes(field: Field, flexible: bool) -> int:
-    """The shortest encoding of a field without a tag."""
+    """Return the shortest encoding of a field without a tag."""
     if field.is_array:
         return 1 if flexible else 4
     if isinstance(field.type, Struct):
@@ -110,12 +110,12 @@ def _least_bytes_of_struct(struct: Struct) -> int:
 
 
 def least_item_bytes(field: Field, flexible: bool) -> int:
-    """The shortest encoding of an item of an array; at least 1, so that no count is free."""
+    """Return the shortest encoding of an item of an array; at least 1, so that no count is free."""
     return max(1, least_bytes(Field(field.name, field.type), flexible))
 
 
 def struct_bytes(struct: Struct, classes: dict[str, type]) -> int:
-    """Memory of an object of `struct` and of what it always has; arrays, texts and large numbers are charged when they are read."""
+    """Return the memory of an object of `struct` without arrays, texts and large numbers, which are charged when they are read."""
     kind = classes[struct.name]
     size = kind.__basicsize__ + _GC_BYTES
     present = {field.name: field for field in struct.fields if field.tag is None}
@@ -132,5 +132,5 @@ def struct_bytes(struct: Struct, classes: dict[str, type]) -> int:
 
 
 def item_bytes(struct: Struct, classes: dict[str, type]) -> int:
-    """Charge for an item of an array that is a struct, its place in the list included."""
+    """Return the charge for an item of an array that is a struct, its place in the list included."""
     return max(ITEM_BYTES, struct_bytes(struct, classes) + _PLACE_BYTES)

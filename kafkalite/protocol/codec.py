@@ -43,7 +43,7 @@ _BETWEEN_BROKERS: Final = frozenset(
 
 @cache
 def reader(api_key: int, direction: str, version: int) -> Reader:
-    """The compiled reader of one message version, with its adapter."""
+    """Return the compiled reader of one message version, with its adapter."""
     api = APIS[api_key]
     classes = getattr(messages, f"{api.name}_{direction}").CLASSES
     read = compile_reader(messages.schema(api, direction, version), classes)
@@ -62,7 +62,7 @@ def reader(api_key: int, direction: str, version: int) -> Reader:
 
 @cache
 def metered_reader(api_key: int, direction: str, version: int) -> MeteredReader:
-    """The compiled reader of long messages of one version, with its adapter."""
+    """Return the compiled reader of long messages of one version, with its adapter."""
     api = APIS[api_key]
     classes = getattr(messages, f"{api.name}_{direction}").CLASSES
     read = compile_metered_reader(messages.schema(api, direction, version), classes)
@@ -83,7 +83,7 @@ def metered_reader(api_key: int, direction: str, version: int) -> MeteredReader:
 
 @cache
 def writer(api_key: int, direction: str, version: int) -> Writer:
-    """The compiled writer of one message version, with its adapter."""
+    """Return the compiled writer of one message version, with its adapter."""
     api = APIS[api_key]
     classes = getattr(messages, f"{api.name}_{direction}").CLASSES
     write = compile_writer(messages.schema(api, direction, version), classes)
@@ -100,7 +100,7 @@ def writer(api_key: int, direction: str, version: int) -> Writer:
 
 @cache
 def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWriter:
-    """The compiled writer of long messages of one version, with its adapter."""
+    """Return the compiled writer of long messages of one version, with its adapter."""
     api = APIS[api_key]
     write = compile_portioned_writer(messages.schema(api, direction, version))
     downgrade = adapters.downgrade(api.name, direction, version)
@@ -115,14 +115,14 @@ def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWri
 
 
 def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
-    """The request whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    """Return the request whose body begins at `position`. ProtocolViolation when it cannot be read."""
     if len(buffer) > PLAIN_BYTES:
         return _in_one_go(request_portions(api_key, version, buffer, position))
     return reader(api_key, "request", version)(buffer, position)
 
 
 def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
-    """The response whose body begins at `position`. ProtocolViolation when it cannot be read."""
+    """Return the response whose body begins at `position`. ProtocolViolation when it cannot be read."""
     if len(buffer) > PLAIN_BYTES:
         return _in_one_go(response_portions(api_key, version, buffer, position))
     return reader(api_key, "response", version)(buffer, position)
@@ -131,12 +131,12 @@ def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 
 def request_portions(
     api_key: int, version: int, buffer: Buffer, position: int = 0, budget: Budget | None = None
 ) -> Reading:
-    """As `decode_request`, a portion at each step."""
+    """Decode as `decode_request` does, a portion at each step."""
     return metered_reader(api_key, "request", version)(buffer, position, budget or request_budget(api_key, len(buffer)))
 
 
 def request_budget(api_key: int, request_bytes: int) -> Budget:
-    """What a request of so many bytes may take."""
+    """Return the memory that a request of so many bytes may take."""
     memory_bytes = REQUEST_MEMORY_BYTES
     if api_key in _BETWEEN_BROKERS:
         memory_bytes = min(memory_bytes + BROKERS_MEMORY_FACTOR * request_bytes, BROKERS_MEMORY_BYTES)
@@ -144,7 +144,7 @@ def request_budget(api_key: int, request_bytes: int) -> Budget:
 
 
 def response_portions(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Reading:
-    """As `decode_response`, a portion at each step."""
+    """Decode as `decode_response` does, a portion at each step."""
     return metered_reader(api_key, "response", version)(buffer, position, Budget(len(buffer), RESPONSE_MEMORY_BYTES))
 
 
@@ -157,20 +157,20 @@ def _in_one_go(portions: Reading) -> Any:
 
 
 def encode_request(message: Any, version: int) -> list[Buffer]:
-    """The body as a few buffers; fields that the version lacks are left out."""
+    """Return the body as a few buffers; fields that the version lacks are left out."""
     return writer(message.API.key, "request", version)(message)
 
 
 def encode_long_request(message: Any, version: int) -> Work[list[Buffer]]:
-    """As `encode_request`, for a request of which `messages.has_more_items` says that it is long."""
+    """Encode as `encode_request` does, for a request of which `messages.has_more_items` says that it is long."""
     return portioned_writer(message.API.key, "request", version)(message)
 
 
 def encode_response(message: Any, version: int) -> list[Buffer]:
-    """The body as a few buffers; record data is not copied."""
+    """Return the body as a few buffers; record data is not copied."""
     return writer(message.API.key, "response", version)(message)
 
 
 def encode_long_response(message: Any, version: int) -> Work[list[Buffer]]:
-    """As `encode_response`, for a response of which `messages.has_more_items` says that it is long."""
+    """Encode as `encode_response` does, for a response of which `messages.has_more_items` says that it is long."""
     return portioned_writer(message.API.key, "response", version)(message)

@@ -30,7 +30,7 @@ SESSION_IS_OVER: Final = frozenset(
 
 
 class FetchSessionHandler:
-    """See the module. What `send` was called for is fetched until `forget` or `reset`.
+    """The fetch session of one follower or consumer with one broker; partitions are fetched from `send` until `forget` or `reset`.
 
     A request takes `session_id`, `epoch` and `take_forgotten()`; it is followed by `answered`, or by `reset` when anything went wrong.
     """
@@ -46,11 +46,11 @@ class FetchSessionHandler:
 
     @property
     def sent(self) -> Collection[TopicPartition]:
-        """The partitions that are fetched, once the next request is sent."""
+        """Return the partitions that are fetched, once the next request is sent."""
         return self._sent.keys()
 
     def reset(self, *, is_lost: bool = False) -> None:
-        """The next fetch is a full one, for a new session; `is_lost`: the broker does not know the old one any more."""
+        """Make the next fetch a full one, for a new session; `is_lost`: the broker does not know the old one any more."""
         self.epoch = FULL_FETCH_EPOCH
         if is_lost:
             self.session_id = 0
@@ -58,7 +58,7 @@ class FetchSessionHandler:
         self._forgotten.clear()
 
     def answered(self, session_id: int) -> None:
-        """The fetch was served, in the session of that id; with 0, for none, the next fetch is a full one again."""
+        """Note that the fetch was served in the session of that id; after 0, for none, the next fetch is a full one again."""
         if session_id == 0:
             self.reset(is_lost=True)
         else:
@@ -66,27 +66,27 @@ class FetchSessionHandler:
             self.epoch = self.epoch % _LAST_EPOCH + 1
 
     def send(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
-        """The next request names the partition."""
+        """Name the partition in the next request."""
         if not self.knows(topic_partition, topic_id):
             self.forget(topic_partition)
             self._sent[topic_partition] = topic_id
 
     def knows(self, topic_partition: TopicPartition, topic_id: bytes) -> bool:
-        """Was the partition of this topic sent, and not forgotten since?"""
+        """True if the partition of this topic was sent, and not forgotten since."""
         sent = self._sent.get(topic_partition)
         return sent == topic_id or (sent is not None and not self.uses_topic_ids)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """The next request takes the partition out of the session, if it is in it."""
+        """Take the partition out of the session with the next request, if it is in it."""
         topic_id = self._sent.pop(topic_partition, None)
         if topic_id is not None:
             self._forgotten[topic_partition, topic_id] = None
 
     def refuse(self, topic_partition: TopicPartition, topic_id: bytes) -> None:
-        """An answer told of a partition that is not wanted: the next request takes it out of the session."""
+        """Take a partition that came unwanted out of the session with the next request."""
         self._forgotten[topic_partition, topic_id] = None
 
     def take_forgotten(self) -> list[tuple[TopicPartition, bytes]]:
-        """What the request must take out, each with its topic's id."""
+        """Return the partitions that the request must take out, each with its topic's id."""
         taken, self._forgotten = self._forgotten, {}
         return [each for each in taken if not self.knows(*each)]

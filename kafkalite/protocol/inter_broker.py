@@ -47,7 +47,7 @@ class ProtocolVersion(_Release):
 
     @cached_property
     def requests(self) -> InterBrokerVersions:
-        """The versions of requests to other brokers."""
+        """Return the versions of requests to other brokers."""
         return next(versions for since, versions in _TABLE if self >= since)
 
     @property
@@ -72,7 +72,7 @@ class ProtocolVersion(_Release):
 
     @property
     def marks_recovering_leaders(self) -> bool:
-        """An unclean leader is marked as RECOVERING (KIP-704)."""
+        """True if an unclean leader is marked as RECOVERING (KIP-704)."""
         return self >= (3, 2, 0)
 
 

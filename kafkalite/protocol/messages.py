@@ -71,7 +71,7 @@ def _left_of(message: Message, left: int) -> int:
 
 @cache
 def _arrays(kind: type[Message]) -> tuple[tuple[str, bool], ...]:
-    """(name, whether its items may have arrays themselves) of each array of a struct."""
+    """Return (name, whether its items may have arrays themselves) of each array of a struct."""
     return tuple((field.name, _has_arrays(field.type)) for field in kind.FIELDS if field.is_array)
 
 
@@ -80,7 +80,7 @@ def _has_arrays(kind: Struct | str) -> bool:
 
 
 def schema(api: Api, direction: str, version: int) -> Struct:
-    """The schema of one message version; `direction` is "request" or "response"."""
+    """Return the schema of one message version; `direction` is "request" or "response"."""
     name = f"{api.name}_{direction}"
     for known in (_tabled(name), _declared(name)):
         if known is not None and known.first <= version <= known.last:
@@ -91,7 +91,7 @@ def schema(api: Api, direction: str, version: int) -> Struct:
 
 
 def declared_versions(api: Api) -> range:
-    """The versions of which the schema is declared by us; kio has the others."""
+    """Return the versions of which the schema is declared by us; kio has the others."""
     declared = _declared(f"{api.name}_request")
     return range(0) if declared is None else range(declared.first, declared.last + 1)
 
@@ -164,7 +164,7 @@ def _make_namespace(name: str) -> SimpleNamespace:
 
 
 def namespace_names() -> list[str]:
-    """All namespaces, for tools that list them."""
+    """Return all namespaces, for tools that list them."""
     return [f"{name}_{direction}" for name in _APIS_BY_NAME for direction in ("request", "response")]
 
 

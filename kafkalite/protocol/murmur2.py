@@ -16,7 +16,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: Buffer) -> int:
-    """The hash of `data` as an unsigned 32-bit number."""
+    """Return the hash of `data` as an unsigned 32-bit number."""
     length = len(data)
     whole = length & ~3
     hashed = _SEED ^ length
@@ -33,5 +33,5 @@ def murmur2(data: Buffer) -> int:
 
 
 def partition_for_key(key: Buffer, partition_count: int) -> int:
-    """The partition of `key` among `partition_count` ones, as Kafka's default partitioner chooses it."""
+    """Return the partition of `key` among `partition_count` ones, as Kafka's default partitioner chooses it."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count

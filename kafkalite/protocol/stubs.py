@@ -51,7 +51,7 @@ _SCALARS = {"bool": "bool", "float64": "float", "string": "str", "bytes": "bytes
 
 
 def stub_source() -> str:
-    """The whole text of `messages.pyi`."""
+    """Return the whole text of `messages.pyi`."""
     return _HEAD + "".join("\n" + "\n".join(_namespace(name)) + "\n" for name in messages.namespace_names())
 
 
@@ -86,7 +86,7 @@ def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[
 
 
 def _base(kind: type[messages.Message]) -> str:
-    """A request as a whole knows its response, so that who sends it gets one of that type."""
+    """Return the base class of a message; a request names its response, so that its sender gets one of that type."""
     if not issubclass(kind, messages.Request):
         return "Message"
     response = f"{kind.API.name}_response"
@@ -100,7 +100,7 @@ def _annotation(namespace: str, field: Field) -> str:
 
 
 def tables_source() -> str:
-    """The whole text of `schema_tables.py`."""
+    """Return the whole text of `schema_tables.py`."""
     tables = (
         f'    "{api.name}_{direction}": """\n{table}\n""",\n'
         for api in APIS.values()
@@ -123,7 +123,7 @@ TABLES: dict[str, str] = {
 
 
 def _table(api: Api, direction: str) -> Iterator[str]:
-    """The versions that kio has to give; none for a message of which all are declared by us."""
+    """Yield the versions that kio has to give; none for a message of which all are declared by us."""
     declared = messages.declared_versions(api)
     versions = [each for each in range(api.min_version, api.max_version + 1) if each not in declared]
     if versions:

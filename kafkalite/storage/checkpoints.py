@@ -39,7 +39,7 @@ class MalformedCheckpoint(OSError):
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint file. Raises OSError, MalformedCheckpoint among them."""
+    """Return the offsets in a checkpoint file. Raises OSError, MalformedCheckpoint among them."""
     offsets = {}
     for fields in _read(disk, path, 3):
         offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
@@ -57,7 +57,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], 
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
-    """The (epoch, start offset) pairs of a leader-epoch-checkpoint. Raises OSError, MalformedCheckpoint among them."""
+    """Return the (epoch, start offset) pairs of a leader-epoch-checkpoint. Raises OSError, MalformedCheckpoint among them."""
     entries = [(int(epoch), int(start)) for epoch, start in _read(disk, path, 2)]
     for epoch, _ in entries:
         if epoch > _EPOCH_MAX:

@@ -22,7 +22,7 @@ LOADS_LIMIT: Final = 32
 
 
 async def in_memory(log: PartitionLog, read: Callable[[], _Result]) -> _Result:
-    """The result of `read`, which reads `log` and may be called several times. Raises what it raises."""
+    """Return the result of `read`, which reads `log` and may be called several times. Raises what it raises."""
     loop = asyncio.get_running_loop()
     for _ in range(LOADS_LIMIT):
         try:

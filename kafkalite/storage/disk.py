@@ -51,7 +51,7 @@ class File(Protocol):
         """Write all buffers one behind the other. When it raises, any part of them may have been written."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Return up to `size` bytes; fewer only at the end of the file."""
 
     def read_in_memory(self, position: int, size: int) -> Buffer | None:
         """As `read_at`, but None when the medium would have to be waited for."""
@@ -73,10 +73,10 @@ class Disk(Protocol):
     """Files and directories by path."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """The file for reading and writing; FileNotFoundError unless it exists or `create` is set."""
+        """Return the file for reading and writing; FileNotFoundError unless it exists or `create` is set."""
 
     def read(self, path: str) -> bytes:
-        """The whole content. FileNotFoundError."""
+        """Return the whole content. FileNotFoundError."""
 
     def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
         """Give the file this content, atomically; when `durable`, on the medium before this returns."""
@@ -98,10 +98,10 @@ class Disk(Protocol):
         """Remove a directory with all in it; a missing one is no error."""
 
     def room(self, path: str) -> tuple[int, int]:
-        """(bytes in all, bytes free for us) on the file system that holds `path`."""
+        """Return (bytes in all, bytes free for us) on the file system that holds `path`."""
 
     def files_max(self) -> int:
-        """How many files this process may have open at once, connections included."""
+        """Return how many files this process may have open at once, connections included."""
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         """Let the file have been changed at that wall time."""

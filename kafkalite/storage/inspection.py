@@ -91,7 +91,7 @@ class UnknownFile(ValueError):
 
 
 def files_below(path: Path) -> list[Path]:
-    """The path itself if it is a file, otherwise all files below it that can be examined, in order. Raises OSError."""
+    """Return the path itself if it is a file, otherwise all files below it that can be examined, in order. Raises OSError."""
     if not path.is_dir():
         return [path]
     return sorted(each for each in path.rglob("*") if each.is_file() and _reader(each) is not None)
@@ -108,7 +108,7 @@ def examine(path: Path, depth: Depth = Depth.HEADERS) -> Iterator[Row | Damage]:
 
 
 def first_damage(path: Path) -> Damage | None:
-    """The first thing that is wrong with a file, by itself and beside its segment. Raises UnknownFile, OSError."""
+    """Return the first thing that is wrong with a file, by itself and beside its segment. Raises UnknownFile, OSError."""
     for found in examine(path, Depth.CHECKED):
         if isinstance(found, Damage):
             return found
@@ -125,7 +125,7 @@ def first_damage(path: Path) -> Damage | None:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    """The segment or index that belongs to this file."""
+    """Return the path of the segment or index that belongs to this file."""
     return path.with_name(path.name.replace(Path(_plain_name(path)).suffix, suffix, 1))
 
 
@@ -247,7 +247,7 @@ def _batch_fields(header: BatchHeader, sound: bool) -> dict[str, Any]:
 
 
 def _check_records(path: Path, content: Buffer, header: BatchHeader) -> Iterator[Damage]:
-    """The records must be readable, and their offsets must grow within the batch's; only compaction leaves gaps."""
+    """Check that the records are readable and their offsets grow within the batch's; only compaction leaves gaps."""
     try:
         if header.records_count == header.last_offset_delta + 1:
             check_records(records_of(content, header), header.records_count, keys_required=False)
@@ -284,7 +284,7 @@ def _marker_fields(content: Buffer, header: BatchHeader) -> dict[str, Any]:
 
 
 def _sound_headers(segment: Path) -> list[BatchHeader]:
-    """The headers of a segment's batches up to its first damage."""
+    """Return the headers of a segment's batches up to its first damage."""
     content = segment.read_bytes()
     headers: list[BatchHeader] = []
     try:
@@ -358,7 +358,7 @@ def _opened() -> closing[OpenFiles]:
 
 
 def _misplaced_offsets(path: Path, headers: list[BatchHeader]) -> Iterator[Damage]:
-    """An entry must name the beginning of a batch, and no batch before it may reach the entry's offset."""
+    """Yield the entries that do not name the beginning of a batch, or whose offset a batch before it reaches."""
     starts = {header.position: number for number, header in enumerate(headers)}
     for found in _read_offset_index(path, Depth.HEADERS):
         if isinstance(found, Damage):
@@ -378,7 +378,7 @@ def _misplaced_offsets(path: Path, headers: list[BatchHeader]) -> Iterator[Damag
 
 
 def _wrong_times(path: Path, headers: list[BatchHeader]) -> Iterator[Damage]:
-    """No record up to an entry's offset may be later than the entry's timestamp."""
+    """Yield the entries before whose offset a record is later than the entry's timestamp."""
     last_offsets = [header.last_offset for header in headers]
     largest: list[int] = []
     for header in headers:
@@ -396,7 +396,7 @@ def _wrong_times(path: Path, headers: list[BatchHeader]) -> Iterator[Damage]:
 
 
 def _wrong_transactions(path: Path, segment: Path) -> Iterator[Damage]:
-    """What the segment and its transaction index, one of which `path` is, do not agree upon."""
+    """Yield what the segment and its transaction index, one of which `path` is, do not agree upon."""
     index = _beside(segment, log_files.TRANSACTION_INDEX)
     size = index.stat().st_size if index.exists() else 0
     with _opened() as files:

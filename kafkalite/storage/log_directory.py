@@ -60,12 +60,12 @@ class LogDirectory:
         return f"LogDirectory({self.path}{', offline' if self.offline_reason else ''})"
 
     def file(self, name: str) -> str:
-        """Path of a file at the directory's root."""
+        """Return the path of a file at the directory's root."""
         return os.path.join(self.path, name)
 
     @property
     def is_locked(self) -> bool:
-        """Is the directory ours?"""
+        """True if this process holds the directory's lock."""
         return self._lock is not None
 
     # Start and stop
@@ -90,7 +90,7 @@ class LogDirectory:
         return read_meta_properties(self.disk, self.file(FILE_NAME))
 
     def consume_clean_marker(self) -> bool:
-        """Was the directory left in good order? The marker is consumed by this."""
+        """Remove the marker of a clean stop. True if there was one."""
         marker = self.file(CLEAN_SHUTDOWN)
         if not self.disk.exists(marker):
             return False
@@ -99,11 +99,11 @@ class LogDirectory:
         return True
 
     def write_clean_marker(self) -> None:
-        """All logs are flushed and closed."""
+        """Write the marker of a clean stop, once all logs are flushed and closed."""
         self.disk.replace(self.file(CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
 
     def scan(self) -> FoundDirectories:
-        """The directories of logs. Raises WrongDirectory, OSError."""
+        """Return the directories of logs. Raises WrongDirectory, OSError."""
         live: dict[TopicPartition, str] = {}
         future: dict[TopicPartition, str] = {}
         to_delete = []
@@ -124,7 +124,7 @@ class LogDirectory:
     # Checkpoints
 
     def read_offsets(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint's offsets; one that cannot be understood is warned about and has none."""
+        """Return the offsets of a checkpoint; a malformed one is warned about and has none."""
         try:
             return checkpoints.read_offsets(self.disk, self.file(name))
         except checkpoints.MalformedCheckpoint as problem:
@@ -154,7 +154,7 @@ class LogDirectory:
     # Errors
 
     def failure(self, problem: OSError) -> KafkaError:
-        """What `problem` means to whoever asked; takes the directory offline unless the disk is just full, or there are no more files."""
+        """Return the error for the caller; takes the directory offline unless the disk is just full, or there are no more files."""
         if problem.errno in OUT_OF_SPACE:
             logger.warning("No room left in %s: %s", self.path, problem)
         elif problem.errno in OUT_OF_FILES:
@@ -164,7 +164,7 @@ class LogDirectory:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path}: {problem}")
 
     def take_offline(self, problem: OSError) -> None:
-        """Nothing in it can be used until the next start.
+        """Use nothing in the directory any more until the next start.
 
         What cannot be opened is lost from sight whatever the reason, a full disk too: a log that is made in its place would be empty,
         and this broker, which is in the ISR, would have its followers cut off what was committed.
@@ -194,7 +194,7 @@ _Result = TypeVar("_Result")
 def uses_disk(
     method: Callable[Concatenate[_Self, _Arguments], _Result],
 ) -> Callable[Concatenate[_Self, _Arguments], _Result]:
-    """A method that answers KafkaError KAFKA_STORAGE_ERROR when its directory is offline or the disk fails it."""
+    """Wrap a method so that it raises KafkaError KAFKA_STORAGE_ERROR when its directory is offline or the disk fails it."""
 
     @functools.wraps(method)
     def guarded(self: _Self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:

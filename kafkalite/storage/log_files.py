@@ -42,12 +42,12 @@ _NAME_LIMIT = 255
 
 
 def offset_name(offset: int, suffix: str) -> str:
-    """File name of a segment, index or snapshot."""
+    """Return the file name of a segment, index or snapshot."""
     return f"{offset:020d}{suffix}"
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a name made by `offset_name`; None when it is no such name."""
+    """Return the offset in a name made by `offset_name`; None when it is no such name."""
     if not name.endswith(suffix):
         return None
     digits = name[: -len(suffix)]
@@ -55,13 +55,13 @@ def offset_of(name: str, suffix: str) -> int | None:
 
 
 def suffixed_directory(topic_partition: TopicPartition, unique: str, suffix: str) -> str:
-    """Name of a partition's directory that is to be deleted or moved; `unique` has 32 characters."""
+    """Return the name of a partition's directory that is to be deleted or moved; `unique` has 32 characters."""
     tail = f"-{topic_partition.partition}.{unique}{suffix}"
     return topic_partition.topic[: _NAME_LIMIT - len(tail)] + tail
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """The partition whose live log lies in a directory of this name; None when the name is no partition's."""
+    """Return the partition whose live log lies in a directory of this name; None when the name is no partition's."""
     topic, dash, number = name.rpartition("-")
     if not (topic and dash and number.isdecimal() and number.isascii()):
         return None

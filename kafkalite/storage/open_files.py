@@ -58,7 +58,7 @@ class KeptFile:
 
 
 class LaterReader(Protocol):
-    """Who reads a part of the file at `path` later on: see `FileRecords`."""
+    """A reader of a part of the file at `path` later on, as `FileRecords` is."""
 
     path: str
 
@@ -84,12 +84,12 @@ class OpenFiles:
         return len(self._files)
 
     def get(self, path: str) -> File:
-        """The file at `path`, which must exist. Raises OSError."""
+        """Return the file at `path`, which must exist. Raises OSError."""
         file = self._files.get(path)
         return file if file is not None else self._open(path, create=False)
 
     def read(self, path: str, position: int, size: int) -> Buffer:
-        """Up to `size` bytes of a file; fewer only at its end. Raises OSError, in a `with` block NotInMemory."""
+        """Return up to `size` bytes of a file; fewer only at its end. Raises OSError, in a `with` block NotInMemory."""
         file = self._files.get(path) or self._open(path, create=False)
         if self.may_wait:
             return file.read_at(position, size)
@@ -107,7 +107,7 @@ class OpenFiles:
         self.may_wait = True
 
     def create(self, path: str) -> File:
-        """The file at `path`, empty."""
+        """Return the file at `path`, empty."""
         self.forget(path)
         file = self._open(path, create=True)
         if file.size():
@@ -130,7 +130,7 @@ class OpenFiles:
             file.close()
 
     def lend(self, reader: LaterReader) -> None:
-        """Have `reader` told before its file changes, for as long as somebody else refers to it."""
+        """Notify `reader` before its file changes, for as long as somebody else refers to it."""
         self._later_readers.add(reader)
 
     def truncate(self, path: str, size: int) -> None:

@@ -26,7 +26,7 @@ class AbortingMarker(NamedTuple):
 
 
 def aborting_markers(content: Buffer) -> dict[int, AbortingMarker]:
-    """The markers of a segment that abort, by offset, up to its first damage."""
+    """Return the markers of a segment that abort, by offset, up to its first damage."""
     markers: dict[int, AbortingMarker] = {}
     data: dict[int, int] = {}
     try:
@@ -49,7 +49,7 @@ def aborting_markers(content: Buffer) -> dict[int, AbortingMarker]:
 def wrong_entries(
     entries: Iterable[AbortedTransaction], markers: Mapping[int, AbortingMarker]
 ) -> Iterator[tuple[int, str]]:
-    """(position in the index, what is wrong) of entries that no marker bears out."""
+    """Yield (position in the index, what is wrong) of entries that no marker bears out."""
     for number, entry in enumerate(entries):
         marker = markers.get(entry.last_offset)
         if marker is None or marker.producer_id != entry.producer_id:
@@ -67,7 +67,7 @@ def wrong_entries(
 def missing_entries(
     entries: Iterable[AbortedTransaction], markers: Mapping[int, AbortingMarker]
 ) -> Iterator[tuple[int, str]]:
-    """(position in the segment, what is wrong) of markers whose transaction the index does not have.
+    """Yield (position in the segment, what is wrong) of markers whose transaction the index does not have.
 
     A running broker writes the index behind the segment, so the last batch may be ahead.
     """

@@ -127,7 +127,7 @@ def builder() -> Callable[..., Any]:
 
 
 def decode(data: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Any]:
-    """The records of the batch at `header` of `data`, with their headers as a list of (str, bytes or None).
+    """Return the records of the batch at `header` of `data`, with their headers as a list of (str, bytes or None).
 
     Raises KafkaError when they cannot be decompressed into `limit_bytes`; the iterator raises `unreadable`.
     """
@@ -188,7 +188,7 @@ def find_starts(data: Buffer, position: int, end: int, count: int, starts: Start
 
 
 def check_compiled(data: Buffer, count: int) -> CheckedRecords | None:
-    """The facts of `count` well-formed records that fill `data`; None when they may be otherwise."""
+    """Return the facts of `count` well-formed records that fill `data`; None when they may be otherwise."""
     header = BatchHeader(0, 0, 0, MAGIC, 0, 0, count - 1, 0, 0, NO_PRODUCER_ID, -1, -1, count, 0)
     smallest, largest, all_have_keys = _TIMESTAMP_DELTA_LIMIT, -_TIMESTAMP_DELTA_LIMIT, True
     done = 0

@@ -86,7 +86,7 @@ def conversion(
     kept: ConvertedBatches = NOTHING_KEPT,
     limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
 ) -> Work[bytes]:
-    """The whole batches of `data` as messages of `magic` or less, as many bytes as Kafka's LazyDownConversionRecords makes of them.
+    """Return the whole batches of `data` as messages of `magic` or less, as many bytes as Kafka's LazyDownConversionRecords makes of them.
 
     That is the length of `data`, or of what the first batch became if that is longer, so that who asks always gets on. What goes beyond
     is cut; where it falls short, a message of offset -1 follows that is longer than what is left, which consumers ignore. Nothing at
@@ -129,7 +129,7 @@ def conversion(
 
 
 def _overflow(missing: int) -> Iterator[bytes]:
-    """What Kafka sends when it told more bytes than there are messages."""
+    """Yield the incomplete message that Kafka sends when it announced more bytes than there are messages."""
     while missing > 0:
         taken = min(missing, _OVERFLOW_BYTES_AT_ONCE)
         head = struct.pack(">qi", -1, max(missing + 1, HEADER_SIZE))
@@ -138,7 +138,7 @@ def _overflow(missing: int) -> Iterator[bytes]:
 
 
 class _Batches:
-    """Those of one `conversion`, each of which becomes messages, or nothing."""
+    """The batches of one `conversion`, each of which becomes messages, or nothing."""
 
     def __init__(self, data: Buffer, magic: int, first_offset: int, kept: ConvertedBatches, limit_bytes: int) -> None:
         self._data, self._magic, self._first_offset = data, magic, first_offset
@@ -178,7 +178,7 @@ class _Batches:
             return (yield from self._rewrite(iter_records(data, header, limit_bytes), header, first_offset))
 
     def _rewrite(self, records: Iterator[DecodedRecord], header: BatchHeader, first_offset: int) -> Work[bytes]:
-        """The records from `first_offset` on as messages of their own, or within a wrapper."""
+        """Return the records from `first_offset` on as messages of their own, or within a wrapper."""
         if first_offset > header.base_offset:
             records = dropwhile(lambda record: record.offset < first_offset, records)
         some = list(islice(records, RECORDS_AT_ONCE))
@@ -202,7 +202,7 @@ def _decode(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[Dec
 
 
 def _wrapped(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:
-    """The messages as they go to the consumer: in a wrapper, if the batch was compressed."""
+    """Return the messages as they go to the consumer: in a wrapper, if the batch was compressed."""
     if not header.codec or not messages:
         return messages
     attributes, timestamp = _attributes(header, magic), header.max_timestamp

@@ -32,7 +32,7 @@ Fields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int,
 
 
 def fields_at(buffer: Buffer, position: int) -> Fields | None:
-    """The fields of a `BatchHeader` for the message at `position`, without the position.
+    """Return the fields of a `BatchHeader` for the message at `position`, without the position.
 
     None where there is no message of magic 0 or 1, or its first bytes are not all there.
     """

@@ -32,12 +32,12 @@ _MAGIC_POSITION: Final = 16
 
 
 def is_message_set(records: Buffer) -> bool:
-    """Does the produced data begin with a message of magic 0 or 1?"""
+    """True if the produced data begin with a message of magic 0 or 1."""
     return len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] in (0, 1)
 
 
 def to_record_batch(messages: Buffer, limit_bytes: int = _DECOMPRESSED_LIMIT_BYTES) -> bytearray:
-    """One batch with the records of a message set, compressed as its first message was.
+    """Return one batch with the records of a message set, compressed as its first message was.
 
     A message that is cut at the end is left out, as Kafka leaves it out.
 
@@ -56,7 +56,7 @@ def to_record_batch(messages: Buffer, limit_bytes: int = _DECOMPRESSED_LIMIT_BYT
 
 
 def _records(data: memoryview, room: list[int], *, nested: bool = False) -> Iterator[NewRecord]:
-    """The records of a set; `room` has one number, the bytes that all its messages together may still become."""
+    """Yield the records of a set; `room` has one number, the bytes that all its messages together may still become."""
     position = 0
     while position + _ENTRY.size <= len(data):
         _, size = _ENTRY.unpack_from(data, position)
@@ -109,7 +109,7 @@ def _content(message: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def with_right_lz4_checksum(frame: bytes) -> bytes:
-    """The frame with the checksum over its descriptor alone; old clients had it over the magic number too (KAFKA-3160)."""
+    """Return the frame with the checksum over its descriptor alone; old clients had it over the magic number too (KAFKA-3160)."""
     if len(frame) < 7:
         raise KafkaError(ErrorCode.INVALID_RECORD, "an lz4 frame without a descriptor")
     end = 6 + (8 if frame[4] & 0x08 else 0)
@@ -117,7 +117,7 @@ def with_right_lz4_checksum(frame: bytes) -> bytes:
 
 
 def _xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which a frame descriptor always has."""
+    """Return xxHash32 with seed 0 of fewer than 16 bytes, which a frame descriptor always has."""
     prime = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
     mask = 0xFFFFFFFF
 

@@ -47,7 +47,7 @@ _OFFSETS_LIMIT: Final = 1 << 31
 
 
 def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> list[Record]:
-    """The records of the message at `header`: one, or those in the wrapper that it is. Its own CRC is the caller's to check.
+    """Return the records of the message at `header`: one, or those in the wrapper that it is. Its own CRC is the caller's to check.
 
     Raises KafkaError INVALID_RECORD for what cannot be read, and as `decompress` does.
     """
@@ -85,7 +85,7 @@ def message_crcs(buffer: Buffer, header: BatchHeader) -> list[MessageCrc]:
 
 
 def _opened(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
-    """The messages within a wrapper, or the message itself. Raises struct.error, ValueError, KafkaError."""
+    """Return the messages within a wrapper, or the message itself. Raises struct.error, ValueError, KafkaError."""
     message = bytes(memoryview(buffer)[header.position : header.end])
     if not header.codec:
         return message
@@ -103,7 +103,7 @@ def _opened(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
 
 
 def _messages(data: bytes, append_time: int | None) -> list[Record]:
-    """The plain messages in `data`, with offsets as they stand there. Raises struct.error, ValueError."""
+    """Return the plain messages in `data`, with offsets as they stand there. Raises struct.error, ValueError."""
     records = []
     position, end = 0, len(data)
     while position < end:
@@ -139,17 +139,17 @@ def _messages(data: bytes, append_time: int | None) -> list[Record]:
 
 
 def records_at(buffer: Buffer, header: BatchHeader) -> Iterable[Record]:
-    """The records of a batch or an older message. KafkaError where they cannot be read, maybe only when one comes to them."""
+    """Return the records of a batch or an older message. KafkaError where they cannot be read, maybe only when one comes to them."""
     return iter_records(buffer, header) if header.magic == MAGIC else legacy_records(buffer, header)
 
 
 def first_offset(buffer: Buffer, header: BatchHeader) -> int:
-    """The offset of the first record of a batch or an older message. KafkaError as `legacy_records`."""
+    """Return the offset of the first record of a batch or an older message. KafkaError as `legacy_records`."""
     return legacy_records(buffer, header)[0].offset if header.magic != MAGIC else header.base_offset
 
 
 def as_batch(records: Sequence[Record], header: BatchHeader) -> bytearray:
-    """A plain batch of format 2 with the records of messages whose last one is at `header`: for readers that know only batches.
+    """Return a plain batch of format 2 with the records of messages whose last one is at `header`: for readers that know only batches.
 
     Raises KafkaError INVALID_RECORD for offsets that no batch can have.
     """
@@ -180,12 +180,12 @@ def as_batch(records: Sequence[Record], header: BatchHeader) -> bytearray:
 
 
 def rewritten(records: Sequence[Record], header: BatchHeader) -> bytes:
-    """A message of the same magic, codec and timestamp type as the one at `header`, around these of its records."""
+    """Return a message of the same magic, codec and timestamp type as the one at `header`, around these of its records."""
     return messages_around(records, header.magic, header.attributes, header.max_timestamp)
 
 
 def messages_around(records: Sequence[Record], magic: int, attributes: int, append_time: int) -> bytes:
-    """A wrapper around these records; if the attributes name no codec, a message for each of them.
+    """Return a wrapper around these records; if the attributes name no codec, a message for each of them.
 
     As Kafka's MemoryRecordsBuilder makes them: the wrapper has the last one's offset and the largest timestamp, or `append_time` where the
     attributes say LogAppendTime; in one of magic 1 offsets count from its first record.

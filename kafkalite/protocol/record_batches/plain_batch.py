@@ -36,7 +36,7 @@ class RecordLayout(NamedTuple):
 
 
 def layout_of(data: bytes, begin: int, end: int) -> RecordLayout:
-    """That of the plain batch in `data[begin:end]`."""
+    """Return the layout of the plain batch in `data[begin:end]`."""
     first = begin + HEADER_SIZE
     delta, _, key, key_end, value, value_end, *_ = record_at(data, first)
     head, middle = data[first : key if key >= 0 else key_end], data[key_end : value if value >= 0 else value_end]
@@ -46,7 +46,7 @@ def layout_of(data: bytes, begin: int, end: int) -> RecordLayout:
 def plain_header(
     data: bytes, begin: int, end: int, position: int, like: RecordLayout | None = None
 ) -> BatchHeader | None:
-    """The header of the batch in `data[begin:end]`, as one that lies at `position`; None unless it is plain.
+    """Return the header of the batch in `data[begin:end]`, as one that lies at `position`; None unless it is plain.
 
     Plain is a batch of one uncompressed record outside of transactions whose CRC is right, whose parts add up, whose largest timestamp is
     that of its record, and which a producer numbered if it has an id. A record that may be `like` the one before is not walked through.

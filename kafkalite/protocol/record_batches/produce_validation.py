@@ -211,7 +211,7 @@ def _only_batch(records: Buffer, request_version: int) -> BatchHeader:
 
 
 def _check_rest(records: Buffer, position: int) -> None:
-    """Behind the batch there may be one that is cut, of which nothing is taken (Kafka's ByteBufferLogInputStream)."""
+    """Check that nothing but a cut batch, of which nothing is taken, lies behind the batch (Kafka's ByteBufferLogInputStream)."""
     rest_bytes = len(records) - position
     if rest_bytes < LOG_OVERHEAD:
         return

@@ -151,7 +151,7 @@ def check_records(
 
 
 def _look_for_headers(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
-    """TooMuchAtOnce for a record with more headers: compiled code would read all of them in one go. Other faults it finds itself."""
+    """Raise TooMuchAtOnce for a record with more headers, since the compiled decoder would read all of them in one go."""
     starts: list[int] = []
     try:
         find_starts(data, begin, behind, count, starts)
@@ -165,7 +165,7 @@ def _look_for_headers(data: bytes | bytearray, begin: int, behind: int, count: i
 def _is_regular(
     data: bytes | bytearray, start: int, end: int, count: int, keys_required: bool, headers_at_once: int
 ) -> bool:
-    """Do the records begin with a run of one shape that is long enough to expect more of them?"""
+    """True if the records begin with a run of one shape that is long enough to expect more of them."""
     try:
         run = _regular_run(data, start, end, 0, min(count, _PROBE), keys_required, headers_at_once)
     except (IndexError, ValueError):
@@ -197,7 +197,7 @@ def _check_each(
 def _regular_run(
     data: bytes | bytearray, position: int, end: int, index: int, count: int, keys_required: bool, headers_at_once: int
 ) -> tuple[int, int, int, int] | None:
-    """(records, bytes per record, smallest and largest timestamp delta) of the run that begins here; None if too short."""
+    """Return (records, bytes per record, smallest and largest timestamp delta) of the run that begins here; None if too short."""
     if count - index < _WORTH_A_RUN:
         return None
     shape = _shape_of(data, position, headers_at_once)
@@ -231,7 +231,7 @@ def _check_window(
     model: bytes | bytearray,
     model_position: int,
 ) -> tuple[int, int, int] | None:
-    """How many of the next `wanted` records have the model's shape, and their timestamp deltas; None at a wrong offset."""
+    """Return how many of the next `wanted` records have the model's shape, and their timestamp deltas; None at a wrong offset."""
     size = shape.size
     taken = wanted
     for column in shape.fixed:
@@ -266,7 +266,7 @@ def _timestamp_range(data: bytes | bytearray, position: int, taken: int, shape: 
 
 
 def _offset_columns(index: int, taken: int, width: int) -> list[bytes]:
-    """The bytes of the varints of `index`, `index` + 1 and so on, one string for each byte position of the varint."""
+    """Return the bytes of the varints of `index`, `index` + 1 and so on, one string for each byte position of the varint."""
     table = _offset_tables(width, index + taken)
     first = _DELTA_LIMITS[width - 2] if width > 1 else 0
     return [column[index - first : index - first + taken] for column in table]
@@ -276,7 +276,7 @@ _tables: dict[int, tuple[int, list[bytes]]] = {}
 
 
 def _offset_tables(width: int, stop: int) -> list[bytes]:
-    """The varint bytes of all offset deltas of `width` bytes, at least to before `stop`; made once and grown as needed."""
+    """Return the varint bytes of all offset deltas of `width` bytes, at least to before `stop`; made once and grown as needed."""
     known_stop, columns = _tables.get(width, (0, []))
     if known_stop < stop:
         first = _DELTA_LIMITS[width - 2] if width > 1 else 0
@@ -289,7 +289,7 @@ def _offset_tables(width: int, stop: int) -> list[bytes]:
 
 
 def _shape_of(data: bytes | bytearray, position: int, headers_at_once: int) -> _Shape:
-    """The shape of the record at `position`. Raises as `record_at` when it cannot be read."""
+    """Return the shape of the record at `position`. Raises as `record_at` when it cannot be read."""
     _, _, key, key_end, value, value_end, count, headers, end = record_at(data, position, headers_at_once)
     start = read_varint(data, position)[1]
     timestamp_end = read_varint(data, start + 1)[1]

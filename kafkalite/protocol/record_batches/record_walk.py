@@ -23,14 +23,14 @@ Starts: TypeAlias = "list[int] | array[int]"
 
 
 class TooMuchAtOnce(Exception):
-    """To look at these records would hold the event loop for too long: it is to be done in another thread."""
+    """Raised when checking these records would hold the event loop for too long, so that another thread is to do it."""
 
 
 ANY_HEADERS: Final = 1 << 62
 
 
 def record_at(data: bytes | bytearray, position: int, headers_at_once: int = ANY_HEADERS) -> Places:
-    """Where the parts of the record at `position` lie; varints of one and two bytes, the usual ones, are read in line.
+    """Return where the parts of the record at `position` lie; varints of one and two bytes, the usual ones, are read in line.
 
     Raises IndexError or ValueError for what is no well-formed record, or is longer than `data`; TooMuchAtOnce for more headers than
     `headers_at_once`, of which a megabyte may hold half a million.
@@ -97,7 +97,7 @@ def record_at(data: bytes | bytearray, position: int, headers_at_once: int = ANY
 
 
 def skip_headers(data: bytes | bytearray, position: int, count: int, end: int) -> int:
-    """Where the `count` headers at `position` end. ValueError when they go beyond `end`, or one has no key."""
+    """Return where the `count` headers at `position` end. ValueError when they go beyond `end`, or one has no key."""
     if not 0 <= count <= end - position:
         raise ValueError(f"{count} headers")
     for _ in range(count):
@@ -112,7 +112,7 @@ def skip_headers(data: bytes | bytearray, position: int, count: int, end: int) -
 
 
 def headers_at(data: bytes | bytearray, position: int, count: int) -> list[tuple[bytes, bytes | None]]:
-    """The `count` headers at `position` of a record that `record_at` has walked; their keys are bytes that should be UTF-8."""
+    """Return the `count` headers at `position` of a record that `record_at` has walked; their keys are bytes that should be UTF-8."""
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         length, position = read_varint32(data, position)

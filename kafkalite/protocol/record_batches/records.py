@@ -95,12 +95,12 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def read(cls, buffer: Buffer, position: int = 0) -> BatchHeader:
-        """The header at `position`; nothing in it is checked. Raises struct.error when fewer than 61 bytes are left."""
+        """Return the header at `position`; nothing in it is checked. Raises struct.error when fewer than 61 bytes are left."""
         return cls._make((*_HEADER.unpack_from(buffer, position), position))
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Return the bytes of the whole batch."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -118,7 +118,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; after 2147483647 comes 0. NO_SEQUENCE without a base sequence."""
+        """Return the sequence number of the last record; after 2147483647 comes 0. NO_SEQUENCE without a base sequence."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_LIMIT
@@ -133,7 +133,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> str:
-        """CreateTime or LogAppendTime, as in message.timestamp.type."""
+        """Return CreateTime or LogAppendTime, as in message.timestamp.type."""
         return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"
 
     @property
@@ -150,12 +150,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of the batch may go; compaction keeps it in the base timestamp (KIP-534)."""
+        """Return when tombstones and markers of the batch may go; compaction keeps it in the base timestamp (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def header_at(buffer: Buffer, position: int = 0, start: int = 0) -> BatchHeader | None:
-    """The header of the batch at `position`, or of the message of an older format as if it were one.
+    """Return the header of the batch at `position`, or of the message of an older format as if it were one.
 
     Its own position is where it lies in the file of which the buffer holds the bytes from `start` on.
     None where there is neither, by magic and length, or fewer bytes than its header has.
@@ -200,7 +200,7 @@ class Marker(NamedTuple):
 
 
 def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
-    """The headers of the whole batches, and messages of older formats, in `buffer`; one cut by the end of the buffer is left out.
+    """Yield the headers of the whole batches, and messages of older formats, in `buffer`; one cut by the end of the buffer is left out.
 
     Raises KafkaError CORRUPT_MESSAGE at an unknown magic or a length that no batch can have.
     """
@@ -231,7 +231,7 @@ def checksum_of(magic: int) -> tuple[int, Callable[[Buffer, int], int]]:
 
 
 def crc_of(buffer: Buffer, header: BatchHeader) -> int:
-    """What the batch's CRC should be; copies nothing."""
+    """Return the CRC that the batch should have; copies nothing."""
     position = header.position
     end = position + header.batch_length + LOG_OVERHEAD
     if header.magic != MAGIC:
@@ -262,17 +262,17 @@ def set_max_timestamp_in_place(
 
 
 def records_of(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes | bytearray:
-    """The encoded records of a batch, decompressed. Raises KafkaError as `compression.decompress` does."""
+    """Return the encoded records of a batch, decompressed. Raises KafkaError as `compression.decompress` does."""
     return decompress(header.codec, memoryview(buffer)[header.position + HEADER_SIZE : header.end], limit_bytes)
 
 
 def decode_records(buffer: Buffer, header: BatchHeader) -> list[Record]:
-    """All records of a batch. Raises KafkaError INVALID_RECORD where they cannot be read."""
+    """Return all records of a batch. Raises KafkaError INVALID_RECORD where they cannot be read."""
     return list(iter_records(buffer, header))
 
 
 def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> Iterator[Record]:
-    """The records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read.
+    """Yield the records of a batch one by one. Raises KafkaError INVALID_RECORD where they cannot be read.
 
     The name of a header that is not UTF-8 is read as Java reads it, with U+FFFD: brokers do not look at names.
     """
@@ -301,7 +301,7 @@ def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPR
 
 
 def read_marker(buffer: Buffer, header: BatchHeader) -> Marker | None:
-    """How a control batch ends a transaction; None for a control batch of another kind or without records."""
+    """Return how a control batch ends a transaction; None for a control batch of another kind or without records."""
     if header.records_count <= 0:
         return None
     record = next(iter_records(buffer, header, _MARKER_LIMIT_BYTES))
@@ -327,7 +327,7 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     level: int | None = None,
 ) -> bytearray:
-    """A batch of `records`, whose offsets follow each other; `attributes` are the bits beside the codec's.
+    """Return a batch of `records`, whose offsets follow each other; `attributes` are the bits beside the codec's.
 
     Meant for what the broker itself writes and for tests: it costs about a microsecond a record.
     """
@@ -362,7 +362,7 @@ def build_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The control batch that ends a transaction (KIP-98)."""
+    """Return the control batch that ends a transaction (KIP-98)."""
     key = _MARKER_KEY.pack(0, COMMIT_MARKER if commit else ABORT_MARKER)
     return build_batch(
         [NewRecord(key, _MARKER_VALUE.pack(0, coordinator_epoch), timestamp)],
@@ -388,7 +388,7 @@ def assemble_batch(
     producer_epoch: int,
     base_sequence: int,
 ) -> bytearray:
-    """A batch around records that are already encoded and, if the attributes say so, compressed."""
+    """Return a batch around records that are already encoded and, if the attributes say so, compressed."""
     batch = bytearray(HEADER_SIZE + len(body))
     _HEADER.pack_into(
         batch,
@@ -419,7 +419,7 @@ def recompress(
     level: int | None = None,
     limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
 ) -> bytearray:
-    """The same batch with its records compressed by another codec.
+    """Return the same batch with its records compressed by another codec.
 
     Raises KafkaError as `records_of` does, MESSAGE_TOO_LARGE when the batch would have more than `limit_bytes`.
     """
@@ -452,7 +452,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> bytes:
-    """One record as it lies in a batch."""
+    """Return one record as it lies in a batch."""
     body = bytearray(1)
     write_varint(body, wrapped(timestamp_delta))
     write_varint(body, offset_delta)

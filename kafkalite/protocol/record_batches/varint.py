@@ -8,12 +8,12 @@ _HALF = 1 << 63
 
 
 def wrapped(number: int) -> int:
-    """`number` as 64 bits hold it, as Java's additions of longs give it: behind the largest comes the smallest."""
+    """Return `number` as 64 bits hold it, as Java adds longs: behind the largest comes the smallest."""
     return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """A varint of up to 64 bits (Kafka's varlong) and the position behind it.
+    """Return a varint of up to 64 bits (Kafka's varlong) and the position behind it.
 
     Raises IndexError at the end of `data`, ValueError when it takes more than ten bytes.
     """
@@ -30,7 +30,7 @@ def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[in
 
 
 def read_varint32(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """As `read_varint` for the numbers of 32 bits, lengths, counts and offset deltas: ValueError when it takes more than five bytes."""
+    """Read a number of 32 bits (length, count, offset delta) as `read_varint` does. ValueError when it takes more than five bytes."""
     number, end = read_varint(data, position)
     if end - position > _INT_BYTES:
         raise ValueError("a varint of more than five bytes where a number of 32 bits belongs")

@@ -41,7 +41,7 @@ _UNREADABLE = (struct.error, IndexError, UnicodeDecodeError)
 
 
 def compile_reader(root: Struct, classes: dict[str, type]) -> Reader:
-    """A function (buffer, position) -> message. Bytes after the message are ignored, as Kafka does."""
+    """Return a function (buffer, position) -> message. Bytes after the message are ignored, as Kafka does."""
     source = Source(**READER_NAMES)
     for each in root.structs():
         source.add(f"read_{each.name}", partial(reader_source, each, classes, source, PLAIN))
@@ -57,7 +57,7 @@ def compile_reader(root: Struct, classes: dict[str, type]) -> Reader:
 
 
 def compile_metered_reader(root: Struct, classes: dict[str, type]) -> MeteredReader:
-    """As `compile_reader`, for long messages: charges a budget for what it makes, and stops after each portion of items."""
+    """Compile a reader of long messages, which charges a budget for what it makes, and stops after each portion of items."""
     source = Source(**READER_NAMES)
     metered = Metered(root)
     for each in root.structs():
@@ -85,7 +85,7 @@ def compile_metered_reader(root: Struct, classes: dict[str, type]) -> MeteredRea
 
 
 def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
-    """A function message -> buffers; record data is passed on without a copy."""
+    """Return a function message -> buffers; record data is passed on without a copy."""
     source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
     for each in root.structs():
         source.add(f"write_{each.name}", partial(writer_source, each, source, AT_ONCE))
@@ -100,7 +100,7 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
 
 
 def compile_portioned_writer(root: Struct) -> PortionedWriter:
-    """As `compile_writer`, for long messages: work that yields after each struct."""
+    """Compile a writer of long messages, which yields after each struct."""
     source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
     for each in root.structs():
         source.add(f"write_{each.name}", partial(writer_source, each, source, IN_PORTIONS))
@@ -121,7 +121,7 @@ def compile_portioned_writer(root: Struct) -> PortionedWriter:
 
 
 def joined(parts: list[Buffer]) -> list[Buffer]:
-    """The same bytes in fewer parts: short neighbours are copied together, long ones stay what they are."""
+    """Return the same bytes in fewer parts: short neighbours are copied together, long ones stay what they are."""
     out: list[Buffer] = []
     start = 0
     for index, part in enumerate(parts):

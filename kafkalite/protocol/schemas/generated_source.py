@@ -20,20 +20,20 @@ class Source:
             self.functions[name] = make()
 
     def constant(self, value: Any) -> str:
-        """The name by which generated code reaches `value`."""
+        """Return the name by which generated code reaches `value`."""
         name = f"k{len(self.names)}"
         self.names[name] = value
         return name
 
     def packer(self, format_: str, method: str) -> str:
-        """The name of a method of a compiled struct of this format."""
+        """Return the name of a method of a compiled struct of this format."""
         name = f"{method}_" + format_.replace("?", "B_")
         if name not in self.names:
             self.names[name] = getattr(struct.Struct(">" + format_), method)
         return name
 
     def compile(self) -> dict[str, Any]:
-        """The functions by name."""
+        """Return the functions by name."""
         exec(compile("\n".join(self.functions.values()), "<kafkalite message codec>", "exec"), self.names)
         return self.names
 

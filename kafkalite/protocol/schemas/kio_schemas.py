@@ -34,7 +34,7 @@ def _import_kio() -> None:
 
 
 def load_struct(api_name: str, version: int, direction: str) -> Struct:
-    """The schema of a message; `direction` is "request" or "response". KeyError when kio has no such version."""
+    """Return the schema of a message; `direction` is "request" or "response". KeyError when kio has no such version."""
     _import_kio()
     from kio.schema.index import schema_name_map
     from kio.static.constants import EntityType
@@ -46,7 +46,7 @@ def load_struct(api_name: str, version: int, direction: str) -> Struct:
 
 
 def versions_of(api_name: str) -> tuple[int, int]:
-    """The lowest and highest version that kio ships."""
+    """Return the lowest and highest version that kio ships."""
     from kio.schema.index import schema_name_map
 
     versions = schema_name_map[api_name]
@@ -86,13 +86,13 @@ def _field(field: dataclasses.Field[Any]) -> Field:
 
 
 def _milliseconds(default: Any) -> int:
-    """kio writes "no time" as None and as a duration of -1 ms."""
+    """Return a duration in ms; kio writes "no time" as None and as a duration of -1 ms."""
     if default is dataclasses.MISSING:
         return 0
     return -1 if default is None else round(default.total_seconds() * 1000)
 
 
 def _plain(value: Any) -> Any:
-    """Without kio's subclasses of int and str."""
+    """Return the value without kio's subclasses of int and str."""
     kinds: tuple[type[Any], ...] = (bool, int, float, str, bytes)
     return next((kind(value) for kind in kinds if isinstance(value, kind)), value)

@@ -35,7 +35,7 @@ _NUMBER_BYTES: Final = 96
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """(value, position after it). ProtocolViolation when it is longer than five bytes."""
+    """Return (value, position after it). ProtocolViolation when it is longer than five bytes."""
     value = shift = 0
     while True:
         byte = buffer[position]
@@ -49,7 +49,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def _read_string_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The length of a compact string and one, as it is written. BoundExceeded when it is longer than a string may be."""
+    """Return the length of a compact string and one, as it is written. BoundExceeded when it is longer than a string may be."""
     value, position = read_uvarint(buffer, position)
     if value - 1 > STRING_BYTES_MAX:
         raise BoundExceeded("string", f"a string of {value - 1} bytes; allowed are {STRING_BYTES_MAX}")
@@ -73,7 +73,7 @@ class Plain:
     arguments = "b, p, size"
 
     def call(self, each: Struct) -> str:
-        """The call of the function that reads `each`."""
+        """Return the call of the function that reads `each`."""
         return f"read_{each.name}({self.arguments})"
 
 
@@ -93,7 +93,7 @@ class Metered(Plain):
         return f"yield from {call}" if self.yields(each) else call
 
     def yields(self, each: Struct) -> bool:
-        """Is the function a generator? That of the whole message always is."""
+        """True if the function is a generator; that of the whole message always is."""
         if each == self._root:
             return True
         return any(
@@ -113,12 +113,12 @@ class _Reading(Lines):
         self.is_generator = False
 
     def charge(self, size: str | int) -> None:
-        """What may be much is refused before it is made."""
+        """Charge for what may be large, which is refused before it is made."""
         if self.metered:
             self.put(f"c.charge({size})")
 
     def take(self, size: str | int) -> None:
-        """What is little is only counted, until the next charge or the end of the item that it belongs to."""
+        """Count what is small, until the next charge or the end of the item that it belongs to."""
         if self.metered:
             self.put(f"c.left_bytes -= {size}")
 
@@ -135,7 +135,7 @@ def _flush_reads(lines: Lines, run: list[tuple[str, str]]) -> None:
 
 
 def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: Plain) -> str:
-    """The function that reads `each` into an object of its class in `classes`."""
+    """Return the function that reads `each` into an object of its class in `classes`."""
     kind = source.names[f"class_{each.name}"] = classes[each.name]
     lines = _Reading(f"def read_{each.name}({mode.arguments}):", source, classes, mode)
     lines.is_generator = isinstance(mode, Metered) and mode.yields(each)

@@ -29,7 +29,7 @@ FIXED_FORMATS = {
 
 
 def size_of(format_: str) -> int:
-    """Bytes that values of these `struct` format characters take on the wire."""
+    """Return the bytes that values of these `struct` format characters take on the wire."""
     return calcsize(">" + format_)
 
 
@@ -53,7 +53,7 @@ class Field:
 
     @property
     def has_own_default(self) -> bool:
-        """Must every object get a fresh default (a list, a nested struct)?"""
+        """True if every object must get a fresh default (a list, a nested struct)."""
         return not self.nullable and (self.is_array or isinstance(self.type, Struct))
 
 
@@ -66,7 +66,7 @@ class Struct:
     flexible: bool
 
     def structs(self) -> Iterator[Struct]:
-        """This struct and all that are nested in it, inner ones first."""
+        """Yield this struct and all that are nested in it, inner ones first."""
         for field in self.fields:
             if isinstance(field.type, Struct):
                 yield from field.type.structs()
@@ -74,7 +74,7 @@ class Struct:
 
 
 def zero_of(type_: str | Struct, nullable: bool) -> Any:
-    """The protocol's default for a field that declares none."""
+    """Return the protocol's default for a field that declares none."""
     if nullable or isinstance(type_, Struct):
         return None
     return _ZEROS.get(type_, 0)

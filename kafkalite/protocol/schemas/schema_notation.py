@@ -44,7 +44,7 @@ class _Form(NamedTuple):
 
 
 def write_schemas(versions: Mapping[int, Struct]) -> str:
-    """The text for one message; `versions` are its schemas, which have one name."""
+    """Return the text for one message; `versions` are its schemas, which have one name."""
     (name,) = {each.name for each in versions.values()}
     return "\n".join([f"{name} {min(versions)}-{max(versions)}", *_lines(versions, " ")])
 
@@ -61,7 +61,7 @@ def _lines(versions: Mapping[int, Struct], indent: str) -> Iterator[str]:
 
 
 def _merged(versions: Mapping[int, Struct]) -> list[tuple[_Form, dict[int, Field]]]:
-    """Every form of every field with the versions that have it, without a gap, in an order that is right for each version."""
+    """Return every form of every field with the versions that have it, without a gap, in an order that is right for each version."""
     lines: list[tuple[_Form, dict[int, Field]]] = []
     for version in sorted(versions):
         position = 0
@@ -103,14 +103,14 @@ class Schemas:
         self._lines = lines
 
     def struct(self, version: int, flexible: bool) -> Struct:
-        """The schema in one version. KeyError when there is no such version."""
+        """Return the schema in one version. KeyError when there is no such version."""
         if not self.first <= version <= self.last:
             raise KeyError(version)
         return _struct(self.name, self._lines, version, flexible)
 
 
 def read_schemas(text: str) -> Schemas:
-    """The message that `write_schemas` wrote."""
+    """Return the message that `write_schemas` wrote."""
     head, *rest = text.strip().split("\n")
     name, versions = head.split(" ")
     top: list[_Line] = []

@@ -18,7 +18,7 @@ IN_PORTIONS: Final = "yield from "
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint as KIP-482 and protocol buffers write it."""
+    """Return an unsigned varint as KIP-482 and protocol buffers write it."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -34,7 +34,7 @@ def _flush_writes(lines: Lines, run: list[tuple[str, str]]) -> None:
 
 
 def writer_source(each: Struct, source: Source, call: str) -> str:
-    """The function that writes `each`; `call` is AT_ONCE or IN_PORTIONS."""
+    """Return the function that writes `each`; `call` is AT_ONCE or IN_PORTIONS."""
     lines = Lines(f"def write_{each.name}(put, o):", source, _flush_writes)
     if call is IN_PORTIONS:
         lines.put("yield")

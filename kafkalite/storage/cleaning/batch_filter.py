@@ -37,12 +37,12 @@ class OpenBatch:
         self.plain = bytes(records_of(buffer, header))
 
     def keys(self) -> tuple[list[bytes | None], list[int]]:
-        """Keys and offsets of the records."""
+        """Return the keys and offsets of the records."""
         records = self.records()
         return [record.key for record in records], [record.offset for record in records]
 
     def records(self) -> Sequence[DecodedRecord]:
-        """The records with their offsets and timestamps. Raises KafkaError INVALID_RECORD."""
+        """Return the records with their offsets and timestamps. Raises KafkaError INVALID_RECORD."""
         try:
             return list(decode_plain(self.plain, self.header))
         except unreadable():
@@ -57,7 +57,7 @@ class OpenBatch:
         return [plain[start:end] for start, end in selected(pairwise(bounds), stays)]
 
     def rewritten(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
-        """The batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
+        """Return the batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
         header = self.header
         parts = [self.plain] if horizon_ms is None and all(stays) else self._encoded(stays)
         base_timestamp, attributes = header.base_timestamp, header.attributes
@@ -95,17 +95,17 @@ class OpenMessage:
         return self._records
 
     def rewritten(self, stays: Sequence[bool]) -> bytes:
-        """The message around the records that stay."""
+        """Return the message around the records that stay."""
         return rewritten(list(selected(self._records, stays)), self.header)
 
 
 def opened(buffer: Buffer, header: BatchHeader) -> OpenBatch | OpenMessage:
-    """The batch or older message at `header` of `buffer`. Raises KafkaError INVALID_RECORD where its records cannot be read."""
+    """Return the batch or older message at `header` of `buffer`. Raises KafkaError INVALID_RECORD where its records cannot be read."""
     return OpenBatch(buffer, header) if header.magic == MAGIC else OpenMessage(buffer, header)
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The header of a batch whose records are all gone: it still tells of offsets, producer and sequence numbers."""
+    """Return the header of a batch without its records, which still has offsets, producer and sequence numbers."""
     return assemble_batch(
         b"",
         records_count=0,
@@ -133,7 +133,7 @@ def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
 
 
 def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
+    """Yield the records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
     position = 0
     try:
         for _ in range(header.records_count):

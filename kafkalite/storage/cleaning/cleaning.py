@@ -117,7 +117,7 @@ Step: TypeAlias = Progress | CleanedSegment | CleanedUpTo
 
 
 def clean(task: CleaningTask, disk: Disk) -> Generator[Step, None, None]:
-    """The steps of a pass. Raises OSError, CorruptSegment among them, and KafkaError for records that cannot be read."""
+    """Yield the steps of a pass. Raises OSError, CorruptSegment among them, and KafkaError for records that cannot be read."""
     return _Pass(task, disk).steps()
 
 
@@ -208,7 +208,7 @@ class _Pass:
         yield CleanedSegment(tuple(group), writer.segment.sizes())
 
     def _successor(self, data: Buffer, header: BatchHeader, transactions: Transactions) -> Buffer | None:
-        """What a batch becomes; None when nothing of it stays."""
+        """Return the successor of a batch; None when nothing of it stays."""
         self.records_read += header.records_count
         may_go = _follow(transactions, data, header)
         last = self.task.last_of_producers.get(header.producer_id) if header.has_producer_id else None
@@ -229,7 +229,7 @@ class _Pass:
         return whole
 
     def _of_message(self, data: Buffer, header: BatchHeader, keeps_tombstones: bool) -> Buffer | None:
-        """What a message of an older format becomes; None when nothing of it stays."""
+        """Return the successor of a message of an older format; None when nothing of it stays."""
         message = OpenMessage(data, header)
         self.records_read += len(message.records())
         stays = self._staying(message.records(), keeps_tombstones)
@@ -239,7 +239,7 @@ class _Pass:
         return message.rewritten(stays) if any(stays) else None
 
     def _staying(self, records: Sequence[DecodedRecord], keeps_tombstones: bool) -> list[bool]:
-        """For each record whether it stays."""
+        """Return for each record whether it stays."""
         mapped_end = self.mapped_end
         latest = {key: self.keys.get(key) for key in {record.key for record in records} if key is not None}
         return [
@@ -272,7 +272,7 @@ class _Pass:
 
 
 def _follow(transactions: Transactions, data: Buffer, header: BatchHeader) -> bool:
-    """Tell `transactions` of a batch; may it go: data that was aborted, a marker without data?"""
+    """Pass a batch to `transactions`. True if it may be removed: aborted data, or a marker without data."""
     if header.is_control:
         return transactions.sees_marker(header, read_marker(data, header))
     return transactions.sees_data(header)
@@ -333,7 +333,7 @@ class _Writer:
 
 
 def _chunks(disk: Disk, source: SourceSegment, chunk_bytes: int) -> Iterator[tuple[bytes, list[BatchHeader]]]:
-    """The bytes of a segment in pieces of whole batches, with their headers. Raises OSError, CorruptSegment among them."""
+    """Yield the bytes of a segment in pieces of whole batches, with their headers. Raises OSError, CorruptSegment among them."""
     file = disk.open(source.path)
     try:
         position, next_offset = 0, source.base_offset

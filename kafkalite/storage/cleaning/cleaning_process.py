@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenerator[Step, None]:
-    """The steps of a pass but its progress. Raises as `clean` does; PassInterrupted when the process died, PassFailed."""
+    """Yield the steps of a pass but its progress. Raises as `clean` does; PassInterrupted when the process died, PassFailed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",

@@ -67,7 +67,7 @@ class DirtyPart(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Share of the dirty bytes in what a pass would read."""
+        """Return the share of the dirty bytes in what a pass would read."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -85,7 +85,7 @@ def dirty_part(
     last_stable_offset: int,
     now_ms: int,
 ) -> DirtyPart:
-    """The dirty part of a log; `first_dirty_offset` is None for one that was never compacted."""
+    """Return the dirty part of a log; `first_dirty_offset` is None for one that was never compacted."""
     if first_dirty_offset is None or not log_start_offset <= first_dirty_offset <= log_end_offset:
         first_dirty_offset = log_start_offset
     bases = [segment.base_offset for segment in segments]
@@ -108,7 +108,7 @@ def dirty_part(
 
 
 def _age_from(segment: DirtySegment) -> int:
-    """Messages of magic 0 have no timestamps; then the time counts at which the file was changed."""
+    """Return the largest timestamp, or for messages of magic 0, which have none, the time at which the file was changed."""
     timestamp = segment.largest_timestamp
     return segment.modified_ms if timestamp == NO_TIMESTAMP else timestamp
 
@@ -136,7 +136,7 @@ _Source = TypeVar("_Source", bound=SourceSegment)
 
 
 def grouped(segments: Iterable[_Source], segment_bytes: int, segment_index_bytes: int) -> list[list[_Source]]:
-    """Neighbours that make one segment together, by the size they have before, so that small remains do not pile up."""
+    """Return runs of neighbours that make one segment together, by their present sizes, so that small remains do not pile up."""
     groups: list[list[_Source]] = []
     log = index = time_index = 0
     for segment in segments:
@@ -184,7 +184,7 @@ class Transactions:
         self.retained: list[AbortedTransaction] = []
 
     def sees_data(self, header: BatchHeader) -> bool:
-        """A batch of data: does it belong to an aborted transaction?"""
+        """Follow a batch of data. True if it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._begin_up_to(header.last_offset)
@@ -192,7 +192,7 @@ class Transactions:
         return header.producer_id in self._aborted
 
     def sees_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
-        """A control batch: may it go, because no data of its transaction is left before it?"""
+        """Follow a control batch. True if it may be removed, because no data of its transaction is left before it."""
         self._begin_up_to(header.last_offset)
         if marker is None:
             return not header.records_count
@@ -221,7 +221,7 @@ class BatchFate(Enum):
 
 
 def fate_of(header: BatchHeader, *, may_go: bool, keeps_header: bool, now_ms: int) -> BatchFate:
-    """`may_go` is what `Transactions` said: data that was aborted, or a marker without data.
+    """Return what a pass does with a batch; `may_go` is the answer of `Transactions`.
 
     `keeps_header` says that the header must stay in any case: that of the last batch of an active producer, which tells its
     sequence numbers, and that of the last batch of the pass, which tells where the log ends.
@@ -233,12 +233,12 @@ def fate_of(header: BatchHeader, *, may_go: bool, keeps_header: bool, now_ms: in
 
 
 def keeps_tombstones(header: BatchHeader, now_ms: int) -> bool:
-    """Do readers still have to see deletions in this batch?"""
+    """True if readers still have to see deletions in this batch."""
     horizon = header.delete_horizon_ms
     return horizon is None or now_ms < horizon
 
 
 def old_tombstones_from_ms(segments: Sequence[SourceSegment], first_dirty_offset: int, delete_retention_ms: int) -> int:
-    """Tombstones of older formats stay in segments that were written after this, in ms."""
+    """Return the time in ms after which a segment must have been written to keep its tombstones of older formats."""
     compacted = [segment.modified_ms for segment in segments if segment.base_offset < first_dirty_offset]
     return compacted[-1] - delete_retention_ms if compacted else 0

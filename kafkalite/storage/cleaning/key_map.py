@@ -57,7 +57,7 @@ class KeyMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last offset noted of a key, -1 when there is none."""
+        """Return the last offset noted of a key, -1 when there is none."""
         high, low = digest_of(key)
         table = self._table
         place = low % self._slots * _WORDS

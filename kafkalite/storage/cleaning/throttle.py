@@ -16,6 +16,6 @@ class Throttle:
         self._due_s = now_s
 
     def pause_s(self, size: int, now_s: float) -> float:
-        """`size` bytes went through until `now_s`; seconds to wait before more."""
+        """Note that `size` bytes went through until `now_s`, and return the seconds to wait before more."""
         self._due_s = max(self._due_s, now_s - _BURST_S) + size / self.bytes_per_second
         return max(0.0, self._due_s - now_s)

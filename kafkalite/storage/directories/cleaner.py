@@ -81,7 +81,7 @@ RunPass: TypeAlias = Callable[[CleaningTask, float], AsyncGenerator[Step, None]]
 
 
 def in_executor(disk: Disk) -> RunPass:
-    """Passes made step by step in the executor of the running event loop."""
+    """Return a function that makes passes step by step in the executor of the running event loop."""
 
     async def run(task: CleaningTask, bytes_per_second: float) -> AsyncGenerator[Step, None]:
         loop = asyncio.get_running_loop()
@@ -108,7 +108,7 @@ def in_executor(disk: Disk) -> RunPass:
 
 
 class LogCleaner:
-    """See the module. As many workers as log.cleaner.threads make passes at once."""
+    """Compacts the logs of a store in as many workers as log.cleaner.threads, each with one pass at a time."""
 
     def __init__(self, logs: LogStore, config: Current[CleanerConfig], clock: Clock, run_pass: RunPass) -> None:
         self.logs = logs
@@ -122,7 +122,7 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, str]:
-        """Why logs are set aside, by partition; one that was deleted meanwhile, and maybe made again, is no longer among them."""
+        """Return why logs are set aside, by partition; a log that was deleted meanwhile, and maybe made again, is left out."""
         self._set_aside = {tp: aside for tp, aside in self._set_aside.items() if self.logs.get(tp) is aside[0]}
         return {topic_partition: reason for topic_partition, (_, reason) in self._set_aside.items()}
 
@@ -176,7 +176,7 @@ class LogCleaner:
         return False
 
     def _try_again_later(self, topic_partition: TopicPartition, problem: Exception) -> None:
-        """The pass was interrupted: the log is as good as before."""
+        """Leave the log out for a while, because the pass was interrupted; the log is as good as before."""
         times = self._interrupted[topic_partition].times + 1 if topic_partition in self._interrupted else 1
         pause_ms = min(_LAST_PAUSE_MS, self.config.current.log_cleaner_backoff_ms << min(times - 1, 16))
         self._interrupted[topic_partition] = _Interruptions(times, self.clock.monotonic_ms() + pause_ms)

@@ -58,7 +58,7 @@ class FutureLogs:
         self.logs: dict[TopicPartition, PartitionLog] = {}
 
     def create(self, topic_partition: TopicPartition, directory: LogDirectory) -> PartitionLog:
-        """An empty copy of the partition's log in `directory`; one in another directory is given up.
+        """Make an empty copy of the partition's log in `directory`; one in another directory is given up.
 
         Raises KafkaError KAFKA_STORAGE_ERROR; the partition has a log, which lies elsewhere.
         """
@@ -92,7 +92,7 @@ class FutureLogs:
         return future
 
     def add(self, future: PartitionLog) -> None:
-        """A copy that was made, or found at the start."""
+        """Add a copy that was made, or found at the start."""
         self.logs[future.topic_partition] = future
         current = self._store.get(future.topic_partition)
         if current is not None:
@@ -108,7 +108,7 @@ class FutureLogs:
             self._store.delete_directory(future)
 
     def forget(self, directory: LogDirectory) -> None:
-        """The directory failed: its copies are gone, the current logs go on."""
+        """Remove the copies in a directory that failed; the current logs go on."""
         for topic_partition in [tp for tp, log in self.logs.items() if log.log_directory is directory]:
             self.remove(topic_partition)
 
@@ -133,7 +133,7 @@ class FutureLogs:
         return log
 
     def finish_interrupted(self) -> None:
-        """At the start: copies without a current log take its place, unless that may lie in a directory that failed."""
+        """Put copies without a current log in its place at the start, unless that may lie in a directory that failed."""
         if self._store.offline_directories:
             return
         for topic_partition, future in list(self.logs.items()):
@@ -144,7 +144,7 @@ class FutureLogs:
                 self._store.put(self._rename_and_open(future, future.log_start_offset))
 
     def _rename_and_open(self, future: PartitionLog, log_start_offset: int) -> PartitionLog:
-        """The log of a copy, which was closed, under the name of a current one. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Open the log of a copy, which was closed, under the name of a current one. Raises KafkaError KAFKA_STORAGE_ERROR."""
         store, directory = self._store, future.log_directory
         path = directory.file(str(future.topic_partition))
         options = LoadOptions(

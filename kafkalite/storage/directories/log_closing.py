@@ -22,7 +22,7 @@ _THREADS: Final = 8
 
 
 class DirectoryClosing:
-    """See the module. `run` closes `logs`, which lie in `directory`."""
+    """Closes `logs`, which lie in `directory`."""
 
     def __init__(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
         self.directory = directory
@@ -35,11 +35,11 @@ class DirectoryClosing:
 
     @property
     def left(self) -> int:
-        """How many logs are not closed yet."""
+        """Return how many logs are not closed yet."""
         return len(self._logs) - self._left_early - len(self._synced)
 
     async def run(self) -> None:
-        """In the executor; what an error of the medium means is said in the directory."""
+        """Close the logs in the executor; an error of the medium takes the directory offline."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._prepare)
         threads = min(_THREADS, len(self._waiting))
@@ -53,7 +53,7 @@ class DirectoryClosing:
             log.local.close_files()
 
     def _prepare(self) -> None:
-        """One thread, because open files belong to one."""
+        """Leave all logs in good order, in one thread, because open files belong to one."""
         for log in self._logs:
             try:
                 work = log.prepare_close()
@@ -66,7 +66,7 @@ class DirectoryClosing:
                 self._waiting.append((log, work))
 
     def _sync(self) -> None:
-        """One of several threads: sync logs until none waits."""
+        """Sync logs until none waits, in one of several threads."""
         while self._waiting:
             try:
                 log, work = self._waiting.popleft()

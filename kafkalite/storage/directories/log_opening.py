@@ -29,7 +29,7 @@ _MB: Final = 1_000_000
 
 
 class DirectoryOpening:
-    """The logs of one directory on their way. `high_watermarks`, `to_delete` and `is_clean` are known once `run` is over."""
+    """Opens the logs of one directory; `high_watermarks`, `to_delete` and `is_clean` are known once `run` is over."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class DirectoryOpening:
         return sum(each.checked_bytes for each in self._progress)
 
     async def run(self, threads: int) -> list[PartitionLog]:
-        """All logs, opened in the executor. Raises OSError, WrongDirectory."""
+        """Open all logs in the executor. Raises OSError, WrongDirectory."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._scan)
         self._progress = [LoadProgress() for _ in range(min(threads, max(1, self.total)))]
@@ -75,7 +75,7 @@ class DirectoryOpening:
         return [log for logs in opened if not isinstance(logs, BaseException) for log in logs]
 
     def _scan(self) -> None:
-        """What is there, and what the checkpoints say of it."""
+        """List the logs that are there, and read the checkpoints."""
         directory = self.directory
         clean = self.is_clean = directory.consume_clean_marker()
         found = directory.scan()
@@ -98,7 +98,7 @@ class DirectoryOpening:
             self._waiting.append((topic_partition, path, options, first_dirty.get(topic_partition)))
 
     def _open_next(self, progress: LoadProgress) -> list[PartitionLog]:
-        """One thread: open logs until none waits, or one failed: then the directory is of no use."""
+        """Open logs in this thread until none waits, or one failed, after which the directory is of no use."""
         directory = self.directory
         files = OpenFiles(directory.disk, directory.files.limit)
         logs = []
@@ -133,7 +133,7 @@ class DirectoryOpening:
 async def open_all(
     openings: Sequence[DirectoryOpening], threads_per_directory: int
 ) -> list[list[PartitionLog] | BaseException]:
-    """The logs of each directory, or why it cannot be used; tells how far it is meanwhile."""
+    """Return the logs of each directory, or why it cannot be used, and log the progress meanwhile."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(opening.run(threads_per_directory)) for opening in openings]
     waiting: set[asyncio.Task[list[PartitionLog]]] = set(tasks)

@@ -61,7 +61,7 @@ class StorageConfig(Protocol):
 
 
 class LogStore:
-    """The logs by partition. `open` before anything else."""
+    """The logs of a broker by partition; it is opened before anything else."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LogStore:
         return self._logs.get(topic_partition)
 
     def all_logs(self) -> list[PartitionLog]:
-        """The logs on working directories."""
+        """Return the logs on working directories."""
         return list(self._logs.values())
 
     @property
@@ -110,7 +110,7 @@ class LogStore:
 
     @property
     def producer_id_expiration_ms(self) -> int:
-        """producer.id.expiration.ms, as it is now."""
+        """Return producer.id.expiration.ms, as it is now."""
         return self.config.current.producer_id_expiration_ms
 
     @property
@@ -118,7 +118,7 @@ class LogStore:
         return [each for each in self.directories if each.offline_reason is not None]
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
-        """Is the partition's log known to lie in a directory that failed?"""
+        """True if the partition's log is known to lie in a directory that failed."""
         return topic_partition in self._offline
 
     # Opening
@@ -203,7 +203,7 @@ class LogStore:
     def create(
         self, topic_partition: TopicPartition, topic_id: bytes = NO_TOPIC_ID, config: TopicConfig | None = None
     ) -> PartitionLog:
-        """The log of a partition, made on the working directory with the fewest logs unless it exists.
+        """Return the log of a partition; one that does not exist is made on the working directory with the fewest logs.
 
         Raises KafkaError KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID when it exists and belongs to another topic id.
         """
@@ -252,7 +252,7 @@ class LogStore:
         self._without_files.clear()
 
     def _directories_for(self, topic_partition: TopicPartition) -> list[LogDirectory]:
-        """Those that work, the one that was asked for and those with the fewest logs first."""
+        """Return the working directories, the preferred one and those with the fewest logs first."""
         preferred = self.preferred_directories.pop(topic_partition, None)
         directories = self.online_directories
         if len(directories) > 1:
@@ -261,7 +261,7 @@ class LogStore:
         return directories
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Give up a log: its directory is renamed now and removed by `purge_deleted`. KafkaError KAFKA_STORAGE_ERROR.
+        """Delete a log: its directory is renamed now and removed by `purge_deleted`. Raises KafkaError KAFKA_STORAGE_ERROR.
 
         `checkpoint_deletions` is to follow, before a log of that name may be made again.
         """
@@ -287,7 +287,7 @@ class LogStore:
                 directory.change_offsets(name, dict.fromkeys(gone))
 
     def delete_directory(self, log: PartitionLog) -> None:
-        """Have the directory of a log removed, which is not told any more. KafkaError KAFKA_STORAGE_ERROR."""
+        """Rename the directory of a log, and queue it for deletion. Raises KafkaError KAFKA_STORAGE_ERROR."""
         directory = log.log_directory
         directory.require_online()
         name = suffixed_directory(log.topic_partition, f"{self.rng.getrandbits(128):032x}", DELETE_DIRECTORY)
@@ -299,11 +299,11 @@ class LogStore:
         self._to_delete.append((self.clock.now_ms() + log.config.file_delete_delay_ms, directory, directory.file(name)))
 
     def put(self, log: PartitionLog) -> None:
-        """`log` is its partition's current one from now on."""
+        """Make `log` the current log of its partition."""
         self._logs[log.topic_partition] = log
 
     def directory_at(self, path: str) -> LogDirectory:
-        """The directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
+        """Return the directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
         for directory in self.directories:
             if directory.path == os.path.abspath(path):
                 return directory
@@ -360,7 +360,7 @@ class LogStore:
                 log.log_directory.failure(problem)
 
     def _attempt(self, log: PartitionLog, action: Callable[[], _Result]) -> _Result | None:
-        """Do what upkeep wants; an error of the disk was dealt with by the log's directory and stops nothing else."""
+        """Run a job of upkeep; an error of the disk, which the log's directory has handled, stops nothing else."""
         try:
             return action()
         except KafkaError as problem:
@@ -397,7 +397,7 @@ class LogStore:
         self._checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.high_watermark)
 
     def read_high_watermark(self, topic_partition: TopicPartition) -> int:
-        """The high watermark as of the last checkpoint before the start, 0 when there is none."""
+        """Return the high watermark as of the last checkpoint before the start, 0 when there is none."""
         return self._high_watermarks.get(topic_partition, 0)
 
     def _checkpoint(
@@ -441,7 +441,7 @@ class LogStore:
 
     @property
     def left_to_close(self) -> int:
-        """How many logs `close` has not closed yet."""
+        """Return how many logs `close` has not closed yet."""
         if self._closings is None:
             return len(self._logs) + len(self.future.logs)
         return sum(closing.left for closing in self._closings)

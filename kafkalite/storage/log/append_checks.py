@@ -112,7 +112,7 @@ def check_in_thread(
     request_version: int,
     budget: DecompressionBudget,
 ) -> CheckedBatch:
-    """All that can be done about a client's batch without its log; may change `records`. KafkaError as `validate_produced`."""
+    """Check and convert a client's batch as far as its log is not needed; may change `records`. KafkaError as `validate_produced`."""
     if request_version < _BATCHES_ONLY_FROM and is_message_set(records):
         records = _rewritten(records, at_once=False)
     produced = validate_produced(records, config, now_ms, request_version, budget)
@@ -125,7 +125,7 @@ def check_in_thread(
 
 
 def _without_rest(records: bytearray | memoryview, produced: ProducedBatch) -> bytearray | memoryview:
-    """The batch without what lies cut behind it."""
+    """Return the batch without what lies cut behind it."""
     size = produced.header.batch_length + LOG_OVERHEAD
     return records if len(records) == size else records[:size]
 
@@ -142,7 +142,7 @@ def _rewritten(messages: bytearray | memoryview, at_once: bool) -> bytearray:
 
 
 def check_size(records: Buffer, config: TopicConfig) -> None:
-    """KafkaError RECORD_LIST_TOO_LARGE for what no segment takes."""
+    """Raise KafkaError RECORD_LIST_TOO_LARGE for more bytes than a segment may have."""
     if len(records) > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -156,7 +156,7 @@ def own_batches(
     log_append_time_ms: int,
     guard: VerificationGuard = UNGUARDED,
 ) -> list[int]:
-    """The positions of batches that the broker made, whose timestamps become `log_append_time_ms` unless that is -1.
+    """Return the positions of batches that the broker made, whose timestamps become `log_append_time_ms` unless that is -1.
 
     Raises KafkaError when their producer was fenced, when they begin a transaction without the guard for it, or are cut.
     """
@@ -177,7 +177,7 @@ def own_batches(
 
 
 def leaders_batches(records: Buffer, log_end_offset: int) -> list[BatchHeader]:
-    """The headers of the whole batches that a leader sent; one cut at the end is left out.
+    """Return the headers of the whole batches that a leader sent; one cut at the end is left out.
 
     Raises KafkaError CORRUPT_MESSAGE for a wrong CRC or offsets beyond 64 bits, OFFSET_OUT_OF_RANGE when they do not begin at or
     behind the log end or overlap.

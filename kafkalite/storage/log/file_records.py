@@ -43,7 +43,7 @@ class FileRecords:
 
     @uses_disk
     def read(self, begin: int, *, may_wait: bool = False) -> Buffer:
-        """The portion that begins `begin` bytes behind the first one.
+        """Return the portion that begins `begin` bytes behind the first one.
 
         Raises NotInMemory where the medium would have to be waited for, KafkaError KAFKA_STORAGE_ERROR.
         """
@@ -63,10 +63,10 @@ class FileRecords:
     # What becomes of the file: see `OpenFiles`
 
     def keep_file(self, file: KeptFile) -> None:
-        """The file is at no path any more."""
+        """Read from `file` from now on, which is at no path any more."""
         if self._kept is None:
             self._kept = file
 
     def note_truncation(self, size: int) -> None:
-        """The file ends behind `size` bytes from now on."""
+        """Note that the file ends behind `size` bytes from now on."""
         self._is_cut |= self._kept is None and self._position + self._size > size

@@ -49,38 +49,38 @@ class FlushState:
         self._unflushed_since_ms: int | None = None
 
     def note_file(self, path: str) -> None:
-        """The file was written: the next flush brings it to the medium too."""
+        """Note that a file was written, so that the next flush brings it to the medium too."""
         self._notes += 1
         self._unsynced[path] = self._notes
 
     def note_truncation(self, end: int) -> None:
-        """The log ends at `end` now; what is appended there next is not what work under way has seen."""
+        """Note that the log ends at `end` now: work under way has not seen what is appended there next."""
         self._truncations += 1
         self.recovery_point = min(self.recovery_point, end)
 
     def is_flushed(self, log_end_offset: int) -> bool:
-        """Is everything on the medium already?"""
+        """True if everything is on the medium already."""
         return self.recovery_point >= log_end_offset and not self._unsynced
 
     def is_blank(self, log_end_offset: int) -> bool:
-        """Was there never a record, as far as this process knows? Its files say nothing that the next controller does not say again."""
+        """True if there never was a record, as far as this process knows; the next controller says all that its files say."""
         return not log_end_offset and not self._truncations
 
     def make_work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
-        """What makes a log safe up to its end: the segments from the recovery point on, unless that is the end, and what was noted."""
+        """Return what makes a log safe up to its end: the segments from the recovery point on, and the files noted."""
         unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
         paths = (*(path for each in unflushed for path in each.paths()), *self._unsynced, self._directory)
         return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
 
     def mark_done(self, work: FlushWork) -> None:
-        """`work` ran without an error."""
+        """Note that `work` ran without an error."""
         self._unflushed_since_ms = None
         self._unsynced = {path: note for path, note in self._unsynced.items() if note > work.last_note}
         if work.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, work.up_to)
 
     def is_due(self, log_end_offset: int, now_ms: int, flush_ms: int) -> bool:
-        """Were records left unflushed for longer than flush.ms, as far as calls of this have seen?"""
+        """True if records were left unflushed for longer than flush.ms, as far as calls of this have seen."""
         if self.recovery_point >= log_end_offset:
             self._unflushed_since_ms = None
         elif self._unflushed_since_ms is None:

@@ -62,7 +62,7 @@ class LeaderEpochs:
         return changed
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch up to `epoch`, offset behind its last record), UNDEFINED when this log knows nothing of it (KIP-279)."""
+        """Return (largest epoch up to `epoch`, offset behind its last record), UNDEFINED when this log knows nothing of it (KIP-279)."""
         if epoch < 0 or not self.epochs:
             return UNDEFINED
         if epoch == self.epochs[-1]:
@@ -75,7 +75,7 @@ class LeaderEpochs:
         return self.epochs[above - 1], self.starts[above]
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch in which the record at `offset` was written; None before the first entry."""
+        """Return the epoch in which the record at `offset` was written; None before the first entry."""
         number = bisect_right(self.starts, offset)
         return self.epochs[number - 1] if number else None
 

@@ -42,7 +42,7 @@ def read_from(
     min_one_batch: bool,
     read_later_in: LogDirectory | None,
 ) -> LogRead:
-    """Bytes of one segment, none of a batch at or above `upper_bound`, at most `max_bytes`.
+    """Return the bytes of one segment, none of a batch at or above `upper_bound`, at most `max_bytes`.
 
     The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read whole.
     What is large is read later, in the directory that is given for that. Raises OSError.
@@ -83,7 +83,7 @@ def read_from(
 
 
 def _of_whole_batches(segment: Segment, position: int, first_size: int, max_bytes: int) -> int:
-    """How many of the bytes from `position` on belong to large batches that end within them; `max_bytes` where there are small ones."""
+    """Return the size of the large batches from `position` on that end within `max_bytes`, or that if there are small ones."""
     size, next_size = 0, first_size
     while size + next_size <= max_bytes:
         size += next_size

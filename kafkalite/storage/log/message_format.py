@@ -40,7 +40,7 @@ _OFFSET_AND_SIZE: Final = struct.Struct(">qi")
 
 
 def stored_magic(config: TopicConfig) -> int:
-    """The format in which the topic's records are stored now."""
+    """Return the magic in which the topic's records are stored now."""
     if not config.message_format_acts:
         return MAGIC
     found = re.match(r"0\.(\d+)", config.message_format_version)
@@ -49,13 +49,13 @@ def stored_magic(config: TopicConfig) -> int:
 
 
 def is_expensive(header: BatchHeader, config: TopicConfig) -> bool:
-    """Would it hold the event loop to make an older form of this batch?"""
+    """True if converting this batch to an older format would hold the event loop."""
     is_large = header.records_count > AT_ONCE_RECORDS or header.size > AT_ONCE_BYTES
     return is_large and stored_magic(config) != MAGIC
 
 
 def check_convertible(header: BatchHeader, magic: int) -> None:
-    """KafkaError UNSUPPORTED_FOR_MESSAGE_FORMAT for what messages of that magic cannot tell, UNSUPPORTED_COMPRESSION_TYPE for zstd."""
+    """Raise KafkaError UNSUPPORTED_FOR_MESSAGE_FORMAT for what messages of that magic lack, UNSUPPORTED_COMPRESSION_TYPE for zstd."""
     if header.is_transactional or header.has_producer_id:
         kind = "Transactional" if header.is_transactional else "Idempotent"
         raise KafkaError(
@@ -106,7 +106,7 @@ def _records(batch: Buffer, header: BatchHeader, first_offset: int) -> list[Reco
 def convert_batches(
     batches: Buffer, positions: Sequence[int], magic: int, first_offset: int, ready: bytes | None
 ) -> bytes | bytearray:
-    """The batches at `positions` as messages from `first_offset` on; `ready` is what another thread made of them. KafkaError."""
+    """Return the batches at `positions` as messages from `first_offset` on; `ready` is what another thread made of them. KafkaError."""
     if ready is not None:
         moved = bytearray(ready)
         move_offsets(moved, first_offset)
@@ -119,7 +119,7 @@ def convert_batches(
 
 
 def move_offsets(messages: bytearray, by: int) -> None:
-    """Let messages that were made for a log's beginning come later in it."""
+    """Add `by` to the offsets of messages that were made for a log's beginning."""
     position, end = 0, len(messages)
     while position < end:
         offset, size = _OFFSET_AND_SIZE.unpack_from(messages, position)

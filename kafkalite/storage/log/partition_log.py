@@ -107,13 +107,13 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where readers of committed records may read."""
+        """Return the offset up to which readers of committed records may read."""
         first = self.producers.first_unstable_offset
         return self.high_watermark if first is None else max(self.log_start_offset, min(first, self.high_watermark))
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset is on the medium."""
+        """Return the offset below which everything is on the medium."""
         return self._flush_state.recovery_point
 
     @property
@@ -126,11 +126,11 @@ class PartitionLog:
 
     @property
     def only_in_memory(self) -> AbstractContextManager[None]:
-        """In a `with` block of this, reads raise NotInMemory where they would wait for the medium."""
+        """Return a context in which reads raise NotInMemory where they would wait for the medium."""
         return self.log_directory.files
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""
+        """Return (largest known epoch up to `epoch`, offset behind its last record), (-1, -1) when nothing is known (KIP-279)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Appending
@@ -249,7 +249,7 @@ class PartitionLog:
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one_batch: bool, to_send: bool = False
     ) -> LogRead:
-        """Bytes from the batch that holds `offset` on: none of a batch at or above `upper_bound`, at most `max_bytes`.
+        """Return bytes from the batch that holds `offset` on: none of a batch at or above `upper_bound`, at most `max_bytes`.
 
         The last batch may be cut by `max_bytes`; a first batch larger than that is left out, or with `min_one_batch` read
         whole. `to_send`: what is large is read when it is sent. Raises KafkaError OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
@@ -284,13 +284,13 @@ class PartitionLog:
 
     @uses_disk
     def assign_epoch(self, epoch: int) -> None:
-        """A leader takes office: its epoch begins at the log end, even if nothing is ever written in it."""
+        """Begin a leader epoch at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
             self._epoch_file.save(self.epochs, later=not self.has_files)
 
     @property
     def has_files(self) -> bool:
-        """Are there all of them, not just those that first records need?"""
+        """True if all files are there, not just those that first records need."""
         return self.segments.active.has_files
 
     @uses_disk
@@ -443,18 +443,18 @@ class PartitionLog:
     # Durability
 
     def flush_work(self) -> FlushWork | None:
-        """What must be synced so that everything appended so far is safe; None when it is. Tell `mark_flushed` once it ran."""
+        """Return what must be synced so that everything appended so far is safe, if anything; `mark_flushed` follows once it ran."""
         self._complete_files()
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.make_work(self.segments, self.log_end_offset)
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Were records left unflushed for longer than flush.ms?"""
+        """True if records were left unflushed for longer than flush.ms."""
         return self._flush_state.is_due(self.log_end_offset, now_ms, self.config.flush_ms)
 
     def mark_flushed(self, work: FlushWork) -> None:
-        """`work` ran without an error."""
+        """Note that `work` ran without an error."""
         self._flush_state.mark_done(work)
         ensure_order(self)
 

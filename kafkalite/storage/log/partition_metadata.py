@@ -13,7 +13,7 @@ from kafkalite.types import NO_TOPIC_ID, topic_id_from_text, topic_id_to_text
 
 
 def read_topic_id(disk: Disk, path: str) -> bytes:
-    """The topic id in the file at `path`, NO_TOPIC_ID when there is none. Raises OSError, also for a malformed file."""
+    """Return the topic id in the file at `path`, NO_TOPIC_ID when there is none. Raises OSError, also for a malformed file."""
     try:
         lines = disk.read(path).decode().split("\n")
     except FileNotFoundError:

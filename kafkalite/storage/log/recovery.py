@@ -88,7 +88,7 @@ def create_log(
     rng: Random,
     now_ms: int,
 ) -> PartitionLog:
-    """A new, empty log in the directory `path`, with the file of its records; the others by `make_files`. Raises OSError."""
+    """Make a new, empty log in the directory `path`, with the file of its records; `make_files` makes the others. Raises OSError."""
     log_directory.disk.make_directory(path)
     segment = Segment.create(log_directory.files, path, 0, now_ms, is_complete=False)
     return PartitionLog(
@@ -121,7 +121,7 @@ def load_log(
     files: OpenFiles | None = None,
     progress: LoadProgress | None = None,
 ) -> PartitionLog:
-    """The log in the directory `path`. Raises OSError.
+    """Open the log in the directory `path`. Raises OSError.
 
     A thread that opens logs beside others has `files` of its own, through which it opens files until the log is complete.
     """
@@ -255,7 +255,7 @@ class _Loader:
                 self._rebuild(segment)
 
     def _rebuild(self, segment: Segment) -> int:
-        """New indexes for a segment; what is no valid batch is cut off. Returns the bytes cut off."""
+        """Make new indexes for a segment, whose end is cut off behind its valid batches, and return the bytes cut off."""
         self.rebuilt.add(segment.base_offset)
         return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes)
 
@@ -291,7 +291,7 @@ class _Loader:
         return next_offset < following.base_offset and not self.has_gaps
 
     def _find_end(self) -> int:
-        """The log end offset. A file that does not end with a whole batch is checked as after a crash."""
+        """Return the log end offset. A file that does not end with a whole batch is checked as after a crash."""
         while self.segments:
             active = self.segments[-1]
             if not active.size:
@@ -313,7 +313,7 @@ class _Loader:
     # Epochs and producers
 
     def _is_without_epochs(self) -> bool:
-        """Did leader-epoch-checkpoint say nothing although there are batches, beside messages of older formats?"""
+        """True if leader-epoch-checkpoint is empty although there are batches, beside messages of older formats."""
         return not self.epochs_on_disk and any(segment.first_magic == MAGIC for segment in self.segments)
 
     def _read_epochs(self) -> None:
@@ -351,7 +351,7 @@ class _Loader:
 
 
 def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) -> Iterator[BatchHeader]:
-    """The batches of a segment up to the first byte that is none: whole, right CRC, offsets that grow and fit its indexes.
+    """Yield the batches of a segment up to the first invalid byte: whole, right CRC, offsets that grow and fit its indexes.
 
     Messages of older formats count as batches. Raises OSError.
     """
@@ -431,7 +431,7 @@ def _base(name: str) -> int:
 
 
 def _end_of_swap(files: OpenFiles, path: str, base: int) -> int:
-    """Offset behind the last batch of a `.log.swap` file."""
+    """Return the offset behind the last batch of a `.log.swap` file."""
     name = os.path.join(path, offset_name(base, LOG + SWAP))
     file = files.get(name)
     position, end = 0, base + 1

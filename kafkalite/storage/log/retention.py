@@ -42,7 +42,7 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments are to go; `ends` has for each the offset at which the next one or the log's end lies."""
+    """Return how many of the oldest segments are to go; `ends` has the offset at which each one's successor, or the log's end, lies."""
     safe = bisect_right(ends, high_watermark)
     if safe == len(segments) and not segments[-1].size:
         safe -= 1

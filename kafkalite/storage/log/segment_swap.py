@@ -22,7 +22,7 @@ from kafkalite.storage.segments.segment import Segment
 def swap_in(
     files: OpenFiles, directory: str, old: Sequence[Segment], cleaned: CleanedSegment, now_ms: int
 ) -> tuple[Segment, list[str]]:
-    """(the new segment, the files of the old ones, which are to be removed later). Raises OSError."""
+    """Return (the new segment, the files of the old ones, which are to be removed later). Raises OSError."""
     reach("cleaner.swapping")
     base = os.path.join(directory, offset_name(cleaned.base_offset, ""))
     kinds = [kind for kind in SEGMENT_SUFFIXES if kind != TRANSACTION_INDEX or cleaned.sizes.transaction_index]

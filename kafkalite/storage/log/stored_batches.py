@@ -18,7 +18,7 @@ from kafkalite.protocol.record_batches.records import (
 def to_stored_batch(
     records: bytearray | memoryview, produced: ProducedBatch, config: TopicConfig, log_append_time_ms: int
 ) -> bytearray | memoryview:
-    """The batch with the codec of compression.type and the right largest timestamp, changed in place where possible.
+    """Return the batch with the codec of compression.type and the right largest timestamp, changed in place where possible.
 
     `log_append_time_ms` is -1 for topics with CreateTime; for others it replaces the timestamps of all records.
     Raises KafkaError MESSAGE_TOO_LARGE when another codec makes the batch larger than max.message.bytes.

@@ -29,7 +29,7 @@ class ProducerSnapshots:
 
     @property
     def latest(self) -> int:
-        """Offset of the last snapshot, -1 without any."""
+        """Return the offset of the last snapshot, -1 without any."""
         return self.offsets[-1] if self.offsets else -1
 
     def take_snapshot(self, state: ProducerState) -> None:
@@ -47,7 +47,7 @@ class ProducerSnapshots:
         return self._path(self.offsets[-1]) if self.offsets else None
 
     def newest(self, end_offset: int) -> tuple[int, list[Producer]] | None:
-        """The newest usable snapshot up to `end_offset`; unusable ones on the way are removed."""
+        """Return the newest usable snapshot up to `end_offset`; unusable ones on the way are removed."""
         while number := bisect_right(self.offsets, end_offset):
             offset = self.offsets[number - 1]
             try:
@@ -98,7 +98,7 @@ def restore_producers(
     replay_from: int | None = None,
     on_aborted: Callable[[Segment, AbortedTransaction], None] | None = None,
 ) -> ProducerState:
-    """The state of the producers at `end_offset`: the newest snapshot and the batches behind it.
+    """Return the state of the producers at `end_offset`: the newest snapshot and the batches behind it.
 
     With `replay_from` only snapshots up to that offset count, so that every later transaction is met; `on_aborted` is then
     told of each aborted one and the segment its marker lies in. Raises OSError; KafkaError for an unreadable marker.

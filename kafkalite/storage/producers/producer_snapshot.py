@@ -49,7 +49,7 @@ def encode_snapshot(producers: list[Producer]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> list[Producer]:
-    """The producers in a snapshot. Raises UnusableSnapshot."""
+    """Return the producers in a snapshot. Raises UnusableSnapshot."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise UnusableSnapshot(f"{len(data)} bytes")
     version, crc = _HEAD.unpack_from(data)

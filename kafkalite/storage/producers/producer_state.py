@@ -84,11 +84,11 @@ class Producer:
 
     @property
     def last_offset(self) -> int:
-        """Last offset of data, NO_OFFSET without any."""
+        """Return the last offset of data, NO_OFFSET without any."""
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def enter_epoch(self, epoch: int) -> None:
-        """A new epoch begins its sequence numbers again."""
+        """Begin a new epoch, in which sequence numbers start again."""
         if epoch != self.epoch:
             self.batches.clear()
             self.epoch = epoch
@@ -115,7 +115,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins whose outcome is open or not yet safe; None without any."""
+        """Return where the first transaction begins whose outcome is open or not yet safe; None without any."""
         if not self._open and not self._unreplicated:
             return None
         starts = list(self._unreplicated)
@@ -125,7 +125,7 @@ class ProducerState:
 
     @property
     def open_transactions(self) -> dict[int, int]:
-        """First offset of the open transaction by producer id."""
+        """Return the first offset of the open transaction by producer id."""
         return {producer_id: first for first, producer_id in self._open.items()}
 
     def advance_high_watermark(self, high_watermark: int) -> None:
@@ -138,7 +138,7 @@ class ProducerState:
     # Clients' batches
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
-        """What an append needs that may begin a transaction; NOT_VERIFIED where that is open, so that nobody needs to be asked."""
+        """Return the guard for an append that may begin a transaction; NOT_VERIFIED where one is open, which needs no verification."""
         producer = self.producers.get(producer_id)
         if producer is not None and producer.transaction_first_offset is not None:
             return NOT_VERIFIED
@@ -147,7 +147,7 @@ class ProducerState:
         return self._verifications.begin(producer_id, epoch, sequence, now_ms)
 
     def check(self, header: BatchHeader, guard: VerificationGuard = UNGUARDED) -> ProducedRange | None:
-        """May this batch of a client be appended? A batch that was appended before is returned as it lies in the log.
+        """Check a client's batch before it is appended; a batch that was appended before is returned as it lies in the log.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; for a transactional batch in a request
         that names no transaction TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
@@ -217,7 +217,7 @@ class ProducerState:
     # Changes
 
     def apply(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
-        """A batch with a producer id lies in the log now; `marker` is that of a control batch. Returns as `complete` does."""
+        """Follow an appended batch with a producer id; `marker` is that of a control batch. Returns as `complete` does."""
         if header.attributes & TRANSACTIONAL:
             self._verifications.end(header.producer_id)
         if header.is_control:
@@ -226,7 +226,7 @@ class ProducerState:
         return None
 
     def update(self, header: BatchHeader) -> None:
-        """A batch of data with a producer id lies in the log now."""
+        """Follow an appended batch of data with a producer id."""
         producer = self._entered(header)
         producer.batches.append(
             ProducedRange(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
@@ -237,7 +237,7 @@ class ProducerState:
             self._open[header.base_offset] = header.producer_id
 
     def complete(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
-        """A marker lies in the log now; returns the entry for the index when it ended a transaction by aborting it."""
+        """Follow an appended marker, and return the entry for the index when it ended a transaction by aborting it."""
         producer = self._entered(header)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp

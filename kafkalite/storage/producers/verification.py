@@ -14,7 +14,7 @@ from kafkalite.protocol.record_batches.records import BatchHeader
 
 
 class VerificationGuard:
-    """Stands for one question to a coordinator; it is itself that counts."""
+    """A token for one verification by a coordinator, compared by identity."""
 
     __slots__ = ("name",)
 
@@ -44,13 +44,13 @@ class _Verification:
 
 
 class Verifications:
-    """Of one partition, by producer id."""
+    """The verifications under way in one partition, by producer id."""
 
     def __init__(self) -> None:
         self._by_producer: dict[int, _Verification] = {}
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
-        """A producer wants to begin with `sequence`; requests that ask at the same time have the same guard."""
+        """Return the guard for a producer that wants to begin with `sequence`; requests at the same time share one."""
         known = self._by_producer.get(producer_id)
         if known is None:
             known = self._by_producer[producer_id] = _Verification(epoch, sequence, now_ms)
@@ -61,11 +61,11 @@ class Verifications:
         return known.guard
 
     def end(self, producer_id: int) -> None:
-        """The transaction has begun, or a marker says that it is over."""
+        """Forget a producer whose transaction has begun, or is over."""
         self._by_producer.pop(producer_id, None)
 
     def check(self, header: BatchHeader, guard: VerificationGuard, *, checks_sequence: bool) -> None:
-        """May this batch begin a transaction? KafkaError INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        """Raise KafkaError INVALID_TXN_STATE or OUT_OF_ORDER_SEQUENCE_NUMBER unless this batch may begin a transaction."""
         known = self._by_producer.get(header.producer_id)
         if guard is not UNGUARDED and (known is None or known.guard is not guard):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")

@@ -51,7 +51,7 @@ class OffsetIndex:
 
     @property
     def last(self) -> OffsetEntry:
-        """The last entry; (base offset, 0) of an empty index."""
+        """Return the last entry; (base offset, 0) of an empty index."""
         if self._last is None:
             self._last = self._read(self.count - 1) if self.count else OffsetEntry(self.base_offset, 0)
         return self._last
@@ -66,7 +66,7 @@ class OffsetIndex:
         self._last = OffsetEntry(offset, position)
 
     def lookup(self, offset: int) -> OffsetEntry:
-        """The entry with the greatest offset up to `offset`; (base offset, 0) when there is none."""
+        """Return the entry with the greatest offset up to `offset`; (base offset, 0) when there is none."""
         if not self.count or offset >= self.last.offset:
             return self.last
         number, block = self._block_of(offset)
@@ -76,7 +76,7 @@ class OffsetIndex:
         return OffsetEntry(self.base_offset + block[2 * within - 2], block[2 * within - 1])
 
     def first_at(self, position: int) -> OffsetEntry | None:
-        """The first entry of a batch that begins at `position` or behind; None when there is none."""
+        """Return the first entry of a batch that begins at `position` or behind; None when there is none."""
         number = bisect_left(range(self.count), position, key=lambda each: self._read(each).position)
         return self._read(number) if number < self.count else None
 
@@ -98,25 +98,25 @@ class OffsetIndex:
             del self._first_of_block[-(-count // _BLOCK_ENTRIES) :]
 
     def is_sane(self, size: int) -> bool:
-        """May the file of `size` bytes be trusted after a clean stop? As Kafka's own check: whole entries, none before the base."""
+        """True if the file of `size` bytes may be trusted after a clean stop, as Kafka checks: whole entries, none before the base."""
         if size % ENTRY_SIZE:
             return False
         return not self.count or (self.last.offset >= self.base_offset and self.last.position >= 0)
 
     def entries(self) -> list[OffsetEntry]:
-        """All entries, for checks and dumps."""
+        """Return all entries, for checks and dumps."""
         data = self.files.read(self.path, 0, self.count * ENTRY_SIZE) if self.count else b""
         return [OffsetEntry(self.base_offset + relative, position) for relative, position in _ENTRY.iter_unpack(data)]
 
     def _first_above(self, offset: int) -> int:
-        """Number of the first entry whose offset is greater than `offset`."""
+        """Return the number of the first entry whose offset is greater than `offset`."""
         if not self.count:
             return 0
         number, block = self._block_of(offset)
         return number * _BLOCK_ENTRIES + bisect_right(block[::2], offset - self.base_offset)
 
     def _block_of(self, offset: int) -> tuple[int, array[int]]:
-        """The last block whose first entry is up to `offset`, else block 0: its number; relative offset, position of each entry."""
+        """Return the last block whose first entry is up to `offset`, else block 0: its number; relative offset, position of each entry."""
         if self._first_of_block is None:
             self._first_of_block = self._words(0, self.count)[:: 2 * _BLOCK_ENTRIES]
         number = max(bisect_right(self._first_of_block, offset - self.base_offset) - 1, 0)

@@ -8,7 +8,7 @@ from kafkalite.errors import ensure
 
 
 class Offsets(Protocol):
-    """Of a log (`PartitionLog`)."""
+    """The offsets of a log, as `PartitionLog` has them."""
 
     log_start_offset: int
     high_watermark: int
@@ -22,7 +22,7 @@ class Offsets(Protocol):
 
 
 def ensure_order(log: Offsets) -> None:
-    """log start <= recovery point, high watermark <= log end, and log start <= last stable offset <= high watermark.
+    """Ensure log start <= recovery point, high watermark <= log end, and log start <= last stable offset <= high watermark.
 
     To be called after what moves a lower member up or down by itself; appends only move the end away. Raises InvariantBroken.
     """

@@ -140,7 +140,7 @@ class Segment:
 
     @property
     def may_wait(self) -> bool:
-        """May a reader wait for the medium now?"""
+        """True if a reader may wait for the medium now."""
         return self._files.may_wait
 
     @classmethod
@@ -155,7 +155,7 @@ class Segment:
         *,
         is_complete: bool = True,
     ) -> Segment:
-        """A new, empty segment with its files, whose names end in `suffix`, or with `.log` only.
+        """Return a new, empty segment with its files, whose names end in `suffix`, or with `.log` only.
 
         Raises OSError; then there may be some of the files, all empty.
         """
@@ -196,7 +196,7 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest timestamp of the records in ms, NO_TIMESTAMP without any.
+        """Return the largest timestamp of the records in ms, NO_TIMESTAMP without any.
 
         Of a segment that was loaded it is what the last entry of the time index says: that covers all of a sealed segment; behind
         that of another one `last_header` has to look first.
@@ -205,7 +205,7 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch; None in an empty segment. By it a segment's age is judged."""
+        """Return the largest timestamp of the first batch; None in an empty segment. By it a segment's age is judged."""
         if self._first_timestamp is None and self.size:
             first = header_at(self.read(0, HEADER_SIZE))
             self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
@@ -213,7 +213,7 @@ class Segment:
 
     @property
     def first_magic(self) -> int | None:
-        """The format of the first batch; None when there is none."""
+        """Return the format of the first batch; None when there is none."""
         if not self.size:
             return None
         first = header_at(self.read(0, HEADER_SIZE))
@@ -276,7 +276,7 @@ class Segment:
         self._torn = None
 
     def has_index_room(self, index_bytes: int) -> bool:
-        """Is there room for one more entry in each index of `index_bytes`, and for the one at the segment's end?"""
+        """True if each index of `index_bytes` has room for one more entry and for the one at the segment's end."""
         return self.offset_index.count < index_bytes // 8 and self.time_index.count < index_bytes // 12 - 1
 
     def seal(self) -> None:
@@ -291,7 +291,7 @@ class Segment:
         return self._files.read(self.path, position, min(size, self.size - position))
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
-        """The headers of the batches from the one at `position` on, each with its position in the segment.
+        """Yield the headers of the batches from the one at `position` on, each with its position in the segment.
 
         Stops where no whole header follows; raises OSError.
         """
@@ -307,7 +307,7 @@ class Segment:
             position += header.batch_length + LOG_OVERHEAD
 
     def find(self, offset: int) -> int | None:
-        """Position of the first batch whose last offset is `offset` or later; None when there is none.
+        """Return the position of the first batch whose last offset is `offset` or later; None when there is none.
 
         An index is not read at the start after a clean stop: where it points at no batch, the search begins again without it.
         """
@@ -318,7 +318,7 @@ class Segment:
         return None if found == _NO_BATCH else found
 
     def _find_from(self, position: int, offset: int) -> int | None:
-        """As `find`, from this position on; _NO_BATCH when the search comes to bytes that are none."""
+        """Search as `find` does from this position on; return _NO_BATCH when the search comes to bytes that are none."""
         chunk: Buffer = b""
         start = 0
         wanted = _HEADER_START.size
@@ -337,7 +337,7 @@ class Segment:
         return self._find_among_old(position, offset) if position < self.size else None
 
     def _find_among_old(self, position: int, offset: int) -> int | None:
-        """As `_find_from` where messages of older formats may lie."""
+        """Search as `_find_from` does where messages of older formats may lie."""
         for header in self.headers(position):
             if header.last_offset >= offset:
                 return header.position
@@ -345,7 +345,7 @@ class Segment:
         return None if position == self.size else _NO_BATCH
 
     def last_header(self) -> BatchHeader | None:
-        """The header of the last batch, found from the last index entry on; also learns the largest timestamp on the way."""
+        """Return the header of the last batch, found from the last index entry on; also learns the largest timestamp on the way."""
         last = None
         largest: tuple[int, int] = self.time_index.last
         for header in self.headers(self.offset_index.last.position if self.offset_index.count else 0):
@@ -378,7 +378,7 @@ class Segment:
         return removed
 
     def _first_offset_at(self, position: int, otherwise: int) -> int:
-        """The first offset of the batch at `position`; `otherwise` for a wrapper that cannot be opened."""
+        """Return the first offset of the batch at `position`; `otherwise` for a wrapper that cannot be opened."""
         header = header_at(self.read(position, HEADER_SIZE))
         if header is None or header.magic == MAGIC:
             return header.base_offset if header is not None else otherwise
@@ -423,13 +423,13 @@ class Segment:
         return size - position
 
     def sizes(self) -> FileSizes:
-        """How large the files are."""
+        """Return how large the files are."""
         return FileSizes(
             self.size, 8 * self.offset_index.count, 12 * self.time_index.count, self.transaction_index.size
         )
 
     def paths(self) -> list[str]:
-        """All files that exist."""
+        """Return all files that exist."""
         paths = [self.path, self.offset_index.path, self.time_index.path] if self.has_files else [self.path]
         return [*paths, self.transaction_index.path] if self.transaction_index.size else paths
 

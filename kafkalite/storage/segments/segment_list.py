@@ -50,15 +50,15 @@ class SegmentList:
         return sum(segment.size for segment in self._segments)
 
     def ends(self, log_end_offset: int) -> list[int]:
-        """For each segment the base offset of the next one, for the active one the log end offset."""
+        """Return for each segment the base offset of the next one, for the active one the log end offset."""
         return [*self._bases[1:], log_end_offset]
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that holds `offset` and those behind it."""
+        """Return the segment that holds `offset` and those behind it."""
         return self._segments[self._number_of(offset) :]
 
     def place_of(self, offset: int) -> tuple[Segment, int] | None:
-        """(segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
+        """Return (segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
         place = self._places.get(offset)
         if place is not None:
             return place
@@ -70,7 +70,7 @@ class SegmentList:
         return None
 
     def remember(self, base_offset: int, segment: Segment, position: int) -> None:
-        """A batch from `base_offset` on was appended there."""
+        """Remember that a batch from `base_offset` on was appended there."""
         self._places[base_offset] = segment, position
         if len(self._places) > _PLACES_KEPT:
             del self._places[next(iter(self._places))]
@@ -106,7 +106,7 @@ class SegmentList:
             segment.remove()
 
     def is_sealed_run(self, segments: Sequence[Segment]) -> bool:
-        """Do these segments lie in the list one behind the other, none of them the active one?"""
+        """True if these segments lie in the list one behind the other, none of them the active one."""
         number = self._number_of(segments[0].base_offset)
         return self._segments[number : number + len(segments)] == list(segments) and segments[-1] is not self.active
 
@@ -122,5 +122,5 @@ class SegmentList:
         self._places.clear()
 
     def _number_of(self, offset: int) -> int:
-        """Number of the last segment that begins up to `offset`; the first one for offsets below all."""
+        """Return the number of the last segment that begins up to `offset`; the first one for offsets below all."""
         return max(0, bisect_right(self._bases, offset) - 1)

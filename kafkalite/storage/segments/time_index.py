@@ -40,7 +40,7 @@ class TimeIndex:
 
     @property
     def last(self) -> TimeEntry:
-        """The last entry; (NO_TIMESTAMP, base offset) of an empty index."""
+        """Return the last entry; (NO_TIMESTAMP, base offset) of an empty index."""
         if self._last is None:
             self._last = self._read(self.count - 1) if self.count else TimeEntry(NO_TIMESTAMP, self.base_offset)
         return self._last
@@ -58,7 +58,7 @@ class TimeIndex:
         self._last = TimeEntry(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimeEntry:
-        """The last entry with a timestamp below `timestamp`; (NO_TIMESTAMP, base offset) when there is none."""
+        """Return the last entry with a timestamp below `timestamp`; (NO_TIMESTAMP, base offset) when there is none."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2
@@ -87,7 +87,7 @@ class TimeIndex:
         self._last = None
 
     def is_sane(self, size: int) -> bool:
-        """May the file of `size` bytes be trusted after a clean stop? As Kafka's own check."""
+        """True if the file of `size` bytes may be trusted after a clean stop, as Kafka checks."""
         if size % ENTRY_SIZE:
             return False
         return not self.count or (
@@ -95,7 +95,7 @@ class TimeIndex:
         )
 
     def entries(self) -> list[TimeEntry]:
-        """All entries, for checks and dumps."""
+        """Return all entries, for checks and dumps."""
         data = self.files.read(self.path, 0, self.count * ENTRY_SIZE) if self.count else b""
         return [TimeEntry(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
 

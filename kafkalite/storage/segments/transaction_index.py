@@ -44,11 +44,11 @@ class TransactionIndex:
         self.size += _ENTRY.size
 
     def entries(self) -> list[AbortedTransaction]:
-        """All entries. Raises OSError, also for a version that is unknown."""
+        """Return all entries. Raises OSError, also for a version that is unknown."""
         return self._read(0, self.size // ENTRY_SIZE)
 
     def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
-        """The entries whose marker lies at `offset` or behind, read as they are wanted. Raises OSError as `entries`."""
+        """Yield the entries whose marker lies at `offset` or behind, read as they are wanted. Raises OSError as `entries`."""
         count = self.size // ENTRY_SIZE
         number = bisect_left(range(count), offset, key=lambda each: self._read(each, 1)[0].last_offset)
         while number < count:
