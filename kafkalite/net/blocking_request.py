@@ -37,14 +37,14 @@ def exchange(
     `left_s` says before each step how many seconds are left for it, and raises TimeoutError when none are. OSError; NotKafkaError.
     """
     plain = socket.create_connection((host, port), timeout=left_s())
-    with plain if tls is None else _secured(plain, host, tls) as connection:
+    with plain if tls is None else _wrap_tls(plain, host, tls) as connection:
 
         def ask(framed: Sequence[Buffer]) -> bytes:
             connection.sendall(b"".join(framed))
-            (size,) = _LENGTH.unpack(_received(connection, _LENGTH.size, left_s))
+            (size,) = _LENGTH.unpack(_receive(connection, _LENGTH.size, left_s))
             if not 0 <= size <= _LONGEST_RESPONSE_BYTES:
                 raise NotKafkaError(f"{address_text(host, port)} does not speak Kafka's protocol")
-            return _received(connection, size, left_s)
+            return _receive(connection, size, left_s)
 
         if credentials is not None:
             _log_in(ask, credentials, host)
@@ -80,12 +80,12 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
         raise ConnectionError(str(problem)) from None
 
 
-def _secured(plain: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
+def _wrap_tls(plain: socket.socket, host: str, tls: ssl.SSLContext) -> ssl.SSLSocket:
     with plain:  # its descriptor goes over to the other socket, unless the handshake fails
         return tls.wrap_socket(plain, server_hostname=host)
 
 
-def _received(connection: socket.socket, size: int, left_s: Callable[[], float]) -> bytes:
+def _receive(connection: socket.socket, size: int, left_s: Callable[[], float]) -> bytes:
     parts = bytearray()
     while len(parts) < size:
         connection.settimeout(left_s())

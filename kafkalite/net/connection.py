@@ -221,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
         """True if the broker takes requests more slowly than they come, so that requests sent now are kept in memory."""
         return self._drained is not None
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         """Wait until requests may be sent without piling up; returns at once on a closed connection."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
@@ -235,7 +235,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._held is None:
             return self._write(message, version, body)
-        frame, expected = self._framed(message, version, body)
+        frame, expected = self._frame_message(message, version, body)
         self._held.append((frame, expected))
         return expected.future
 
@@ -244,12 +244,14 @@ class Connection(asyncio.BufferedProtocol):
     ) -> asyncio.Future[ResponseT]:
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, expected = self._framed(message, version, body)
+        frame, expected = self._frame_message(message, version, body)
         self._transport.writelines(frame)
         self._waiting.append(expected)
         return expected.future
 
-    def _framed(self, message: Message, version: int, body: list[Buffer] | None) -> tuple[list[Buffer], _Expected]:
+    def _frame_message(
+        self, message: Message, version: int, body: list[Buffer] | None
+    ) -> tuple[list[Buffer], _Expected]:
         api = APIS[message.API.key]
         self._next_correlation_id = correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         if body is None:
@@ -261,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request that has no response: Produce with acks=0."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, _ = self._framed(message, version, None)
+        frame, _ = self._frame_message(message, version, None)
         if self._held is None:
             self._transport.writelines(frame)
         else:

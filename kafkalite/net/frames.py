@@ -94,7 +94,7 @@ def request_frame(
             header += _SHORT.pack(len(encoded)) + encoded
     if header_version >= 2:
         header += b"\x00"
-    return _framed(header, body)
+    return _prefix_length(header, body)
 
 
 def response_frame(api: Api, version: int, correlation_id: int, body: list[Buffer]) -> list[Buffer]:
@@ -102,10 +102,10 @@ def response_frame(api: Api, version: int, correlation_id: int, body: list[Buffe
     header = LENGTH.pack(correlation_id)
     if response_header_version(api, version):
         header += b"\x00"
-    return _framed(header, body)
+    return _prefix_length(header, body)
 
 
-def _framed(header: bytes, body: list[Buffer]) -> list[Buffer]:
+def _prefix_length(header: bytes, body: list[Buffer]) -> list[Buffer]:
     if len(body) == 1:  # the usual case: one short buffer
         only = body[0]
         if len(only) < 4096:

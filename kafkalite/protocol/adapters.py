@@ -89,7 +89,7 @@ def _offset_fetch_request_down(request: Any, _: int) -> None:
     ]
 
 
-def _copied(source: Any, target: type) -> Any:
+def _copy_fields(source: Any, target: type) -> Any:
     """Return an object of class `target` with the fields that both have."""
     made = target()
     for field in made.FIELDS:
@@ -108,7 +108,7 @@ def _offset_fetch_response_up(response: Any, _: int) -> Iterator[int]:
         topics.append(made)
         for partition in topic.partitions:
             yield ITEM_BYTES
-            made.partitions.append(_copied(partition, m.OffsetFetchResponsePartitions))
+            made.partitions.append(_copy_fields(partition, m.OffsetFetchResponsePartitions))
 
 
 def _offset_fetch_response_down(response: Any, version: int) -> None:
@@ -196,7 +196,7 @@ _PLACE_BYTES: Final = 9
 """In a list that grows."""
 
 
-def _ungrouped(topic_states: list[Any]) -> list[Any]:
+def _ungroup(topic_states: list[Any]) -> list[Any]:
     flat = []
     for topic in topic_states:
         for state in topic.partition_states:
@@ -236,14 +236,14 @@ def security_protocol_name(number: int) -> str:
 
 
 def _update_metadata_request_down(request: Any, _: int) -> None:
-    request.ungrouped_partition_states = _ungrouped(request.topic_states)
+    request.ungrouped_partition_states = _ungroup(request.topic_states)
     for broker in request.live_brokers:
         if broker.endpoints:
             broker.v0_host, broker.v0_port = broker.endpoints[0].host, broker.endpoints[0].port
 
 
 def _leader_and_isr_request_down(request: Any, _: int) -> None:
-    request.ungrouped_partition_states = _ungrouped(request.topic_states)
+    request.ungrouped_partition_states = _ungroup(request.topic_states)
 
 
 # StopReplica 3: partition states with their own delete flag

@@ -77,7 +77,7 @@ class Budget:
         if self.left_bytes < 0:
             raise BoundExceeded("memory", f"its parts would take more than {self._first_bytes} bytes")
 
-    def shared(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
+    def share_array(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the same numbers, those of an equal array where one was read before; charged where they are new."""
         known = self._arrays.get(numbers)
         if known is not None:

@@ -32,7 +32,7 @@ SESSION_IS_OVER: Final = frozenset(
 class FetchSessionHandler:
     """The fetch session of one follower or consumer with one broker; partitions are fetched from `send` until `forget` or `reset`.
 
-    A request takes `session_id`, `epoch` and `take_forgotten()`; it is followed by `answered`, or by `reset` when anything went wrong.
+    A request takes `session_id`, `epoch` and `take_forgotten()`; then `complete_fetch` follows, or `reset` when anything went wrong.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class FetchSessionHandler:
         self._sent.clear()
         self._forgotten.clear()
 
-    def answered(self, session_id: int) -> None:
+    def complete_fetch(self, session_id: int) -> None:
         """Note that the fetch was served in the session of that id; after 0, for none, the next fetch is a full one again."""
         if session_id == 0:
             self.reset(is_lost=True)

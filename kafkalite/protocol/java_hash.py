@@ -17,12 +17,12 @@ def java_hash(text: str) -> int:
         encoded = text.encode("utf-16-be", "surrogatepass")
         for high, low in zip(encoded[::2], encoded[1::2], strict=True):
             hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return _signed(hashed)
+    return _to_signed(hashed)
 
 
 def java_abs(number: int) -> int:
     """`Utils.abs` of a Java int, which `number` is wrapped to: of the smallest number, which has no opposite, it is 0."""
-    wrapped = _signed(number & 0xFFFFFFFF)
+    wrapped = _to_signed(number & 0xFFFFFFFF)
     return 0 if wrapped == _SMALLEST else abs(wrapped)
 
 
@@ -39,5 +39,5 @@ def in_hash_map_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=bucket)
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     return number - (1 << 32) if number >> 31 else number

@@ -82,7 +82,7 @@ def _has_arrays(kind: Struct | str) -> bool:
 def schema(api: Api, direction: str, version: int) -> Struct:
     """Return the schema of one message version; `direction` is "request" or "response"."""
     name = f"{api.name}_{direction}"
-    for known in (_tabled(name), _declared(name)):
+    for known in (_find_in_table(name), _find_declared(name)):
         if known is not None and known.first <= version <= known.last:
             return known.struct(version, api.is_flexible(version))
     from kafkalite.protocol.schemas.kio_schemas import load_struct
@@ -92,17 +92,17 @@ def schema(api: Api, direction: str, version: int) -> Struct:
 
 def declared_versions(api: Api) -> range:
     """Return the versions of which the schema is declared by us; kio has the others."""
-    declared = _declared(f"{api.name}_request")
+    declared = _find_declared(f"{api.name}_request")
     return range(0) if declared is None else range(declared.first, declared.last + 1)
 
 
 @cache
-def _tabled(name: str) -> Schemas | None:
+def _find_in_table(name: str) -> Schemas | None:
     return read_schemas(TABLES[name]) if name in TABLES else None
 
 
 @cache
-def _declared(name: str) -> Schemas | None:
+def _find_declared(name: str) -> Schemas | None:
     text = LEGACY_TABLES.get(name) or CONTROL_TABLES.get(name)
     return None if text is None else read_schemas(text)
 

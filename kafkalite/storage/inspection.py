@@ -299,7 +299,7 @@ def _sound_headers(segment: Path) -> list[BatchHeader]:
 
 def _read_offset_index(path: Path, _: Depth) -> Iterator[Row | Damage]:
     size = path.stat().st_size
-    with _opened() as files:
+    with _open_files() as files:
         entries = offset_index.OffsetIndex(files, str(path), _base_offset(path), size).entries()
     last = offset_index.OffsetEntry(_base_offset(path) - 1, -1)
     for number, entry in enumerate(entries):
@@ -315,7 +315,7 @@ def _read_offset_index(path: Path, _: Depth) -> Iterator[Row | Damage]:
 
 def _read_time_index(path: Path, _: Depth) -> Iterator[Row | Damage]:
     size = path.stat().st_size
-    with _opened() as files:
+    with _open_files() as files:
         entries = time_index.TimeIndex(files, str(path), _base_offset(path), size).entries()
     last = time_index.TimeEntry(-1, _base_offset(path))
     for number, entry in enumerate(entries):
@@ -331,7 +331,7 @@ def _read_time_index(path: Path, _: Depth) -> Iterator[Row | Damage]:
 
 def _read_transaction_index(path: Path, _: Depth) -> Iterator[Row | Damage]:
     size = path.stat().st_size
-    with _opened() as files:
+    with _open_files() as files:
         try:
             entries = TransactionIndex(files, str(path), size).entries()
         except OSError as problem:
@@ -353,7 +353,7 @@ def _half_entry(path: Path, size: int, entry_size: int) -> Iterator[Damage]:
         yield Damage(path, size - rest, f"{rest} bytes behind the last entry of {entry_size}")
 
 
-def _opened() -> closing[OpenFiles]:
+def _open_files() -> closing[OpenFiles]:
     return closing(OpenFiles(OsDisk(), limit=1))
 
 
@@ -399,7 +399,7 @@ def _wrong_transactions(path: Path, segment: Path) -> Iterator[Damage]:
     """Yield what the segment and its transaction index, one of which `path` is, do not agree upon."""
     index = _beside(segment, log_files.TRANSACTION_INDEX)
     size = index.stat().st_size if index.exists() else 0
-    with _opened() as files:
+    with _open_files() as files:
         try:
             entries = TransactionIndex(files, str(index), size).entries()
         except OSError:  # the index's own check says it

@@ -22,7 +22,7 @@ from kafkalite.protocol.record_batches import down_conversion
 from kafkalite.protocol.record_batches.compression import Codec
 from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
-from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records, rewritten
+from kafkalite.protocol.record_batches.legacy_records import as_batch, legacy_records, rewrite_message
 from kafkalite.protocol.record_batches.produce_validation import validate_produced
 from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
@@ -193,7 +193,7 @@ class RecordBatches:
         if batch is not None:
             read = read_records(batch, BatchHeader.read(batch), "t", 0, 0)
             assert [each.offset for each in read] == [each.offset for each in records], "a batch of other records"
-        again = rewritten(records, header)
+        again = rewrite_message(records, header)
         headers = list(iter_batches(again))
         assert all(has_valid_crc(again, each) for each in headers), "rewritten with a wrong CRC"
         kept = [each for found in headers for each in legacy_records(again, found)]

@@ -317,7 +317,7 @@ class Fetcher:
                 self._empty_responses.pop(leader, None)
             else:
                 self._note_empty_response(leader, states, is_early)
-            session.handler.answered(0 if names is None else response.session_id)
+            session.handler.complete_fetch(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
             session.handler.reset()
             self._handle_failed_fetch(states, problem)

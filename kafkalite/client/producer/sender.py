@@ -190,7 +190,7 @@ class Sender:
 
             async def wait_until_drained() -> None:
                 try:
-                    await connection.drained()
+                    await connection.wait_drained()
                 finally:
                     self._draining.discard(connection)
                     self.wake()

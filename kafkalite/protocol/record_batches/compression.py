@@ -141,16 +141,16 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
                 return bytes(data)
             case Codec.GZIP:
                 _check_gzip_members(data, limit_bytes)
-                return _bounded(cramjam.gzip.decompress_into, data, _gzip_size(data), limit_bytes)
+                return _decompress_bounded(cramjam.gzip.decompress_into, data, _gzip_size(data), limit_bytes)
             case Codec.SNAPPY:
                 return _decompress_snappy(memoryview(data), limit_bytes)
             case Codec.LZ4:
                 plain = decompress_block(codec, data, limit_bytes)
                 if plain is not None:
                     return plain
-                return _bounded(cramjam.lz4.decompress_into, data, _lz4_size(data), limit_bytes)
+                return _decompress_bounded(cramjam.lz4.decompress_into, data, _lz4_size(data), limit_bytes)
             case Codec.ZSTD:
-                return _bounded(cramjam.zstd.decompress_into, data, _zstd_size(data), limit_bytes)
+                return _decompress_bounded(cramjam.zstd.decompress_into, data, _zstd_size(data), limit_bytes)
     except (cramjam.DecompressionError, struct.error, ValueError) as problem:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"records are no {Codec(codec).name.lower()} data: {problem}"
@@ -158,7 +158,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_B
     raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
 
 
-def _bounded(
+def _decompress_bounded(
     decompress_into: Callable[[Any, Any], int], data: Buffer, announced_bytes: int | None, limit_bytes: int
 ) -> bytes | bytearray:
     """Decompress into memory of the announced size, or of growing guesses, never above the limit."""
@@ -178,10 +178,10 @@ def _bounded(
         else:
             del output[size:]
             return output
-    return _apart(decompress_into, data, limit_bytes)
+    return _decompress_apart(decompress_into, data, limit_bytes)
 
 
-def _apart(decompress_into: Callable[[Any, Any], int], data: Any, limit_bytes: int) -> bytes:
+def _decompress_apart(decompress_into: Callable[[Any, Any], int], data: Any, limit_bytes: int) -> bytes:
     """Decompress much into memory of the kernel's, which is only taken where it is written.
 
     An mmap is read as bytes are: by index, by slice, as a buffer.
@@ -304,7 +304,7 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> bytes | bytearray:
                     position += cramjam.snappy.decompress_raw_into(block, part)
         return position
 
-    return _apart(decompress_into, blocks, size)
+    return _decompress_apart(decompress_into, blocks, size)
 
 
 def _xerial_blocks(data: memoryview, limit_bytes: int) -> Iterator[memoryview]:

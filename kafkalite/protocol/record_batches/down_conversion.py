@@ -194,14 +194,14 @@ class _Batches:
             last_offset = some[-1].offset
             yield
             some = list(islice(records, RECORDS_AT_ONCE))
-        return _wrapped(builder.build(), header, magic, last_offset)
+        return _wrap(builder.build(), header, magic, last_offset)
 
 
 def _decode(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[DecodedRecord]:
     return decode_plain(records_of(data, header, limit_bytes), header) if header.codec else decode(data, header)
 
 
-def _wrapped(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:
+def _wrap(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:
     """Return the messages as they go to the consumer: in a wrapper, if the batch was compressed."""
     if not header.codec or not messages:
         return messages

@@ -52,7 +52,7 @@ def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOM
     Raises KafkaError INVALID_RECORD for what cannot be read, and as `decompress` does.
     """
     try:
-        plain = _opened(buffer, header, limit_bytes)
+        plain = _open_message(buffer, header, limit_bytes)
         records = _messages(plain, header.max_timestamp if header.uses_log_append_time else None)
         if not records:
             raise ValueError("a wrapper without messages")
@@ -80,11 +80,11 @@ class MessageCrc(NamedTuple):
 
 def message_crcs(buffer: Buffer, header: BatchHeader) -> list[MessageCrc]:
     """The CRC of each message whose record `legacy_records` gives, in the same order; it raises nothing else where that raised nothing."""
-    plain = _opened(buffer, header, DECOMPRESSED_LIMIT_BYTES)
+    plain = _open_message(buffer, header, DECOMPRESSED_LIMIT_BYTES)
     return [MessageCrc(each.crc, crc_of(plain, each) == each.crc) for each in iter_batches(plain)]
 
 
-def _opened(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
+def _open_message(buffer: Buffer, header: BatchHeader, limit_bytes: int) -> bytes:
     """Return the messages within a wrapper, or the message itself. Raises struct.error, ValueError, KafkaError."""
     message = bytes(memoryview(buffer)[header.position : header.end])
     if not header.codec:
@@ -179,7 +179,7 @@ def as_batch(records: Sequence[Record], header: BatchHeader) -> bytearray:
     )
 
 
-def rewritten(records: Sequence[Record], header: BatchHeader) -> bytes:
+def rewrite_message(records: Sequence[Record], header: BatchHeader) -> bytes:
     """Return a message of the same magic, codec and timestamp type as the one at `header`, around these of its records."""
     return messages_around(records, header.magic, header.attributes, header.max_timestamp)
 

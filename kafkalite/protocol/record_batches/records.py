@@ -32,7 +32,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches import legacy_headers
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
 from kafkalite.protocol.record_batches.record_walk import headers_at, record_at
-from kafkalite.protocol.record_batches.varint import wrapped, write_varint
+from kafkalite.protocol.record_batches.varint import wrap_long, write_varint
 from kafkalite.types import Buffer
 
 HEADER_SIZE: Final = 61
@@ -293,7 +293,7 @@ def iter_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOMPR
             raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
         yield Record(
             base_offset + offset_delta,
-            wrapped(base_timestamp + delta) if append_time is None else append_time,
+            wrap_long(base_timestamp + delta) if append_time is None else append_time,
             data[key:key_end] if key >= 0 else None,
             data[value:value_end] if value >= 0 else None,
             decoded,
@@ -454,7 +454,7 @@ def encode_record(
 ) -> bytes:
     """Return one record as it lies in a batch."""
     body = bytearray(1)
-    write_varint(body, wrapped(timestamp_delta))
+    write_varint(body, wrap_long(timestamp_delta))
     write_varint(body, offset_delta)
     _write_bytes(body, key)
     _write_bytes(body, value)

@@ -7,7 +7,7 @@ _LONG_SHIFT = 63
 _HALF = 1 << 63
 
 
-def wrapped(number: int) -> int:
+def wrap_long(number: int) -> int:
     """Return `number` as 64 bits hold it, as Java adds longs: behind the largest comes the smallest."""
     return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 

@@ -94,7 +94,7 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
     def write_message(message: Any) -> list[Buffer]:
         parts: list[Buffer] = []
         write(parts.append, message)
-        return joined(parts)
+        return join_parts(parts)
 
     return write_message
 
@@ -111,16 +111,16 @@ def compile_portioned_writer(root: Struct) -> PortionedWriter:
         written: list[Buffer] = []
         for _ in write(parts.append, message):
             if len(parts) >= _PARTS_MAX:
-                written += joined(parts)
+                written += join_parts(parts)
                 parts.clear()
             yield
-        written += joined(parts)
+        written += join_parts(parts)
         return written
 
     return write_portions
 
 
-def joined(parts: list[Buffer]) -> list[Buffer]:
+def join_parts(parts: list[Buffer]) -> list[Buffer]:
     """Return the same bytes in fewer parts: short neighbours are copied together, long ones stay what they are."""
     out: list[Buffer] = []
     start = 0

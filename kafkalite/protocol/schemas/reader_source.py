@@ -257,7 +257,7 @@ def _read_fixed_array(lines: _Reading, field: Field, target: str) -> None:
     elif lines.metered:
         lines.put(f"if n <= {_SHARED_UP_TO}:")
         lines.put(f"    c.charge({LIST_BYTES} + 8 * n)")
-        lines.put(f"    {target} = list(c.shared(unpack_from(f'>{{n}}{format_}', b, p)))")
+        lines.put(f"    {target} = list(c.share_array(unpack_from(f'>{{n}}{format_}', b, p)))")
         lines.put("    c.items -= n >> 5")
         lines.put("else:")
         lines.indent += 1

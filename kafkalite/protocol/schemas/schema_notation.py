@@ -50,7 +50,7 @@ def write_schemas(versions: Mapping[int, Struct]) -> str:
 
 
 def _lines(versions: Mapping[int, Struct], indent: str) -> Iterator[str]:
-    for form, fields in _merged(versions):
+    for form, fields in _merge_forms(versions):
         type_ = f"{'[]' if form.is_array else ''}{form.type}{'?' if form.nullable else ''}"
         tag = "" if form.tag is None else f" tag={form.tag}"
         default = "" if form.default == form.usual_default else f" default={form.default!r}"
@@ -60,7 +60,7 @@ def _lines(versions: Mapping[int, Struct], indent: str) -> Iterator[str]:
             yield from _lines(nested, indent + " ")
 
 
-def _merged(versions: Mapping[int, Struct]) -> list[tuple[_Form, dict[int, Field]]]:
+def _merge_forms(versions: Mapping[int, Struct]) -> list[tuple[_Form, dict[int, Field]]]:
     """Return every form of every field with the versions that have it, without a gap, in an order that is right for each version."""
     lines: list[tuple[_Form, dict[int, Field]]] = []
     for version in sorted(versions):

@@ -13,7 +13,7 @@ from itertools import pairwise
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, find_starts, unreadable
 from kafkalite.protocol.record_batches.compression import compress
-from kafkalite.protocol.record_batches.legacy_records import legacy_records, rewritten
+from kafkalite.protocol.record_batches.legacy_records import legacy_records, rewrite_message
 from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
@@ -25,7 +25,7 @@ from kafkalite.protocol.record_batches.records import (
     assemble_batch,
     records_of,
 )
-from kafkalite.protocol.record_batches.varint import read_varint, wrapped, write_varint
+from kafkalite.protocol.record_batches.varint import read_varint, wrap_long, write_varint
 from kafkalite.types import Buffer
 
 
@@ -47,7 +47,7 @@ class OpenBatch:
             return list(decode_plain(self.plain, self.header))
         except unreadable():
             # Names of headers that are no UTF-8 are none of our business; anything else is refused by the walk.
-            return list(_walked(self.plain, self.header))
+            return list(_walk_records(self.plain, self.header))
 
     def _encoded(self, stays: Sequence[bool]) -> list[bytes]:
         plain = self.plain
@@ -56,7 +56,7 @@ class OpenBatch:
         bounds.append(len(plain))
         return [plain[start:end] for start, end in selected(pairwise(bounds), stays)]
 
-    def rewritten(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
+    def rewrite(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
         """Return the batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
         header = self.header
         parts = [self.plain] if horizon_ms is None and all(stays) else self._encoded(stays)
@@ -94,17 +94,17 @@ class OpenMessage:
     def records(self) -> Sequence[DecodedRecord]:
         return self._records
 
-    def rewritten(self, stays: Sequence[bool]) -> bytes:
+    def rewrite(self, stays: Sequence[bool]) -> bytes:
         """Return the message around the records that stay."""
-        return rewritten(list(selected(self._records, stays)), self.header)
+        return rewrite_message(list(selected(self._records, stays)), self.header)
 
 
-def opened(buffer: Buffer, header: BatchHeader) -> OpenBatch | OpenMessage:
+def open_batch(buffer: Buffer, header: BatchHeader) -> OpenBatch | OpenMessage:
     """Return the batch or older message at `header` of `buffer`. Raises KafkaError INVALID_RECORD where its records cannot be read."""
     return OpenBatch(buffer, header) if header.magic == MAGIC else OpenMessage(buffer, header)
 
 
-def emptied(header: BatchHeader) -> bytearray:
+def empty_batch(header: BatchHeader) -> bytearray:
     """Return the header of a batch without its records, which still has offsets, producer and sequence numbers."""
     return assemble_batch(
         b"",
@@ -125,14 +125,14 @@ def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
     _, start = read_varint(record, 0)
     delta, rest = read_varint(record, start + 1)
     body = bytearray(record[start : start + 1])
-    write_varint(body, wrapped(delta + shift_ms))
+    write_varint(body, wrap_long(delta + shift_ms))
     body += record[rest:]
     encoded = bytearray()
     write_varint(encoded, len(body))
     return bytes(encoded + body)
 
 
-def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
+def _walk_records(plain: bytes, header: BatchHeader) -> Iterator[Record]:
     """Yield the records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
     position = 0
     try:
@@ -140,7 +140,7 @@ def _walked(plain: bytes, header: BatchHeader) -> Iterator[Record]:
             delta, offset_delta, key, key_end, value, value_end, _, _, position = record_at(plain, position)
             yield Record(
                 header.base_offset + offset_delta,
-                header.max_timestamp if header.uses_log_append_time else wrapped(header.base_timestamp + delta),
+                header.max_timestamp if header.uses_log_append_time else wrap_long(header.base_timestamp + delta),
                 plain[key:key_end] if key >= 0 else None,
                 plain[value:value_end] if value >= 0 else None,
             )

@@ -28,14 +28,14 @@ from kafkalite.protocol.record_batches.records import (
     iter_batches,
     read_marker,
 )
-from kafkalite.storage.cleaning.batch_filter import OpenBatch, OpenMessage, emptied, opened
+from kafkalite.storage.cleaning.batch_filter import OpenBatch, OpenMessage, empty_batch, open_batch
 from kafkalite.storage.cleaning.compaction import (
     BatchFate,
     LastOfProducer,
     SourceSegment,
     Transactions,
     fate_of,
-    grouped,
+    group_segments,
     keeps_tombstones,
     old_tombstones_from_ms,
 )
@@ -138,7 +138,7 @@ class _Pass:
             yield from self._map_keys()
             transactions = Transactions(self.task.aborted)
             sources = [each for each in self.task.segments if each.base_offset < self.mapped_end]
-            for group in grouped(sources, self.task.segment_bytes, self.task.segment_index_bytes):
+            for group in group_segments(sources, self.task.segment_bytes, self.task.segment_index_bytes):
                 yield from self._clean_group(group, transactions)
         finally:
             size = self.keys.size
@@ -169,7 +169,7 @@ class _Pass:
         first_dirty, put = self.task.first_dirty_offset, self.keys.put
         is_aborted = _follow(transactions, data, header)
         if not header.is_control and not is_aborted and header.records_count:
-            keys, offsets = opened(data, header).keys()
+            keys, offsets = open_batch(data, header).keys()
             latest = dict(zip(keys, offsets, strict=True))
             first = header.base_offset if header.magic == MAGIC else offsets[0]
             if first_dirty <= first and self.keys.size + len(latest) <= self.keys.capacity:
@@ -218,12 +218,12 @@ class _Pass:
         if fate is BatchFate.DISCARD:
             return None
         if fate is BatchFate.EMPTY:
-            return emptied(header)
+            return empty_batch(header)
         if fate is BatchFate.FILTER and header.base_offset < self.mapped_end:
-            return self._filtered(OpenBatch(data, header), whole, keeps_header)
+            return self._filter_batch(OpenBatch(data, header), whole, keeps_header)
         self.records_kept += header.records_count
         if header.is_control and may_go and header.records_count and header.delete_horizon_ms is None:
-            return OpenBatch(data, header).rewritten(
+            return OpenBatch(data, header).rewrite(
                 [True] * header.records_count, header.max_timestamp, self._new_horizon_ms
             )
         return whole
@@ -236,7 +236,7 @@ class _Pass:
         self.records_kept += sum(stays)
         if all(stays):
             return memoryview(data)[header.position : header.end]
-        return message.rewritten(stays) if any(stays) else None
+        return message.rewrite(stays) if any(stays) else None
 
     def _staying(self, records: Sequence[DecodedRecord], keeps_tombstones: bool) -> list[bool]:
         """Return for each record whether it stays."""
@@ -252,19 +252,19 @@ class _Pass:
             for record in records
         ]
 
-    def _filtered(self, batch: OpenBatch, whole: Buffer, keeps_header: bool) -> Buffer | None:
+    def _filter_batch(self, batch: OpenBatch, whole: Buffer, keeps_header: bool) -> Buffer | None:
         header, records = batch.header, batch.records()
         stays = self._staying(records, keeps_tombstones(header, self.task.now_ms))
         kept = sum(stays)
         self.records_kept += kept
         if not kept:
-            return emptied(header) if keeps_header else None
+            return empty_batch(header) if keeps_header else None
         has_tombstone = any(stay and record.value is None for record, stay in zip(records, stays, strict=True))
         horizon_ms = self._new_horizon_ms if has_tombstone and header.delete_horizon_ms is None else None
         if kept == len(stays) and horizon_ms is None:
             return whole
         max_timestamp = max(record.timestamp for record, stay in zip(records, stays, strict=True) if stay)
-        return batch.rewritten(stays, max_timestamp, horizon_ms)
+        return batch.rewrite(stays, max_timestamp, horizon_ms)
 
     @property
     def _new_horizon_ms(self) -> int:

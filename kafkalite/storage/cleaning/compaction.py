@@ -135,7 +135,7 @@ class SourceSegment(NamedTuple):
 _Source = TypeVar("_Source", bound=SourceSegment)
 
 
-def grouped(segments: Iterable[_Source], segment_bytes: int, segment_index_bytes: int) -> list[list[_Source]]:
+def group_segments(segments: Iterable[_Source], segment_bytes: int, segment_index_bytes: int) -> list[list[_Source]]:
     """Return runs of neighbours that make one segment together, by their present sizes, so that small remains do not pile up."""
     groups: list[list[_Source]] = []
     log = index = time_index = 0

@@ -27,7 +27,7 @@ from kafkalite.protocol.record_batches.records import (
     Record,
     records_of,
 )
-from kafkalite.protocol.record_batches.varint import wrapped
+from kafkalite.protocol.record_batches.varint import wrap_long
 from kafkalite.types import Buffer
 
 AT_ONCE_RECORDS: Final = 1000
@@ -95,7 +95,7 @@ def _records(batch: Buffer, header: BatchHeader, first_offset: int) -> list[Reco
         records.append(
             Record(
                 first_offset + number,
-                wrapped(header.base_timestamp + delta) if append_time is None else append_time,
+                wrap_long(header.base_timestamp + delta) if append_time is None else append_time,
                 data[key:key_end] if key >= 0 else None,
                 data[value:value_end] if value >= 0 else None,
             )

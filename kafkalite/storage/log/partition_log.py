@@ -35,7 +35,7 @@ from kafkalite.storage.log.local_log import LocalLog
 from kafkalite.storage.log.log_read import LogRead, read_from
 from kafkalite.storage.log.partition_metadata import write_topic_id
 from kafkalite.storage.log.retention import count_deletable
-from kafkalite.storage.log.rolling import takes
+from kafkalite.storage.log.rolling import can_append
 from kafkalite.storage.log.stored_batches import assign_offsets
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
 from kafkalite.storage.log_files import PARTITION_METADATA
@@ -204,7 +204,7 @@ class PartitionLog:
         if self._topic_id_is_behind:
             self._save_topic_id()  # or its records would be taken for those of a later topic of this name
         segment = self.segments.active
-        if not takes(segment, headers, len(records), self.config, now_ms):
+        if not can_append(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
             segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
         aborted: list[AbortedTransaction] = []

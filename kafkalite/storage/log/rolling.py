@@ -9,8 +9,8 @@ from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.storage.segments.segment import RELATIVE_OFFSET_LIMIT, Segment
 
 
-def takes(active: Segment, headers: Sequence[BatchHeader], size: int, config: TopicConfig, now_ms: int) -> bool:
-    """May the active segment take these batches of `size` bytes? An empty one takes whatever its relative offsets can express."""
+def can_append(active: Segment, headers: Sequence[BatchHeader], size: int, config: TopicConfig, now_ms: int) -> bool:
+    """True if the active segment may take these batches of `size` bytes; an empty one takes what its relative offsets can express."""
     if headers[-1].last_offset - active.base_offset > RELATIVE_OFFSET_LIMIT:
         return False
     return not active.size or (

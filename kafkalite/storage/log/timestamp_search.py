@@ -15,7 +15,7 @@ from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYT
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import MAGIC, NO_TIMESTAMP, BatchHeader, records_of
-from kafkalite.protocol.record_batches.varint import wrapped
+from kafkalite.protocol.record_batches.varint import wrap_long
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import uses_disk
 from kafkalite.storage.open_files import NotInMemory
@@ -152,7 +152,7 @@ def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_o
             delta, offset_delta, *_, position = record_at(plain, position)
         except (IndexError, ValueError) as problem:
             raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
-        found = wrapped(header.base_timestamp + delta), header.base_offset + offset_delta
+        found = wrap_long(header.base_timestamp + delta), header.base_offset + offset_delta
         if found[0] >= timestamp and found[1] >= start_offset:
             return found
     return None

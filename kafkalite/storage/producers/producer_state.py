@@ -144,7 +144,7 @@ class ProducerState:
             return NOT_VERIFIED
         if self._verifications is NO_VERIFICATIONS:
             self._verifications = Verifications()
-        return self._verifications.begin(producer_id, epoch, sequence, now_ms)
+        return self._verifications.start(producer_id, epoch, sequence, now_ms)
 
     def check(self, header: BatchHeader, guard: VerificationGuard = UNGUARDED) -> ProducedRange | None:
         """Check a client's batch before it is appended; a batch that was appended before is returned as it lies in the log.
@@ -219,7 +219,7 @@ class ProducerState:
     def apply(self, header: BatchHeader, marker: Marker | None) -> AbortedTransaction | None:
         """Follow an appended batch with a producer id; `marker` is that of a control batch. Returns as `complete` does."""
         if header.attributes & TRANSACTIONAL:
-            self._verifications.end(header.producer_id)
+            self._verifications.forget(header.producer_id)
         if header.is_control:
             return self.complete(header, marker) if marker is not None else None
         self.update(header)
@@ -227,7 +227,7 @@ class ProducerState:
 
     def update(self, header: BatchHeader) -> None:
         """Follow an appended batch of data with a producer id."""
-        producer = self._entered(header)
+        producer = self._enter_producer(header)
         producer.batches.append(
             ProducedRange(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
@@ -238,7 +238,7 @@ class ProducerState:
 
     def complete(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
         """Follow an appended marker, and return the entry for the index when it ended a transaction by aborting it."""
-        producer = self._entered(header)
+        producer = self._enter_producer(header)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
         first = producer.transaction_first_offset
@@ -264,7 +264,7 @@ class ProducerState:
         self._verifications.expire(now_ms, expiration_ms)
         return len(silent)
 
-    def _entered(self, header: BatchHeader) -> Producer:
+    def _enter_producer(self, header: BatchHeader) -> Producer:
         producer = self.producers.get(header.producer_id)
         if producer is None:
             producer = self.producers[header.producer_id] = Producer(header.producer_id)

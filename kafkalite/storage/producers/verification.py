@@ -49,7 +49,7 @@ class Verifications:
     def __init__(self) -> None:
         self._by_producer: dict[int, _Verification] = {}
 
-    def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
+    def start(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
         """Return the guard for a producer that wants to begin with `sequence`; requests at the same time share one."""
         known = self._by_producer.get(producer_id)
         if known is None:
@@ -60,7 +60,7 @@ class Verifications:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
         return known.guard
 
-    def end(self, producer_id: int) -> None:
+    def forget(self, producer_id: int) -> None:
         """Forget a producer whose transaction has begun, or is over."""
         self._by_producer.pop(producer_id, None)
 

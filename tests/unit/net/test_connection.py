@@ -341,17 +341,17 @@ def test_requests_that_are_not_taken_pause_writing_until_they_are() -> None:
         async with asyncio.timeout(DEADLINE_S):
             server = await asyncio.start_server(serve, "127.0.0.1", 0)
             connection = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1])
-            await connection.drained()
+            await connection.wait_drained()
             large = messages.metadata_request.MetadataRequestTopic(name="t" * 30_000)
             message = messages.metadata_request.MetadataRequest(topics=[large] * 30)
             while not connection.writing_paused:
                 connection.send_without_answer(message, 5)
             assert connection.writing_paused
             go_on.set()
-            await connection.drained()
+            await connection.wait_drained()
             assert not connection.writing_paused
             connection.close()
-            await connection.drained()
+            await connection.wait_drained()
             server.close()
 
     asyncio.run(scenario())

@@ -14,10 +14,10 @@ def test_a_session_goes_on_and_begins_again() -> None:
     session = FetchSessionHandler()
     assert (session.session_id, session.epoch) == (0, 0)
     session.send(T0, b"id")
-    session.answered(7)
+    session.complete_fetch(7)
     assert (session.session_id, session.epoch, list(session.sent)) == (7, 1, [T0])
     session.epoch = 0x7FFFFFFF
-    session.answered(7)
+    session.complete_fetch(7)
     assert session.epoch == 1
     session.reset()
     assert (session.session_id, session.epoch, list(session.sent)) == (7, 0, []), "a full fetch ends the old session"
@@ -28,7 +28,7 @@ def test_a_session_goes_on_and_begins_again() -> None:
 def test_a_broker_without_sessions_gets_full_fetches() -> None:
     session = FetchSessionHandler()
     session.send(T0, b"id")
-    session.answered(0)
+    session.complete_fetch(0)
     assert (session.session_id, session.epoch, list(session.sent)) == (0, 0, [])
 
 

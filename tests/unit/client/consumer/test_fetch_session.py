@@ -17,7 +17,7 @@ def established() -> ConsumerFetchSession:
     session = ConsumerFetchSession()
     first = session.request({T0: asked(0), T1: asked(0)})
     assert (first.session_id, first.session_epoch, first.named, first.forgotten) == (0, 0, (T0, T1), [])
-    session.handler.answered(77)
+    session.handler.complete_fetch(77)
     return session
 
 
@@ -25,7 +25,7 @@ def test_only_what_changed_is_named() -> None:
     session = established()
     second = session.request({T0: asked(5), T1: asked(0)})
     assert (second.session_id, second.session_epoch, second.named, second.forgotten) == (77, 1, (T0,), [])
-    session.handler.answered(77)
+    session.handler.complete_fetch(77)
     third = session.request({T0: asked(5), T1: asked(0, epoch=1)})
     assert (third.session_epoch, third.named) == (2, (T1,))
 
@@ -34,7 +34,7 @@ def test_what_is_not_wanted_now_is_forgotten_and_named_again_later() -> None:
     session = established()
     second = session.request({T0: asked(0)})
     assert (second.named, second.forgotten) == ((), [(T1, ID)])
-    session.handler.answered(77)
+    session.handler.complete_fetch(77)
     assert session.request({T0: asked(0), T1: asked(0)}).named == (T1,)
 
 
@@ -57,12 +57,12 @@ def test_a_broker_without_sessions_gets_full_requests() -> None:
     session = ConsumerFetchSession()
     for _ in range(3):
         assert session.request({T0: asked(0)}).named == (T0,)
-        session.handler.answered(0)
+        session.handler.complete_fetch(0)
     assert (session.handler.session_id, session.handler.epoch) == (0, 0)
 
 
 def test_epochs_wrap_past_the_full_one() -> None:
     session = established()
     session.handler.epoch = 2**31 - 1
-    session.handler.answered(77)
+    session.handler.complete_fetch(77)
     assert session.handler.epoch == 1

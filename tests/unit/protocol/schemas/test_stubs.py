@@ -36,7 +36,7 @@ def test_what_is_read_from_the_tables_is_what_kio_says() -> None:
 def test_a_schema_that_is_not_in_the_tables_is_asked_of_kio(monkeypatch: pytest.MonkeyPatch) -> None:
     (api,) = (each for each in APIS.values() if each.name == "heartbeat")
     in_tables = messages.schema(api, "request", 4)
-    monkeypatch.setattr(messages, "_tabled", lambda name: None)
+    monkeypatch.setattr(messages, "_find_in_table", lambda name: None)
     assert messages.schema(api, "request", 4) == in_tables
 
 

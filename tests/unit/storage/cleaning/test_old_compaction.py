@@ -14,7 +14,7 @@ from kafkalite.protocol.record_batches.legacy_records import (
     first_offset,
     legacy_records,
     records_at,
-    rewritten,
+    rewrite_message,
 )
 from kafkalite.protocol.record_batches.records import BatchHeader, Record, has_valid_crc, header_at
 from tests.unit.storage.cleaner_settings import compact
@@ -82,7 +82,7 @@ def test_a_log_without_keys_loses_all(tmp_path):
 
 def message(magic, codec, records, attributes=0, timestamp=-1):
     header = BatchHeader(0, 0, -1, magic, 0, codec | attributes, 0, timestamp, timestamp, -1, -1, -1, -1, 0)
-    return bytes(rewritten(records, header))
+    return bytes(rewrite_message(records, header))
 
 
 def any_records(rng, magic):
