@@ -49,8 +49,8 @@ def opened(path, topic, *, clean=True, **config):
 def decoded(data, position=0):
     """What a consumer reads from bytes of a log."""
     chunk, found = Chunk(TopicPartition("topic", 0), data, ()), []
-    while not chunk.exhausted:
-        taken, position = chunk.take(position, 1000, True)
+    while not chunk.is_exhausted:
+        taken, position = chunk.read_records(position, 1000, True)
         found += [(each.offset, each.timestamp, each.key, each.value) for each in taken]
     return found
 
