@@ -120,7 +120,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._sender.templates.close()
             self._sender = None
         self._writer.close()
-        self.server.gone(self)
+        self.server.remove(self)
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_used_s = self._loop.time()
@@ -286,7 +286,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.last_used_s = self._loop.time()
         self.advance()
 
-    def authenticated(self, principal: KafkaPrincipal, handler: RequestHandler, lifetime_ms: int | None) -> None:
+    def complete_authentication(
+        self, principal: KafkaPrincipal, handler: RequestHandler, lifetime_ms: int | None
+    ) -> None:
         """Belong to the principal from now on, for `lifetime_ms` or without end, and have the handler take the requests."""
         self.principal, self.dispatcher, self._gate = principal, handler, None
         self._order.is_authenticated = True

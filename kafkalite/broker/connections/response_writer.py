@@ -120,13 +120,13 @@ class ResponseWriter:
     ) -> None:
         """Write a response that `is_portioned`. Nothing else may be written before `sent` is called."""
 
-        def done() -> None:
+        def finish() -> None:
             self._portioned = None
             sent()
 
         if self._corked:
             self._flush()
-        self._portioned = PortionedAnswer(answer, self, done, cannot_go_on)
+        self._portioned = PortionedAnswer(answer, self, finish, cannot_go_on)
         self._portioned.go_on()
 
     def _flush(self) -> None:

@@ -246,7 +246,7 @@ class SaslAuthenticator:
             self._read.end_turns()
         listener.unauthenticated.remove(connection)
         lifetime_ms = min(limits, default=0)
-        connection.authenticated(principal, handler, lifetime_ms if limits else None)
+        connection.complete_authentication(principal, handler, lifetime_ms if limits else None)
         return lifetime_ms
 
     def _bad_mechanism_text(self) -> str:

@@ -206,7 +206,7 @@ class Server:
         if others:
             min(others, key=lambda each: each.last_used_s).close()
 
-    def gone(self, connection: ServerConnection) -> None:
+    def remove(self, connection: ServerConnection) -> None:
         if connection in self.connections:
             del self.connections[connection]
             self._quotas.remove(connection.peer_host)

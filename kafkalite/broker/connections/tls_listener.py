@@ -232,7 +232,7 @@ class TlsListener:
         try:
             async with asyncio.timeout(self._timeout_s()):
                 await self._unauthenticated.wait_for_turn(host)
-                encrypted, early = await _encrypted(handshake, context)
+                encrypted, early = await _complete_handshake(handshake, context)
             protocol = self._make()
             encrypted.set_protocol(protocol)
             early.taker = protocol
@@ -249,7 +249,7 @@ class TlsListener:
             handshake.end_turns()
 
 
-async def _encrypted(handshake: _Handshake, context: ssl.SSLContext) -> tuple[asyncio.Transport, _Early]:
+async def _complete_handshake(handshake: _Handshake, context: ssl.SSLContext) -> tuple[asyncio.Transport, _Early]:
     """The transport of a connection once its handshake is over, and what is given the data that it has. OSError.
 
     The loop's protocol of TLS is made by `start_tls`, because only so is it known, by the transport below it.

@@ -65,11 +65,11 @@ class DelayedProduce:
         }
         self._timer = loop.call_later(max(0, timeout_ms) / 1000, self._expire)
         for number, each in enumerate(awaited):
-            wait = each.partition.when_committed(each.required_offset, partial(self._done, number))
+            wait = each.partition.when_committed(each.required_offset, partial(self._complete_partition, number))
             if wait is not None:
                 self._pending[number] = (each, wait)
 
-    def _done(self, number: int, code: ErrorCode) -> None:
+    def _complete_partition(self, number: int, code: ErrorCode) -> None:
         found = self._pending.pop(number, None)
         if found is None:  # it timed out
             return

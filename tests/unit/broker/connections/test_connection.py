@@ -125,7 +125,7 @@ class FakeServer:
             connection.mute(self.hold_s)
         return self.is_open
 
-    def gone(self, connection: Any) -> None:
+    def remove(self, connection: Any) -> None:
         self.left += 1
         self.connections.pop(connection, None)
 

@@ -305,7 +305,7 @@ def test_of_thousands_of_requests_before_authentication_few_are_cut_at_once() ->
         gate.pending[b""].set_exception(AuthenticationFailed("who?"))
         await virtual_time.settle()
         assert transport.reading and connection.closed, "what TLS has to say of the end is read"
-        connection.authenticated(ANONYMOUS, FakeDispatcher(), None)
+        connection.complete_authentication(ANONYMOUS, FakeDispatcher(), None)
         assert len(connection.get_buffer(-1)) > READ_BYTES
         connection.connection_lost(None)
 

@@ -66,7 +66,7 @@ class Client:
 
     def stop_pipelining(self) -> None: ...
 
-    def authenticated(self, principal: KafkaPrincipal, handler: Any, lifetime_ms: int | None) -> None:
+    def complete_authentication(self, principal: KafkaPrincipal, handler: Any, lifetime_ms: int | None) -> None:
         self.principal, self.dispatcher, self.lifetime_ms = principal, handler, lifetime_ms
 
     async def raw(self, frame: bytes) -> bytes:

@@ -49,7 +49,7 @@ def run(path: Path, act: Callable[[Broker, Judge], Coroutine[Any, Any, None]]) -
 async def alices(broker: Broker, lifetime_ms: int | None = None) -> Peer:
     """A connection of hers that has sent a request like those that follow."""
     peer = Peer(broker)
-    peer.connection.authenticated(ALICE, broker.dispatcher, lifetime_ms)
+    peer.connection.complete_authentication(ALICE, broker.dispatcher, lifetime_ms)
     await told(peer)
     broker.served.clear()
     return peer
