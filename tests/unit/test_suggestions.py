@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -66,6 +65,12 @@ def test_a_setting_of_a_topic_is_refused_with_what_was_meant(capsys: pytest.Capt
     )
 
 
+class NamedTopic(NamedTuple):
+    """What suggestions read of a topic's description."""
+
+    name: str
+
+
 class FakeAdmin:
     """Knows two topics."""
 
@@ -80,8 +85,8 @@ class FakeAdmin:
     async def __aexit__(self, *problem: object) -> None:
         pass
 
-    async def describe_topics(self) -> list[Any]:
-        return [SimpleNamespace(name="temperatures"), SimpleNamespace(name="orders")]
+    async def describe_topics(self) -> list[NamedTopic]:
+        return [NamedTopic("temperatures"), NamedTopic("orders")]
 
 
 def unknown_topic(name: str) -> ClientError:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import cast
 
 import pytest
 
 from kafkalite.cli.cluster.supervisor import Supervisor
 from kafkalite.local.broker_process import BrokerProcess
+from kafkalite.local.cluster import LocalCluster
 
 STAND_IN = """\
 import pathlib, sys, time
@@ -30,8 +31,35 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     process.close()
 
 
-def cluster_of(broker: BrokerProcess, *servers: Any) -> Any:
-    return SimpleNamespace(brokers={broker.id: broker}, ensemble=SimpleNamespace(members=servers))
+@dataclass
+class EndedProcess:
+    returncode: int
+
+
+@dataclass
+class StoppedServer:
+    """A ZooKeeper server that has ended."""
+
+    number: int
+    process: EndedProcess
+    running: bool = False
+
+
+@dataclass
+class FakeEnsemble:
+    members: tuple[StoppedServer, ...]
+
+
+@dataclass
+class FakeCluster:
+    """What a supervisor uses of a LocalCluster."""
+
+    brokers: dict[int, BrokerProcess]
+    ensemble: FakeEnsemble
+
+
+def cluster_of(broker: BrokerProcess, *servers: StoppedServer) -> LocalCluster:
+    return cast(LocalCluster, FakeCluster({broker.id: broker}, FakeEnsemble(servers)))
 
 
 def test_nothing_is_told_of_what_runs(broker: BrokerProcess) -> None:
@@ -60,7 +88,7 @@ def test_without_a_time_it_stays_away(broker: BrokerProcess) -> None:
 
 
 def test_a_dead_zookeeper_server_is_only_told(broker: BrokerProcess) -> None:
-    server = SimpleNamespace(number=2, running=False, process=SimpleNamespace(returncode=-9))
+    server = StoppedServer(2, EndedProcess(-9))
     supervisor = Supervisor(cluster_of(broker, server), 5.0)
     assert list(supervisor.check_processes(0.0)) == ["ZooKeeper server 2 ended with status -9"]
     assert list(supervisor.check_processes(99.0)) == []
