@@ -159,12 +159,12 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
             problems.append(f"Invalid value {originals.get(name)} for configuration {name}: {problem}")
             return None
 
-    def given(name: str) -> str | None:
+    def find_text(name: str) -> str | None:
         return originals.get(name) or None
 
-    dirs = given("log.dirs") or given("log.dir") or BROKER_KEYS["log.dir"].default
+    dirs = find_text("log.dirs") or find_text("log.dir") or BROKER_KEYS["log.dir"].default
     resolved["log_dirs"] = tuple(path for part in dirs.split(",") if (path := part.strip()))
-    map_text = given("listener.security.protocol.map")
+    map_text = find_text("listener.security.protocol.map")
     protocols = DEFAULT_PROTOCOL_MAP
     if map_text is not None:
         protocols = note("listener.security.protocol.map", lambda: parse_protocol_map(map_text)) or {}
@@ -172,16 +172,16 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
     listeners_text = originals.get("listeners", BROKER_KEYS["listeners"].default)
     listeners = note("listeners", lambda: parse_listeners(listeners_text, protocols))
     resolved["listeners"] = resolved["advertised_listeners"] = listeners
-    if (advertised_text := given("advertised.listeners")) is not None:
+    if (advertised_text := find_text("advertised.listeners")) is not None:
         resolved["advertised_listeners"] = note(
             "advertised.listeners", lambda: parse_listeners(advertised_text, protocols)
         )
     limits_text = values.get("max_connections_per_ip_overrides", "")
     resolved["max_connections_per_ip_overrides"] = parse_connection_limits(limits_text)
     resolved["inter_broker_listener_name"] = (
-        given("inter.broker.listener.name") or values.get("security_inter_broker_protocol", "PLAINTEXT")
+        find_text("inter.broker.listener.name") or values.get("security_inter_broker_protocol", "PLAINTEXT")
     ).upper()
-    if (control_plane := given("control.plane.listener.name")) is not None:
+    if (control_plane := find_text("control.plane.listener.name")) is not None:
         resolved["control_plane_listener_name"] = control_plane.upper()
     try:
         resolved["topic_defaults"] = topic_defaults_of(originals)

@@ -62,7 +62,7 @@ class BrokerSources:
         yield ConfigSource.DYNAMIC_DEFAULT_BROKER, self.cluster_default
         yield ConfigSource.STATIC_BROKER, self.static
 
-    def merged(self) -> dict[str, str]:
+    def merge(self) -> dict[str, str]:
         """Every given key with the text that counts."""
         return dict(self.static) | dict(self.cluster_default) | dict(self.per_broker)
 
@@ -80,7 +80,7 @@ class BrokerSources:
 
     def topic_defaults(self) -> TopicConfig:
         """What topics inherit now. Raises InvalidValue, or KafkaError INVALID_CONFIG for contradicting values."""
-        return topic_defaults_of(self.merged())
+        return topic_defaults_of(self.merge())
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def describe_topic(
 
 def describe_broker(sources: BrokerSources, names: AbstractSet[str] | None = None) -> list[ConfigEntry]:
     """The settings of a broker; unknown keys that it was given are listed last, without their values."""
-    given = sources.merged()
+    given = sources.merge()
     entries = [
         _broker_entry(key, sources)
         for name, key in BROKER_KEYS.items()
@@ -195,7 +195,7 @@ def _check_together(sources: BrokerSources, overrides: Mapping[str, str], *, per
 
 
 def _effective(sources: BrokerSources, name: str) -> Any:
-    text = sources.merged().get(name)
+    text = sources.merge().get(name)
     return BROKER_KEYS[name].default if text is None else BROKER_KEYS[name].parse(text)
 
 
@@ -273,11 +273,11 @@ def altered(current: Mapping[str, str], operations: Collection[Operation], keys:
         if operation is AlterOperation.SET:
             result[each.name] = each.value
         else:
-            result[each.name] = _changed_list(result.get(each.name), each, operation, keys)
+            result[each.name] = _change_list(result.get(each.name), each, operation, keys)
     return result
 
 
-def _changed_list(current: str | None, each: Operation, operation: AlterOperation, keys: Mapping[str, Key]) -> str:
+def _change_list(current: str | None, each: Operation, operation: AlterOperation, keys: Mapping[str, Key]) -> str:
     key = keys.get(each.name)
     if key is None or key.type is not ConfigType.LIST:
         raise KafkaError(
@@ -301,14 +301,14 @@ def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str])
         synonyms.insert(0, ConfigSynonym(key.name, text, ConfigSource.TOPIC))
         value = key.format(key.parse(text))
     else:
-        value = key.format(_inherited(key, sources))
+        value = key.format(_inherit_value(key, sources))
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
-    return ConfigEntry(key.name, value, source, key.type, False, key.sensitive, key.described, tuple(synonyms))
+    return ConfigEntry(key.name, value, source, key.type, False, key.sensitive, key.full_documentation, tuple(synonyms))
 
 
-def _inherited(key: Key, sources: BrokerSources) -> object:
+def _inherit_value(key: Key, sources: BrokerSources) -> object:
     """What the broker's settings give for a topic key, whichever unit they use."""
-    merged = sources.merged()
+    merged = sources.merge()
     for synonym in key.synonyms:
         if (text := merged.get(synonym.name)) is not None:
             value = BROKER_KEYS[synonym.name].parse(text)
@@ -338,4 +338,6 @@ def _broker_entry(key: Key, sources: BrokerSources) -> ConfigEntry:
         synonyms = [ConfigSynonym(each.name, None, each.source) for each in synonyms]
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     value = synonyms[0].value if synonyms else None
-    return ConfigEntry(key.name, value, source, key.type, not key.dynamic, sensitive, key.described, tuple(synonyms))
+    return ConfigEntry(
+        key.name, value, source, key.type, not key.dynamic, sensitive, key.full_documentation, tuple(synonyms)
+    )

@@ -151,7 +151,7 @@ class Key:
         return self.name.replace(".", "_")
 
     @property
-    def described(self) -> str:
+    def full_documentation(self) -> str:
         """The documentation, with what a value does not do."""
         return (
             f"{self.documentation} Effect: {self.effect.value}; {self.reason}." if self.reason else self.documentation

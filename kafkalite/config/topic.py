@@ -51,7 +51,7 @@ def _is_throttle_list(entries: tuple[str, ...]) -> bool:
     return all(all(number.isdigit() for number in entry.split(":")) and entry.count(":") == 1 for entry in entries)
 
 
-def _throttled_replicas(key: str) -> Rule:
+def _replica_list_rule(key: str) -> Rule:
     return rule(
         f"{key} must be the literal '*' or a list of replicas in the following format: "
         "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
@@ -138,7 +138,7 @@ class TopicConfig:
     follower_replication_throttled_replicas: tuple[str, ...] = _setting(
         _LIST,
         (),
-        _throttled_replicas("follower.replication.throttled.replicas"),
+        _replica_list_rule("follower.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the follower's side.",
     )
     index_interval_bytes: int = _setting(
@@ -151,7 +151,7 @@ class TopicConfig:
     leader_replication_throttled_replicas: tuple[str, ...] = _setting(
         _LIST,
         (),
-        _throttled_replicas("leader.replication.throttled.replicas"),
+        _replica_list_rule("leader.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the leader's side.",
     )
     local_retention_bytes: int = _setting(

@@ -33,7 +33,7 @@ def _boolean(documentation: str, **more: Any) -> Any:
     return declare(ConfigType.BOOLEAN, False, more.pop("rule", ANYTHING), documentation, **more)
 
 
-def _unsupported(documentation: str) -> Any:
+def _unsupported_key(documentation: str) -> Any:
     refused = rule("Revocation of certificates is not looked up; set it to false", operator.not_)
     return _boolean(documentation, rule=refused, effect=Effect.REFUSED, reason=_UNREVOKED)
 
@@ -73,8 +73,8 @@ class ZookeeperSettings(SecuritySettings):
     zookeeper_ssl_endpoint_identification_algorithm: str = _text(
         "HTTPS", "How the names of ZooKeeper's servers are checked; empty: not at all."
     )
-    zookeeper_ssl_crl_enable: bool = _unsupported("Look up lists of revoked certificates?")
-    zookeeper_ssl_ocsp_enable: bool = _unsupported("Ask whether a certificate was revoked?")
+    zookeeper_ssl_crl_enable: bool = _unsupported_key("Look up lists of revoked certificates?")
+    zookeeper_ssl_ocsp_enable: bool = _unsupported_key("Ask whether a certificate was revoked?")
     kafkalite_jaas_file: str | None = _text(
         None,
         "File of JAAS sections: Client (who this is for ZooKeeper), and for listeners without sasl.jaas.config "

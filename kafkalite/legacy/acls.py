@@ -375,7 +375,7 @@ class _OfZooKeeper:
     async def delete(self, filters: list[AclFilter]) -> None:
         named = [each for wanted in filters for each in wanted.named_patterns]
         for resource in dict.fromkeys([each async for each in self._znodes.resources()] + named):
-            takers = [each for each in filters if each.takes_resource(resource)]
+            takers = [each for each in filters if each.matches_resource(resource)]
             if takers:
                 await self._znodes.update(resource, lambda current, takers=takers: _without(current, takers))  # type: ignore[misc]
 
@@ -383,10 +383,10 @@ class _OfZooKeeper:
         return [
             AclBinding(resource, entry)
             async for resource in self._znodes.resources()
-            if wanted.takes_resource(resource)
+            if wanted.matches_resource(resource)
             for entry in sorted((await self._znodes.read(resource)).entries)
         ]
 
 
 def _without(entries: frozenset[AclEntry], takers: list[AclFilter]) -> frozenset[AclEntry]:
-    return frozenset(each for each in entries if not any(taker.takes_entry(each) for taker in takers))
+    return frozenset(each for each in entries if not any(taker.matches_entry(each) for taker in takers))

@@ -28,7 +28,7 @@ async def authenticate(ask: Ask, version_of: Callable[[int], int], credentials: 
     if answer.error_code:
         raise AuthenticationError(f"the broker refused to authenticate: {_name(answer.error_code)}")
     loop = asyncio.get_running_loop()
-    exchange = credentials.begin(host)
+    exchange = credentials.start_exchange(host)
     version = version_of(ApiKey.SASL_AUTHENTICATE)
     lifetime_ms = 0
     try:

@@ -66,7 +66,7 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
     handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)
     if code := answer(handshake, 1).error_code:
         raise ConnectionError(f"the broker refused to authenticate: error {code}")
-    exchange = credentials.begin(host)
+    exchange = credentials.start_exchange(host)
     try:
         token = next(exchange)
         while True:

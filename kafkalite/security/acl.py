@@ -125,7 +125,7 @@ class AclFilter(NamedTuple):
         patterns = (PatternType.LITERAL, PatternType.PREFIXED) if self.pattern is PatternType.ANY else (self.pattern,)
         return tuple(ResourcePattern(self.type, self.name, pattern) for pattern in patterns)
 
-    def takes_resource(self, resource: ResourcePattern) -> bool:
+    def matches_resource(self, resource: ResourcePattern) -> bool:
         """As Kafka's `ResourcePatternFilter.matches`."""
         if self.type not in (ResourceType.ANY, resource.type):
             return False
@@ -135,7 +135,7 @@ class AclFilter(NamedTuple):
             return True
         return resource.covers(self.name) if self.pattern is PatternType.MATCH else self.name == resource.name
 
-    def takes_entry(self, entry: AclEntry) -> bool:
+    def matches_entry(self, entry: AclEntry) -> bool:
         """As Kafka's `AccessControlEntryFilter.matches`."""
         return (
             self.principal in (None, entry.principal)
@@ -146,7 +146,7 @@ class AclFilter(NamedTuple):
 
     def takes(self, binding: AclBinding) -> bool:
         """Is the rule meant?"""
-        return self.takes_resource(binding.resource) and self.takes_entry(binding.entry)
+        return self.matches_resource(binding.resource) and self.matches_entry(binding.entry)
 
 
 SUPPORTED_OPERATIONS: Final = {

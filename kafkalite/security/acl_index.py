@@ -57,9 +57,9 @@ class AclIndex:
         """Every rule that a filter takes; None or few patterns are looked at where it names them."""
         named = wanted.named_patterns
         for resource in named or list(self._resources):
-            if wanted.takes_resource(resource):
+            if wanted.matches_resource(resource):
                 for entry in self.entries(resource):
-                    if wanted.takes_entry(entry):
+                    if wanted.matches_entry(entry):
                         yield AclBinding(resource, entry)
 
     def replace(self, resource: ResourcePattern, entries: Iterable[AclEntry]) -> None:
@@ -132,7 +132,7 @@ class AclIndex:
     ) -> bool:
         """May `principal` do this to any resource of a type (KIP-679)? As Kafka's `AclAuthorizer.authorizeByResourceType`."""
 
-        def named(permission: PermissionType, pattern: PatternType) -> list[Mapping[str, None]]:
+        def find_names(permission: PermissionType, pattern: PatternType) -> list[Mapping[str, None]]:
             found = [
                 self._names.get((AclEntry(who, where, what, permission), resource_type, pattern))
                 for who in dict.fromkeys((principal, EVERYBODY))
@@ -141,20 +141,20 @@ class AclIndex:
             ]
             return [each for each in found if each is not None]
 
-        denied = named(PermissionType.DENY, PatternType.LITERAL)
+        denied = find_names(PermissionType.DENY, PatternType.LITERAL)
         if any(WILDCARD in names for names in denied):
             return False
         if if_none:
             return True
-        denied_prefixes = named(PermissionType.DENY, PatternType.PREFIXED)
+        denied_prefixes = find_names(PermissionType.DENY, PatternType.PREFIXED)
 
         def is_free(name: str) -> bool:
             return not any(name[:end] in names for names in denied_prefixes for end in range(1, len(name) + 1))
 
-        if any(is_free(prefix) for names in named(PermissionType.ALLOW, PatternType.PREFIXED) for prefix in names):
+        if any(is_free(prefix) for names in find_names(PermissionType.ALLOW, PatternType.PREFIXED) for prefix in names):
             return True
         return any(
             name == WILDCARD or (is_free(name) and not any(name in names for names in denied))
-            for names in named(PermissionType.ALLOW, PatternType.LITERAL)
+            for names in find_names(PermissionType.ALLOW, PatternType.LITERAL)
             for name in names
         )

@@ -49,7 +49,7 @@ def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginModule, ...]]:
     tokens = _Tokens(text)
     sections: dict[str, tuple[LoginModule, ...]] = {}
     while (name := tokens.peek()) is not None:
-        tokens.take()
+        tokens.next_token()
         tokens.expect("{")
         modules = []
         while tokens.peek() != "}":
@@ -72,7 +72,7 @@ class _Tokens:
     def peek(self) -> str | None:
         return self._next
 
-    def take(self) -> str:
+    def next_token(self) -> str:
         taken = self._next
         if taken is None:
             raise ValueError("a JAAS configuration ends in the middle; each login module ends with ;")
@@ -80,7 +80,7 @@ class _Tokens:
         return taken
 
     def expect(self, sign: str) -> None:
-        if self.take() != sign:
+        if self.next_token() != sign:
             raise ValueError(f"a JAAS configuration lacks {sign!r}")
 
 
@@ -94,13 +94,13 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _module(tokens: _Tokens) -> LoginModule:
-    name, flag = tokens.take(), tokens.take()
+    name, flag = tokens.next_token(), tokens.next_token()
     if flag.lower() not in _FLAGS:
         raise ValueError(f"the login module {name} is followed by none of {', '.join(sorted(_FLAGS))}")
     options: dict[str, str] = {}
-    while (key := tokens.take()) != ";":
+    while (key := tokens.next_token()) != ";":
         tokens.expect("=")
-        options[key] = _unquote(tokens.take())
+        options[key] = _unquote(tokens.next_token())
     return LoginModule(name, options)
 
 

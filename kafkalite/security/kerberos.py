@@ -87,13 +87,13 @@ class GssapiServer:
             if answer or not context.complete:
                 return answer
         elif self._has_offered:
-            return self._end(context, token)
+            return self._finish_exchange(context, token)
         elif token:
             raise SaslMalformed("a token after the context was established")
         self._has_offered = True
         return context.wrap(_NO_LAYER)
 
-    def _end(self, context: Accepted, token: bytes) -> bytes:
+    def _finish_exchange(self, context: Accepted, token: bytes) -> bytes:
         chosen = context.unwrap(token)
         if len(chosen) < len(_NO_LAYER) or chosen[0] != _NO_LAYER[0]:
             raise SaslMalformed("the client wants a security layer; there is none but TLS")

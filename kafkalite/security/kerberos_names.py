@@ -52,7 +52,7 @@ class _Rule:
     """0: DEFAULT."""
     form: str = ""
     pattern: re.Pattern[str] | None = None
-    substituted: re.Pattern[str] | None = None
+    substitution: re.Pattern[str] | None = None
     replacement: str = ""
     is_global: bool = False
     case: str = ""
@@ -71,8 +71,8 @@ class _Rule:
     def _apply_substitution(self, base: str) -> str | None:
         if self.pattern is not None and self.pattern.fullmatch(base) is None:
             return None
-        if self.substituted is not None:
-            base = self.substituted.sub(self._replacement, base, count=0 if self.is_global else 1)
+        if self.substitution is not None:
+            base = self.substitution.sub(self._replacement, base, count=0 if self.is_global else 1)
         return base.lower() if self.case == "L" else base.upper() if self.case == "U" else base
 
     def _replacement(self, found: re.Match[str]) -> str:
@@ -116,11 +116,11 @@ def _rule(text: str) -> _Rule:
         raise ValueError(f"{text!r} names a component that is not there")
     try:
         pattern = re.compile(found[4]) if found[4] is not None else None
-        substituted = re.compile(found[5]) if found[5] is not None else None
-        groups = 0 if substituted is None else substituted.groups
+        substitution = re.compile(found[5]) if found[5] is not None else None
+        groups = 0 if substitution is None else substitution.groups
     except re.error as problem:
         raise ValueError(f"a pattern of {text!r} cannot be read: {problem}") from None
     replacement = found[6] or ""
     if any(sign[1] is not None and int(sign[1]) > groups for sign in _GROUP.finditer(replacement)):
         raise ValueError(f"{text!r} names a group that is not there")
-    return _Rule(components, form, pattern, substituted, replacement, bool(found[7]), found[8] or "")
+    return _Rule(components, form, pattern, substitution, replacement, bool(found[7]), found[8] or "")

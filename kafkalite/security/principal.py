@@ -29,7 +29,7 @@ class KafkaPrincipal:
         return cls(kind, name)
 
     @classmethod
-    def stored(cls, text: str) -> KafkaPrincipal:
+    def from_stored(cls, text: str) -> KafkaPrincipal:
         """A principal as brokers keep it, `Type:name`, both of which may be empty. ValueError without a colon."""
         kind, colon, name = text.partition(":")
         if not colon:

@@ -46,7 +46,7 @@ class SaslCredentials:
         if self.mechanism not in MECHANISMS:
             raise ValueError(f"the SASL mechanism {self.mechanism} is not known; known are {', '.join(MECHANISMS)}")
 
-    def begin(self, host: str) -> Exchange:
+    def start_exchange(self, host: str) -> Exchange:
         """A new authentication at a server of this name. KerberosError, also from the exchange."""
         if self.mechanism == "GSSAPI":
             from kafkalite.security.kerberos import initiate

@@ -116,11 +116,13 @@ class ScramServer:
 
     async def evaluate(self, token: bytes) -> bytes:
         try:
-            return await self._begin(token) if self._first is None else self._end(self._first, token)
+            return (
+                await self._start_exchange(token) if self._first is None else self._finish_exchange(self._first, token)
+            )
         except ValueError as problem:
             raise SaslMalformed(str(problem)) from None
 
-    async def _begin(self, token: bytes) -> bytes:
+    async def _start_exchange(self, token: bytes) -> bytes:
         first = parse_client_first(token)
         self._first = first
         if first.extensions.get(_TOKEN_EXTENSION) == "true":
@@ -144,7 +146,7 @@ class ScramServer:
         salt = hmac.digest(self._secret, user.encode(), self._mechanism.hash_name)[:20]
         return ScramCredential(salt, b"", b"", MIN_ITERATIONS)
 
-    def _end(self, first: ClientFirst, token: bytes) -> bytes:
+    def _finish_exchange(self, first: ClientFirst, token: bytes) -> bytes:
         final = parse_client_final(token)
         if not hmac.compare_digest(final.nonce, first.nonce + self._nonce):
             raise SaslMalformed("Invalid client nonce in the final client message.")

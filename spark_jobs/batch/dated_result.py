@@ -37,7 +37,7 @@ class Sink:
     start: Offsets
 
 
-def begin(ledger: Ledger, plan: RunPlan) -> Entry:
+def record_plan(ledger: Ledger, plan: RunPlan) -> Entry:
     """Record the plan."""
     attempt = new_attempt(ledger.job, plan.topic, plan.date)
     return record_plans(ledger, [plan], attempt)[0]

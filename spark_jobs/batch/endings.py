@@ -62,7 +62,7 @@ def spark_reason(text: str) -> str:
 
     The last is the reason of those before it.
     """
-    if raised := _raised_in_python(text):
+    if raised := _find_python_error(text):
         return raised
     errors = _ERROR.findall(text)
     in_python = [error for error in errors if not _OF_JAVA.match(error[0])]
@@ -71,7 +71,7 @@ def spark_reason(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[0]
 
 
-def _raised_in_python(text: str) -> str | None:
+def _find_python_error(text: str) -> str | None:
     """The exception, of whatever name, below the frames of the last traceback; None without one."""
     _, traceback, below = text.rpartition(_TRACEBACK)
     if not traceback:

@@ -112,13 +112,13 @@ def _stage(
     write_parquet(rows, night.spark_path(good), columns)
     counts, planned = records.counts, read_ranges(plans)
     check_read(topic, planned, counts)
-    found = _units(night, topic, attempt, layout.ARCHIVE, good)
+    found = _gather_units(night, topic, attempt, layout.ARCHIVE, good)
     _check_units(night, topic, found, _count_planned_rows(topic, layout.ARCHIVE, counts))
     letters = _count_planned_rows(topic, layout.DEAD_LETTERS, counts)
     if letters:
         write_parquet(records.dead, night.spark_path(dead), [*RECORD_COLUMNS, "reason"])
         check_read(topic, planned, records.counts_of_dead)
-        units = _units(night, topic, attempt, layout.DEAD_LETTERS, dead)
+        units = _gather_units(night, topic, attempt, layout.DEAD_LETTERS, dead)
         _check_units(night, topic, units, letters)
         found += units
     return found
@@ -141,7 +141,7 @@ def _count_planned_rows(topic: str, kind: str, counts: Tally) -> dict[str, Count
     return found
 
 
-def _units(night: Night, topic: str, attempt: str, kind: str, written: str) -> list[tuple[date, Unit]]:
+def _gather_units(night: Night, topic: str, attempt: str, kind: str, written: str) -> list[tuple[date, Unit]]:
     found = []
     for day, run, folder in partition_folders(night, written):
         pieces = [

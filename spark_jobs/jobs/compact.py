@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.batch import layout
-from spark_jobs.batch.dated_result import Places, begin, complete
+from spark_jobs.batch.dated_result import Places, complete, record_plan
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
@@ -99,5 +99,5 @@ def main(night: Night, topic: str, day: date, formats: Formats, wanted: Compacti
     """Make the snapshot of a topic as of the end of a date. JobError, ClientError."""
     ledger = Ledger(night.storage, JOB)
     planned = plan(night, ledger, night.log.bounds(topic), day)
-    entry = begin(ledger, planned)
+    entry = record_plan(ledger, planned)
     return complete(night, ledger, entry, _PLACES, _Snapshot(night, planned, formats, wanted.latest_by))

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
 from spark_jobs.batch import layout
-from spark_jobs.batch.dated_result import Places, Sink, begin, complete
+from spark_jobs.batch.dated_result import Places, Sink, complete, record_plan
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, check_unread, recorded_plan
@@ -153,6 +153,6 @@ def main(
             wanted.to_topic,
             before.sink_start if before is not None and again else night.log.bounds(wanted.to_topic).end,
         )
-    entry = begin(ledger, planned)
+    entry = record_plan(ledger, planned)
     product = _Reprocessed(night, planned, formats, wanted, function)
     return complete(night, ledger, entry, wanted.places, product, sink)

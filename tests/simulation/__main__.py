@@ -1,10 +1,10 @@
-"""Many lives: `python -m tests.simulation --seeds 10000 --jobs 2`, or one with all that happened: `--seed 7 --trace`.
+"""Many runs: `python -m tests.simulation --seeds 10000 --jobs 2`, or one with all that happened: `--seed 7 --trace`.
 
-Every tenth seed is a life of transactions. Failures are printed as they come; a run that was interrupted goes on with `--from` the seed
+Every tenth seed is a run of transactions. Failures are printed as they come; a run that was interrupted goes on with `--from` the seed
 that its last line names.
 
 A seed that fails is lived once more, to see that it fails identically, and then with fewer and fewer faults, as long as it fails the same
-way. The shortest plan is written as a file that `--replay` lives again.
+way. The shortest plan is written as a file that `--replay` runs again.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def examine(result: Result, folder: Path, draw: Draw) -> None:
     again, _ = live(plan)
     print(f"seed {result.seed} fails {'identically' if again.digest == result.digest else 'DIFFERENTLY'} again")
     plan = shortest(plan, result.problem)
-    _, life = live(plan)
+    _, run = live(plan)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"seed-{result.seed}.txt"
     path.write_text(f"{plan}\n")
-    path.with_suffix(".trace").write_text(f"{life.simulation.trace}\n")
+    path.with_suffix(".trace").write_text(f"{run.simulation.trace}\n")
     print(f"the shortest plan that fails so, in {path}:\n{plan}", flush=True)
 
 
@@ -68,11 +68,11 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw, *, tells_all: bool =
     failed: list[Result] = []
     faults: Counter[str] = Counter()
     states: Counter[str] = Counter()
-    lives, cpu_s, virtual_s = 0, 0.0, 0.0
+    runs, cpu_s, virtual_s = 0, 0.0, 0.0
     done: set[int] = set()
     next_seed = seeds.start
     for result in results(seeds, jobs, draw):
-        lives += 1
+        runs += 1
         done.add(result.seed)
         while next_seed in done:
             done.remove(next_seed)
@@ -87,17 +87,17 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw, *, tells_all: bool =
             tell(result)
         if time.monotonic() - told_s > _PROGRESS_S:
             told_s = time.monotonic()
-            left_s = (told_s - began_s) / lives * (len(seeds) - lives)
+            left_s = (told_s - began_s) / runs * (len(seeds) - runs)
             print(
-                f"{lives} of {len(seeds)} lives, {len(failed)} failed; {cpu_s / lives:.2f} s of CPU for one, "
+                f"{runs} of {len(seeds)} runs, {len(failed)} failed; {cpu_s / runs:.2f} s of CPU for one, "
                 f"{left_s / 60:.0f} minutes to go; all before {next_seed} are done",
                 flush=True,
             )
     print(
-        f"{lives} lives, {virtual_s:.0f} s of virtual time in {time.monotonic() - began_s:.0f} s; "
-        f"{cpu_s / max(1, lives):.2f} s of CPU for one; {len(failed)} failed"
+        f"{runs} runs, {virtual_s:.0f} s of virtual time in {time.monotonic() - began_s:.0f} s; "
+        f"{cpu_s / max(1, runs):.2f} s of CPU for one; {len(failed)} failed"
     )
-    for title, counts in (("faults", faults), ("lives that reached", states)):
+    for title, counts in (("faults", faults), ("runs that reached", states)):
         print(f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.most_common()))
     for result in failed[:3]:
         examine(result, folder, draw)
@@ -107,10 +107,10 @@ def many(seeds: range, jobs: int, folder: Path, draw: Draw, *, tells_all: bool =
 
 
 def one(plan: Plan, *, trace: bool, shows_all: bool) -> int:
-    result, life = live(plan, shows_all=shows_all)
+    result, run = live(plan, shows_all=shows_all)
     if trace:
         print(plan)
-        print(life.simulation.trace)
+        print(run.simulation.trace)
     tell(result)
     return 1 if result.problem else 0
 
@@ -127,8 +127,8 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("simulation-failures"), help="where failing plans are written"
     )
-    parser.add_argument("--tell", action="store_true", help="print a line for each life, not only for those that fail")
-    parser.add_argument("--transactions", action="store_true", help="only lives of transactions")
+    parser.add_argument("--tell", action="store_true", help="print a line for each run, not only for those that fail")
+    parser.add_argument("--transactions", action="store_true", help="only runs of transactions")
     options = parser.parse_args()
     draw = draw_transactions if options.transactions else draw_any
     if options.replay is not None:

@@ -1,4 +1,4 @@
-"""What administrators ask for in a life: topics made and deleted, partitions added, reassigned and elected, settings altered.
+"""What administrators ask for in a run: topics made and deleted, partitions added, reassigned and elected, settings altered.
 
 Each question is asked until it is answered, which its own earlier attempts may have brought about; what must hold at the end follows
 from the answers that were successes.
@@ -16,7 +16,7 @@ from kafkalite.testing.simulation.faults import Fault
 from zk import paths
 
 if TYPE_CHECKING:
-    from tests.simulation.life import Life
+    from tests.simulation.simulation_run import SimulationRun
 
 _AGAIN_S: Final = 1.0
 
@@ -24,9 +24,9 @@ _AGAIN_S: Final = 1.0
 class Administration:
     """See the module."""
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
-        self._cluster = life.cluster
+    def __init__(self, run: SimulationRun) -> None:
+        self._run = run
+        self._cluster = run.cluster
         self._asked = 0
 
     async def create(self, topics: list[NewTopic]) -> None:
@@ -40,13 +40,13 @@ class Administration:
                     raise
 
         await self._as_client("admin", create)
-        await self._life.until(lambda: not self._cluster.out_of_sync(), "new topics are in sync")
+        await self._run.until(lambda: not self._cluster.out_of_sync(), "new topics are in sync")
 
     async def ask(self, operation: Fault) -> None:
         """One operation, at its moment, until it is answered."""
         await asyncio.sleep(operation.at_s)
         self._asked += 1
-        trace = self._life.simulation.trace
+        trace = self._run.simulation.trace
         trace.add("asks", str(operation).strip())
 
         async def attempts(admin: Admin) -> None:
@@ -108,7 +108,7 @@ class Administration:
                 await admin.alter_partition_reassignments({partition: replicas})
 
     async def _as_client(self, name: str, use: Callable[[Admin], Awaitable[None]]) -> None:
-        process, options = self._life.client(name)
+        process, options = self._run.client(name)
 
         async def run() -> None:
             while True:
@@ -117,7 +117,7 @@ class Administration:
                         await use(admin)
                     return
                 except Exception as problem:
-                    self._life.simulation.trace.add(name, f"has no cluster: {problem!r}")
+                    self._run.simulation.trace.add(name, f"has no cluster: {problem!r}")
                     await asyncio.sleep(_AGAIN_S)
 
-        await self._life.within_process(process, run())
+        await self._run.within_process(process, run())

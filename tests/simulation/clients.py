@@ -1,4 +1,4 @@
-"""Clients of a life begin whatever has struck the cluster by then."""
+"""Clients of a run begin whatever has struck the cluster by then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members of a group in a life: they read, note what they read, and commit."""
+"""The members of a group in a run: they read, note what they read, and commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.simulation.clients import connected
 from tests.simulation.plan import PAUSE_CLIENT
 
 if TYPE_CHECKING:
-    from tests.simulation.life import Life
+    from tests.simulation.simulation_run import SimulationRun
 
 _POLL_MS: Final = 500
 _AUDIT_S: Final = 1.0
@@ -35,8 +35,8 @@ REBALANCE_MS: Final = 60_000
 class _Assignments(RebalanceListener):
     """Gives each assignment of a member a name: within one its positions only move forward."""
 
-    def __init__(self, life: Life, group: str, name: str, owner: str) -> None:
-        self._life, self._group, self._name = life, group, name
+    def __init__(self, run: SimulationRun, group: str, name: str, owner: str) -> None:
+        self._run, self._group, self._name = run, group, name
         self.owner = owner
         """The member: whoever takes a static member's place is the same one to its group."""
         self._count = 0
@@ -54,8 +54,8 @@ class _Assignments(RebalanceListener):
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._count += 1
         for each in sorted(assigned):
-            now_ns = self._life.now_ns
-            self._life.note(PartitionAssigned(now_ns, self._group, self.owner, self.generation, *each))
+            now_ns = self._run.now_ns
+            self._run.note(PartitionAssigned(now_ns, self._group, self.owner, self.generation, *each))
 
 
 class GroupReaders:
@@ -66,11 +66,11 @@ class GroupReaders:
 
     group: Final = "readers"
 
-    def __init__(self, life: Life, topics: list[str]) -> None:
+    def __init__(self, run: SimulationRun, topics: list[str]) -> None:
         self.committed: dict[TopicPartition, int] = {}
         self.read_offsets: dict[TopicPartition, set[int]] = {}
         self.open_commits: dict[TopicPartition, set[int]] = {}
-        self._life = life
+        self._run = run
         self._topics = topics
         self._stopping = False
         self._commits = 0
@@ -84,23 +84,23 @@ class GroupReaders:
 
     async def read(self, number: int) -> None:
         """One member until `stop`, and whoever takes its place when it is killed."""
-        seat, lives = f"consumer-{number}", 0
+        seat, runs = f"consumer-{number}", 0
         while not self._stopping:
-            lives += 1
-            name = seat if lives == 1 else f"{seat}.{lives}"
+            runs += 1
+            name = seat if runs == 1 else f"{seat}.{runs}"
             try:
                 await self._read_as(name, seat)
             except ProcessKilled:
-                self._life.simulation.trace.add(name, "is killed")
+                self._run.simulation.trace.add(name, "is killed")
                 await asyncio.sleep(self._away_s.get(seat, 0.0))
             except ClientError as problem:
                 # A coordinator that was replaced may have known a static member under another id: Java's consumer ends too.
-                is_fenced = problem.code == ErrorCode.FENCED_INSTANCE_ID and self._life.plan.workload.get(
+                is_fenced = problem.code == ErrorCode.FENCED_INSTANCE_ID and self._run.plan.workload.get(
                     "static_members"
                 )
                 if not is_fenced and not isinstance(problem, NoBrokersAvailableError):
                     raise
-                self._life.simulation.trace.add(name, f"begins again: {problem!r}")
+                self._run.simulation.trace.add(name, f"begins again: {problem!r}")
                 self._processes[seat].kill()
                 await asyncio.sleep(_AGAIN_S)
 
@@ -108,7 +108,7 @@ class GroupReaders:
         """One fault of a member, at its moment."""
         await asyncio.sleep(fault.at_s)
         (seat,) = fault.targets
-        process, trace = self._processes.get(seat), self._life.simulation.trace
+        process, trace = self._processes.get(seat), self._run.simulation.trace
         if process is None or not process.alive or process.paused:
             trace.add("fault", f"{fault.kind} {seat} is left out: nobody is there")
             return
@@ -124,14 +124,14 @@ class GroupReaders:
                 await asyncio.sleep(0.05)
 
     async def _read_as(self, name: str, seat: str) -> None:
-        life = self._life
-        options = life.options(name)
-        process = self._processes[seat] = life.simulation.process(name, seat)
-        workload = life.plan.workload
+        run = self._run
+        options = run.options(name)
+        process = self._processes[seat] = run.simulation.process(name, seat)
+        workload = run.plan.workload
 
         async def consume() -> None:
             is_static = bool(workload.get("static_members"))
-            assignments = _Assignments(life, self.group, name, seat if is_static else name)
+            assignments = _Assignments(run, self.group, name, seat if is_static else name)
             assignments.consumer = consumer = Consumer(
                 group_id=self.group,
                 group_instance_id=seat if is_static else None,
@@ -151,26 +151,26 @@ class GroupReaders:
                     found = await consumer.getmany(timeout_ms=_POLL_MS)
                     for partition, records in found.items():
                         for record in records:
-                            life.note_read(assignments.position, record)
+                            run.note_read(assignments.position, record)
                             self.read_offsets.setdefault(partition, set()).add(record.offset)
                     if found or has_failed:
                         has_failed = not await self._commit(consumer, assignments, seat)
                     await asyncio.sleep(0.3)
 
-        await life.within_process(process, consume())
+        await run.within_process(process, consume())
 
     async def _commit(self, consumer: Consumer, assignments: _Assignments, seat: str) -> bool:
         """Is everything committed that was read?"""
-        life, offsets = self._life, {each: found.offset for each, found in consumer.consumed_offsets().items()}
+        run, offsets = self._run, {each: found.offset for each, found in consumer.consumed_offsets().items()}
         self._commits += 1
         number, generation = self._commits, assignments.generation
-        connects, connects_before = life.simulation.network.connects, life.simulation.network.connects[seat]
+        connects, connects_before = run.simulation.network.connects, run.simulation.network.connects[seat]
         for partition, offset in offsets.items():
-            life.note(CommitInvoked(life.now_ns, self.group, assignments.owner, number, *partition, offset))
+            run.note(CommitInvoked(run.now_ns, self.group, assignments.owner, number, *partition, offset))
         try:
             await consumer.commit()
         except Exception as problem:
-            self._life.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
+            self._run.simulation.trace.add(self.group, f"a commit failed: {problem!r}")
             self._leave_open(offsets)
             self._give_up(assignments, number, generation)
             return False
@@ -178,13 +178,13 @@ class GroupReaders:
             self.committed |= offsets
             if offsets:
                 known = generation if generation == assignments.generation else UNKNOWN_GENERATION
-                life.note(CommitAcknowledged(life.now_ns, self.group, assignments.owner, number, known))
+                run.note(CommitAcknowledged(run.now_ns, self.group, assignments.owner, number, known))
             if connects[seat] > connects_before:
                 # An attempt was given up with its connection; what is on its way still arrives, maybe behind later commits.
                 self._commits += 1
                 for partition, offset in offsets.items():
-                    life.note(
-                        CommitInvoked(life.now_ns, self.group, assignments.owner, self._commits, *partition, offset)
+                    run.note(
+                        CommitInvoked(run.now_ns, self.group, assignments.owner, self._commits, *partition, offset)
                     )
                 self._leave_open(offsets)
                 self._give_up(assignments, self._commits, generation)
@@ -192,9 +192,9 @@ class GroupReaders:
 
     def _give_up(self, assignments: _Assignments, number: int, generation: int) -> None:
         """Note that a commit may still take effect, in the generations of its member from the first attempt to the last."""
-        life, generations = self._life, (generation, assignments.generation)
+        run, generations = self._run, (generation, assignments.generation)
         if min(generations) >= 0:
-            life.note(CommitGivenUp(life.now_ns, self.group, assignments.owner, number, max(generations)))
+            run.note(CommitGivenUp(run.now_ns, self.group, assignments.owner, number, max(generations)))
 
     def _leave_open(self, offsets: dict[TopicPartition, int]) -> None:
         for partition, offset in offsets.items():
@@ -202,7 +202,7 @@ class GroupReaders:
 
     async def audit(self) -> None:
         """Ask every now and then what the group has committed, until `stop`."""
-        process, options = self._life.client("watcher")
+        process, options = self._run.client("watcher")
 
         async def ask() -> None:
             async with connected(Admin(**options)) as admin:
@@ -210,22 +210,22 @@ class GroupReaders:
                     await self._ask(admin)
                     await asyncio.sleep(_AUDIT_S)
 
-        await self._life.within_process(process, ask())
+        await self._run.within_process(process, ask())
 
     async def _ask(self, admin: Admin) -> None:
         """A coordinator that cannot know of its successor tells what it has, here as in Kafka: such answers prove nothing."""
-        life = self._life
-        asked_ns, has_zombie = life.now_ns, life.witness.has_zombie(OFFSETS_TOPIC)
+        run = self._run
+        asked_ns, has_zombie = run.now_ns, run.witness.has_zombie(OFFSETS_TOPIC)
         try:
             found = await admin.list_group_offsets(self.group)
         except Exception as problem:
-            life.simulation.trace.add("watcher", f"was not told: {problem!r}")
+            run.simulation.trace.add("watcher", f"was not told: {problem!r}")
             return
-        if has_zombie or life.witness.has_zombie(OFFSETS_TOPIC):
+        if has_zombie or run.witness.has_zombie(OFFSETS_TOPIC):
             return
         for partition in dict.fromkeys([*self.read_offsets, *found]):
             told = found.get(partition)
             offset = NO_OFFSET if told is None else told.offset
             if told is not None:  # also by a member that was killed before it was answered
                 self.committed[partition] = max(self.committed.get(partition, 0), offset)
-            life.note(OffsetFetched(life.now_ns, asked_ns, "watcher", self.group, *partition, offset))
+            run.note(OffsetFetched(run.now_ns, asked_ns, "watcher", self.group, *partition, offset))

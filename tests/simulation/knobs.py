@@ -1,4 +1,4 @@
-"""Sizes of the product that are smaller in some lives, so that a few kB take the ways that in production only many MiB take."""
+"""Sizes of the product that are smaller in some runs, so that a few kB take the ways that in production only many MiB take."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Its records are held to what any producer's are; each fetch reads a log from its beginning, and must find whole batches with nothing
 missing between them. That answers come in the order of the requests `kafkalite.net.connection` checks: a connection on which they do not
-is closed as one that does not speak Kafka's protocol, and that fails the life.
+is closed as one that does not speak Kafka's protocol, and that fails the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkalite.testing.simulation.cluster import PORT
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.life import Life
+    from tests.simulation.simulation_run import SimulationRun
 
 NAME: Final = "pipeliner"
 _TIMEOUT_S: Final = 5.0
@@ -47,41 +47,41 @@ _NOT_KAFKA: Final = re.compile("does not speak Kafka's protocol|correlation id")
 class Pipelining:
     """See the module. `topics` by the acks that their records are sent with."""
 
-    def __init__(self, life: Life, topics: dict[str, int]) -> None:
-        self._life = life
+    def __init__(self, run: SimulationRun, topics: dict[str, int]) -> None:
+        self._run = run
         self._topics = topics
         self._connections = 0
         self._counts: dict[tuple[str, TopicPartition], int] = defaultdict(int)
-        self._chance = life.simulation.chance(NAME)
+        self._chance = run.simulation.chance(NAME)
 
     async def run(self) -> None:
         """Rounds until faults are over, one of them behind that."""
-        process, options = self._life.client(NAME)
+        process, options = self._run.client(NAME)
 
         async def rounds() -> None:
             is_last = False
             while not is_last:
-                is_last = self._life.faults_are_over
+                is_last = self._run.faults_are_over
                 try:
                     await self._connection(options)
                 except (OSError, TimeoutError) as problem:
                     if _NOT_KAFKA.search(str(problem)):
                         raise AssertionError(str(problem)) from problem
-                    self._life.simulation.trace.add(NAME, f"begins again: {problem!r}")
+                    self._run.simulation.trace.add(NAME, f"begins again: {problem!r}")
                     is_last = False
                 await asyncio.sleep(_AGAIN_S)
 
-        await self._life.within_process(process, rounds())
+        await self._run.within_process(process, rounds())
 
     async def _connection(self, options: dict[str, Any]) -> None:
         """What is done on one connection: a few rounds."""
-        found = [each for each in self._life.cluster.partitions() if each.topic in self._topics]
-        leaders = {each: state.leader for each in found if (state := self._life.cluster.partition_state(each))}
+        found = [each for each in self._run.cluster.partitions() if each.topic in self._topics]
+        leaders = {each: state.leader for each in found if (state := self._run.cluster.partition_state(each))}
         leader = leaders.get(self._chance.choice(found), -1)
-        if leader not in self._life.cluster.brokers:
+        if leader not in self._run.cluster.brokers:
             raise ConnectionError("nobody leads it")
         connection = await Connection.open(
-            self._life.cluster.brokers[leader].name,
+            self._run.cluster.brokers[leader].name,
             PORT,
             client_id=NAME,
             timeout_s=_TIMEOUT_S,
@@ -93,7 +93,7 @@ class Pipelining:
             await connection.negotiate(_TIMEOUT_S)
             sender = f"{NAME}-{self._connections}"
             for acks in set(self._topics.values()):
-                self._life.note(ProducerStarted(self._life.now_ns, f"{sender}/{acks}", acks, False, 0))
+                self._run.note(ProducerStarted(self._run.now_ns, f"{sender}/{acks}", acks, False, 0))
             led = [each for each, broker in leaders.items() if broker == leader]
             for number in range(self._chance.choice([1, 3])):
                 await self._round(connection, sender, led, number)
@@ -121,13 +121,13 @@ class Pipelining:
 
     def _produce(self, connection: Connection, sender: str, partition: TopicPartition) -> Any:
         """Send one record now; what is to be awaited notes its fate."""
-        m, life, acks = messages.produce_request, self._life, self._topics[partition.topic]
+        m, run, acks = messages.produce_request, self._run, self._topics[partition.topic]
         who = f"{sender}/{acks}"
         value = Value(who, self._counts[who, partition])
         self._counts[who, partition] += 1
-        life.note(SendInvoked(life.now_ns, *partition, *value))
+        run.note(SendInvoked(run.now_ns, *partition, *value))
         batch = build_batch(
-            [NewRecord(None, value.to_bytes(self._chance.choice([40, 40, 200])), life.cluster.clock.now_ms())]
+            [NewRecord(None, value.to_bytes(self._chance.choice([40, 40, 200])), run.cluster.clock.now_ms())]
         )
         data = m.TopicProduceData(
             name=partition.topic,
@@ -140,13 +140,13 @@ class Pipelining:
             try:
                 answer = await connection.answer_to(request, sent, _TIMEOUT_S)
             except (OSError, TimeoutError) as problem:
-                life.note(SendUnknown(life.now_ns, *partition, *value, repr(problem)))
+                run.note(SendUnknown(run.now_ns, *partition, *value, repr(problem)))
                 raise
             told = answer.responses[0].partition_responses[0]
             if told.error_code:
-                life.note(SendUnknown(life.now_ns, *partition, *value, ErrorCode(told.error_code).name))
+                run.note(SendUnknown(run.now_ns, *partition, *value, ErrorCode(told.error_code).name))
             else:
-                life.note(SendAcknowledged(life.now_ns, *partition, *value, told.base_offset))
+                run.note(SendAcknowledged(run.now_ns, *partition, *value, told.base_offset))
 
         return fate()
 
@@ -184,4 +184,4 @@ class Pipelining:
             )
             expected = header.next_offset
             for record in decode_records(data, header):
-                self._life.note_read_of(reader, partition, record.offset, record.value)
+                self._run.note_read_of(reader, partition, record.offset, record.value)

@@ -160,7 +160,7 @@ def _draw(seed: int) -> Plan:
 
 
 def draw_ways(seed: int) -> dict[str, int]:
-    """Which ways through the broker a life takes: logins, answers in portions, single records at once, requests without waiting."""
+    """Which ways through the broker a run takes: logins, answers in portions, single records at once, requests without waiting."""
     chance = random.Random(f"{seed}/ways")
     return {
         "authenticates": chance.choice([0, 0, 0, 1]),

@@ -1,4 +1,4 @@
-"""What lives come to, one by one or several at once.
+"""What runs come to, one by one or several at once.
 
 Processes that live them import this module by its name, which they could not do with `__main__`.
 """
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from tests.simulation.life import Life
 from tests.simulation.plan import Plan, draw_plan
-from tests.simulation.transactions.life import TransactionalLife
+from tests.simulation.simulation_run import SimulationRun
 from tests.simulation.transactions.plan import TRANSACTIONS, draw_transactions
+from tests.simulation.transactions.transactional_run import TransactionalRun
 
 _TRANSACTIONAL: Final = 10
 _CHUNK: Final = 5
@@ -30,7 +30,7 @@ Draw: TypeAlias = Callable[[int], Plan]
 
 @dataclass(frozen=True)
 class Result:
-    """What one life came to; `problem` is empty when all promises were kept."""
+    """What one run came to; `problem` is empty when all promises were kept."""
 
     seed: int
     digest: str
@@ -56,26 +56,26 @@ _RARE: Final = {
 }
 
 
-def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, Life]:
-    """One life. The garbage collector looks once, behind it."""
-    life = TransactionalLife(plan) if plan.workload.get(TRANSACTIONS) else Life(plan)
-    life.simulation.trace.shows_all = shows_all
+def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, SimulationRun]:
+    """One run. The garbage collector looks once, behind it."""
+    run = TransactionalRun(plan) if plan.workload.get(TRANSACTIONS) else SimulationRun(plan)
+    run.simulation.trace.shows_all = shows_all
     began_s = time.process_time()
     problem = ""
     gc.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
-            life.run()
+            run.run()
     except Exception as error:
         problem = f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error)[-1:])}"
     finally:
         gc.enable()
-    texts = [line.text for line in life.simulation.trace.lines]
+    texts = [line.text for line in run.simulation.trace.lines]
     states = tuple(name for name, text in _RARE.items() if any(text in each for each in texts))
     cpu_s = time.process_time() - began_s
-    now_s = life.simulation.time.now_s
-    return Result(plan.seed, life.outcome.digest, cpu_s, now_s, problem, tuple(life.outcome.begun), states), life
+    now_s = run.simulation.time.now_s
+    return Result(plan.seed, run.outcome.digest, cpu_s, now_s, problem, tuple(run.outcome.begun), states), run
 
 
 def draw_any(seed: int) -> Plan:

@@ -183,7 +183,7 @@ def run(seed: int, stops: int = STOPS_OF_SEED) -> Figures:
         each.addHandler(twice)
     try:
         with _on_virtual_time(world.simulation):
-            world.simulation.run(world._told(story), limit_s=36_000.0)
+            world.simulation.run(world._play(story), limit_s=36_000.0)
     finally:
         for each in (lifecycle, shutdown):
             each.removeHandler(twice)

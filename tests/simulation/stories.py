@@ -44,7 +44,7 @@ Lines that begin with `#` tell the story. The commands:
     lose-quorum|regain-quorum                 of ZooKeeper
     expire-session N
     may-complain N                            that broker logs an error, which is right here
-    plan                                      a life of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
+    plan                                      a run of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
 """
 
 from __future__ import annotations

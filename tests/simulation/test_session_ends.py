@@ -35,7 +35,7 @@ def requests_of_a_start(ends_at: int) -> int:
         return request
 
     async def scenario() -> None:
-        process = broker.begin()
+        process = broker.start_process()
         assert broker.store is not None
         broker.store._request = counted(broker.store._request)  # type: ignore[method-assign]
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Three brokers, producers and a group in one process, under some seeds; `python -m tests.simulation` lives more of them."""
+"""Three brokers, producers and a group in one process, under some seeds; `python -m tests.simulation` runs more of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 from kafkalite.testing.history.judge import RECORD_RULES
 from kafkalite.testing.simulation.cluster import PORT, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from tests.simulation.life import Life
 from tests.simulation.plan import Plan, draw_plan
 from tests.simulation.seeds import live
 from tests.simulation.shrinking import shrink
+from tests.simulation.simulation_run import SimulationRun
 
 SEEDS, CHUNK = 200, 20
 
@@ -28,17 +28,17 @@ def test_promises_hold(first: int) -> None:
     judged: Counter[str] = Counter()
     begun: set[str] = set()
     for seed in range(first, first + CHUNK):
-        result, life = live(draw_plan(seed))
+        result, run = live(draw_plan(seed))
         assert not result.problem, f"{draw_plan(seed)}\n{result.problem}"
-        assert life.outcome.verdict is not None
-        judged.update(life.outcome.verdict.judged)
-        begun.update(life.outcome.begun)
+        assert run.outcome.verdict is not None
+        judged.update(run.outcome.verdict.judged)
+        begun.update(run.outcome.begun)
     assert [rule for rule in (*RECORD_RULES, "C11", "C12", "C16", "C17", "C18") if not judged[rule]] == []
     assert len(begun) >= 5
 
 
 def test_a_seed_replays_identically_also_in_another_process() -> None:
-    first, second = Life(draw_plan(3)).run(), Life(Plan.parse(str(draw_plan(3)))).run()
+    first, second = SimulationRun(draw_plan(3)).run(), SimulationRun(Plan.parse(str(draw_plan(3)))).run()
     assert (first.digest, str(first.simulation.trace)) == (second.digest, str(second.simulation.trace))
     command = [sys.executable, "-m", "tests.simulation", "--from", "3", "--seeds", "1", "--jobs", "2", "--tell"]
     other = subprocess.run(
@@ -56,7 +56,7 @@ def test_a_broker_that_is_not_registered_yet_serves_nobody() -> None:
         await cluster.start()
         earlier_epoch = cluster.broker_epoch(2)
         cluster.kill(2)
-        serving = cluster.brokers[2].begin().run(cluster.brokers[2].serve())
+        serving = cluster.brokers[2].start_process().run(cluster.brokers[2].serve())
         client = simulation.process("client")
         while not serving.done():
             try:

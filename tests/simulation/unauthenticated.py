@@ -23,7 +23,7 @@ from kafkalite.testing.simulation.cluster import PORT
 from kafkalite.testing.simulation.logins import PASSWORD, PROTOCOL, USER
 
 if TYPE_CHECKING:
-    from tests.simulation.life import Life
+    from tests.simulation.simulation_run import SimulationRun
 
 NAME: Final = "unauthenticated"
 _AT_ONCE: Final = 4
@@ -90,34 +90,34 @@ def _login() -> list[Any]:
 class Unauthenticated:
     """See the module."""
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
-        self._chance = life.simulation.chance(NAME)
+    def __init__(self, run: SimulationRun) -> None:
+        self._run = run
+        self._chance = run.simulation.chance(NAME)
 
     async def run(self) -> None:
         """Come in crowds until faults are over."""
-        process, _ = self._life.client(NAME)
+        process, _ = self._run.client(NAME)
 
         async def crowds() -> None:
-            while not self._life.faults_are_over:
-                names = list(self._life.cluster.brokers.values())
+            while not self._run.faults_are_over:
+                names = list(self._run.cluster.brokers.values())
                 kinds = [self._chance.choice(_KINDS) for _ in range(self._chance.choice([1, _AT_ONCE]))]
                 broker = self._chance.choice(names).name
                 await asyncio.gather(*(self._come(broker, kind) for kind in kinds))
                 await asyncio.sleep(self._chance.uniform(0.0, _AGAIN_S))
 
-        await self._life.within_process(process, crowds())
+        await self._run.within_process(process, crowds())
 
     async def check_logins(self) -> None:
         """Log in to each broker, several times at once, in the way that depends on turns most. AssertionError when one is not served."""
-        process, _ = self._life.client(f"{NAME}-last")
+        process, _ = self._run.client(f"{NAME}-last")
 
         async def logins() -> None:
-            for broker in self._life.cluster.brokers.values():
+            for broker in self._run.cluster.brokers.values():
                 served = await asyncio.gather(*(self._log_in(broker.name) for _ in range(_AT_ONCE)))
                 assert all(served), f"{broker.name} serves {served.count(True)} of {_AT_ONCE} who log in at once"
 
-        await self._life.within_process(process, logins())
+        await self._run.within_process(process, logins())
 
     async def _come(self, broker: str, kind: str) -> None:
         try:
@@ -128,7 +128,7 @@ class Unauthenticated:
             else:
                 await self._intrude(broker, kind)
         except (OSError, TimeoutError) as problem:
-            self._life.simulation.trace.add(NAME, f"{kind} at {broker}: {problem!r}")
+            self._run.simulation.trace.add(NAME, f"{kind} at {broker}: {problem!r}")
 
     async def _connect(self, broker: str) -> tuple[Any, _Wire]:
         async with asyncio.timeout(_PATIENCE_S):
@@ -180,7 +180,7 @@ class Unauthenticated:
                 transport.write(data[: self._chance.randrange(1, len(data))])
                 await asyncio.sleep(self._chance.choice([0.1, 2.0]))
                 return
-            transport.write(_framed(0, _unwelcome(kind, self._life)))
+            transport.write(_framed(0, _unwelcome(kind, self._run)))
             await wire.wait(1)
         finally:
             transport.abort()
@@ -189,10 +189,10 @@ class Unauthenticated:
         )
 
 
-def _unwelcome(kind: str, life: Life) -> Any:
+def _unwelcome(kind: str, run: SimulationRun) -> Any:
     if kind == "metadata":
         return messages.metadata_request.MetadataRequest(topics=[])
     m = messages.produce_request
-    batch = build_batch([NewRecord(None, Value(NAME, 0).to_bytes(40), life.cluster.clock.now_ms())])
+    batch = build_batch([NewRecord(None, Value(NAME, 0).to_bytes(40), run.cluster.clock.now_ms())])
     data = m.TopicProduceData(name="flights", partition_data=[m.PartitionProduceData(index=0, records=bytes(batch))])
     return m.ProduceRequest(acks=1, timeout_ms=1000, topic_data=[data])

@@ -151,8 +151,8 @@ def _describe_token(
     parts: Parts, token: DelegationToken
 ) -> messages.describe_delegation_token_response.DescribedDelegationToken:
     m = messages.describe_delegation_token_response
-    owner, requester = KafkaPrincipal.stored(token.owner), KafkaPrincipal.stored(token.requester)
-    renewers = map(KafkaPrincipal.stored, token.renewers)
+    owner, requester = KafkaPrincipal.from_stored(token.owner), KafkaPrincipal.from_stored(token.requester)
+    renewers = map(KafkaPrincipal.from_stored, token.renewers)
     return m.DescribedDelegationToken(
         principal_type=owner.type,
         principal_name=owner.name,

@@ -133,7 +133,7 @@ class AclAuthorizer:
             candidates = dict.fromkeys(named)
         for resource in candidates:
             await pace.unit(len(filters))
-            takers = [number for number, each in enumerate(filters) if each.takes_resource(resource)]
+            takers = [number for number, each in enumerate(filters) if each.matches_resource(resource)]
             if takers:
                 await self._delete_of(resource, takers, filters, outcomes)
         return outcomes
@@ -146,7 +146,7 @@ class AclAuthorizer:
         def change(current: frozenset[AclEntry]) -> frozenset[AclEntry]:
             taken.clear()
             for entry in sorted(current):
-                taker = next((number for number in takers if filters[number].takes_entry(entry)), None)
+                taker = next((number for number in takers if filters[number].matches_entry(entry)), None)
                 if taker is not None:
                     taken[entry] = taker
             return current - taken.keys()
@@ -166,9 +166,9 @@ class AclAuthorizer:
         found: dict[ResourcePattern, list[AclEntry]] = {}
         for resource in wanted.named_patterns or self.index.resources():
             yield
-            if wanted.takes_resource(resource):
+            if wanted.matches_resource(resource):
                 for entry in sorted(self.index.entries(resource)):
                     yield
-                    if wanted.takes_entry(entry):
+                    if wanted.matches_entry(entry):
                         found.setdefault(resource, []).append(entry)
         return found

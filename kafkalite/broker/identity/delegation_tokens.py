@@ -118,7 +118,7 @@ class DelegationTokens:
             salt, password = secrets.token_bytes(_SALT_BYTES), b64encode(self.secret_of(token_id)).decode()
             salted = salted_password(mechanism, password, salt, MIN_ITERATIONS)
             found = self._credentials[token_id, mechanism] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
-        return TokenCredential(found, KafkaPrincipal.stored(token.owner), token.expires_ms)
+        return TokenCredential(found, KafkaPrincipal.from_stored(token.owner), token.expires_ms)
 
     def described(self, may_see: Callable[[DelegationToken], bool]) -> list[DelegationToken]:
         """Those that somebody may see."""

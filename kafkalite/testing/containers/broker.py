@@ -134,7 +134,7 @@ class KafkaliteContainer(ServerContainer):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
-                    found = await ask(self._asked())
+                    found = await ask(self._find_address())
                     if found is not None and found.brokers >= brokers and found.controller_id in found.brokers:
                         return
                     if not await asyncio.to_thread(lambda: self.running):
@@ -142,7 +142,7 @@ class KafkaliteContainer(ServerContainer):
                     await asyncio.sleep(_POLL_S)
         raise TimeoutError(f"broker {self.id} is not ready after {timeout_s:g} s\n{self.log_tail()}")
 
-    def _asked(self) -> Reachable:
+    def _find_address(self) -> Reachable:
         """Where this machine asks it; a secured one with the administrator's certificate."""
         if self._security is None or self._inside is None:
             return self

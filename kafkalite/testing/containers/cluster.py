@@ -162,7 +162,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         """One more broker; returns when it serves."""
         broker = self._add(broker_id, len(self.brokers))
         broker.launch()
-        self._started(broker)
+        self._record_start(broker)
         return broker
 
     def pause(self, broker_id: int) -> None:
@@ -181,7 +181,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
     def start_broker(self, broker_id: int) -> None:
         broker = self.brokers[broker_id]
         broker.start_again()
-        self._started(broker)
+        self._record_start(broker)
 
     def restart(self, broker_id: int) -> None:
         if self.brokers[broker_id].running:
@@ -236,7 +236,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         )
         return broker
 
-    def _started(self, broker: KafkaliteContainer) -> None:
+    def _record_start(self, broker: KafkaliteContainer) -> None:
         self._cuts.forget(broker.id)
         self._cuts.apply(self._servers())
         broker.wait_ready(frozenset({broker.id}), self._start_timeout_s)

@@ -25,14 +25,14 @@ _removed = False
 def owner_labels() -> dict[str, str]:
     """For what this process makes: host, process id, and the start of the process, because ids are used again."""
     pid = os.getpid()
-    return {OWNER_LABEL: f"{socket.gethostname()}/{pid}/{_started(pid)}"}
+    return {OWNER_LABEL: f"{socket.gethostname()}/{pid}/{_find_start_time(pid)}"}
 
 
 def is_orphan(owner: str) -> bool:
     """Was it a process of this machine, and is it gone?"""
     host, _, process = owner.partition("/")
     pid, _, started = process.partition("/")
-    return host == socket.gethostname() and pid.isdecimal() and _started(int(pid)) != started
+    return host == socket.gethostname() and pid.isdecimal() and _find_start_time(int(pid)) != started
 
 
 def remove_orphans_once(client: docker.DockerClient) -> None:
@@ -59,7 +59,7 @@ def remove_orphans(client: docker.DockerClient) -> None:
                 volume.remove()
 
 
-def _started(pid: int) -> str:
+def _find_start_time(pid: int) -> str:
     """When a process started, in the kernel's ticks; empty when there is none, or no /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

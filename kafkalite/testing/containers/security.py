@@ -48,7 +48,7 @@ class ContainerSecurity:
             image, labels=owner_labels(), volumes={self._volume: {"bind": str(PLACE), "mode": "rw"}}
         )
         try:
-            filling.put_archive(str(PLACE), packed(self._folder))
+            filling.put_archive(str(PLACE), pack_folder(self._folder))
         finally:
             filling.remove(v=True)
 
@@ -88,7 +88,7 @@ class ContainerSecurity:
         }
 
 
-def packed(folder: Path) -> bytes:
+def pack_folder(folder: Path) -> bytes:
     """The files of a folder as an archive in which they are the image's user's, and nobody else may read them."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:

@@ -161,7 +161,7 @@ class Facts:
     resources: dict[tuple[str, str], list[ResourceSeen]] = field(default_factory=lambda: defaultdict(list))
     _commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=lambda: defaultdict(list))
 
-    def promised(self, value: Value) -> bool:
+    def is_promised(self, value: Value) -> bool:
         """Does an acknowledgement of this record promise anything?"""
         producer = self.producers.get(value.producer)
         return producer is not None and producer.acks == ACKS_ALL

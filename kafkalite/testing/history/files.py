@@ -34,12 +34,12 @@ class HistoryFile:
 
     def add(self, *events: Event) -> None:
         """Append events, with one write."""
-        self._file.write(b"".join(map(self._packed, events)))
+        self._file.write(b"".join(map(self._pack_event, events)))
 
     def close(self) -> None:
         self._file.close()
 
-    def _packed(self, event: Event) -> bytes:
+    def _pack_event(self, event: Event) -> bytes:
         name = type(event).__name__
         packed: bytes = self._packer.pack([name, *(getattr(event, field) for field in _FIELDS[name])])
         return packed

@@ -62,7 +62,7 @@ class SimulatedBroker:
         self._last_process: Process | None = None
         self.app: Broker | None = None
         self.store: MemoryStore | None = None
-        self.lives = 0
+        self.runs = 0
         self.serves = False
         self.is_off = False
         self.may_stop = False
@@ -73,10 +73,10 @@ class SimulatedBroker:
         self._cluster = cluster
         self._trace = cluster.simulation.trace
 
-    def begin(self) -> Process:
+    def start_process(self) -> Process:
         """A new process with a new session; `serve` is what it runs."""
         cluster, simulation = self._cluster, self._cluster.simulation
-        self.lives += 1
+        self.runs += 1
         config = BrokerConfig.from_properties(
             {
                 **_SETTINGS,
@@ -95,14 +95,14 @@ class SimulatedBroker:
             Session(self.store),
             self.disk,
             self.clock,
-            simulation.chance(f"{self.name}/{self.lives}"),
+            simulation.chance(f"{self.name}/{self.runs}"),
             self._fatal,
             in_executor(self.disk),
             MisbehavingBroker(self.requests),
             unauthenticated_reads=UnauthenticatedReads(partial(SimulatedPoll, self.process.descriptors)),
         )
         self.process.loop.set_exception_handler(self.app.errors.handle)
-        self._trace.add(self.name, f"begins life {self.lives}")
+        self._trace.add(self.name, f"begins life {self.runs}")
         return self.process
 
     async def serve(self) -> None:
@@ -113,7 +113,7 @@ class SimulatedBroker:
         self.serves = True
         self._trace.add(self.name, "serves")
 
-    def end(self, *, unheard: bool = False) -> None:
+    def end_process(self, *, unheard: bool = False) -> None:
         """The process is gone; ZooKeeper notices it as it would, by silence."""
         assert self.process is not None and self.store is not None
         self.process.kill(unheard=unheard)
@@ -132,10 +132,10 @@ class SimulatedBroker:
             assert self._last_process is not None
             asyncio._set_running_loop(self._last_process.loop)
         self.disk.gone = True
-        director.call_soon(self._unwound)
+        director.call_soon(self._finish_unwinding)
         raise KilledHere
 
-    def _unwound(self) -> None:
+    def _finish_unwinding(self) -> None:
         self.disk.gone = False
 
     def _fatal(self, reason: str) -> None:
@@ -144,7 +144,7 @@ class SimulatedBroker:
         simulation = self._cluster.simulation
         if self.may_stop:
             process = self.process
-            simulation.director.loop.call_soon(lambda: self.end() if self.process is process else None)
+            simulation.director.loop.call_soon(lambda: self.end_process() if self.process is process else None)
         else:
             simulation.problems.append(f"{self.name} stops: {reason}")
 
@@ -201,7 +201,7 @@ class SimulatedCluster:
                 each.is_off = False
                 for other in self.simulation.machines():
                     self.heal(each.name, other)
-        await asyncio.gather(*(each.begin().run(each.serve()) for each in chosen))
+        await asyncio.gather(*(each.start_process().run(each.serve()) for each in chosen))
 
     async def stop(self, *broker_ids: BrokerId) -> None:
         """Clean stops, one after the other, by default of all that run. AssertionError when one leaves a task behind."""
@@ -211,23 +211,23 @@ class SimulatedCluster:
             broker.serves = False
             await broker.process.run(broker.app.stop())
             left = broker.process.tasks()
-            broker.end()
+            broker.end_process()
             self.simulation.trace.add(broker.name, "has stopped")
             assert not left, f"{broker.name} left tasks behind: {', '.join(left)}"
 
     def kill(self, broker_id: BrokerId) -> None:
         """kill -9."""
-        self.brokers[broker_id].end()
+        self.brokers[broker_id].end_process()
         self.simulation.trace.add(self.brokers[broker_id].name, "is killed")
 
     def lose_power(self, broker_id: BrokerId, chance: Chance | None = None) -> None:
         """The broker's machine is off until `start`: nobody hears of it, and what was not synced is lost as chance decides."""
         broker = self.brokers[broker_id]
-        broker.end(unheard=True)
+        broker.end_process(unheard=True)
         broker.is_off = True
         for other in self.simulation.machines():
             self.cut(broker.name, other)
-        broker.disk.lose_power(chance or self.simulation.chance(f"{broker.name}/power/{broker.lives}"))
+        broker.disk.lose_power(chance or self.simulation.chance(f"{broker.name}/power/{broker.runs}"))
         self.simulation.trace.add(broker.name, "loses power")
 
     def running(self) -> list[SimulatedBroker]:
@@ -336,11 +336,11 @@ class SimulatedCluster:
             "zookeeper",
         )
         for operation in operations:
-            for text in _described(operation):
+            for text in _describe_write(operation):
                 self.simulation.trace.add(source, text)
 
 
-def _described(operation: Operation) -> Iterator[str]:
+def _describe_write(operation: Operation) -> Iterator[str]:
     """What a write to ZooKeeper means for a reader of the trace."""
     if isinstance(operation, Create | Write) and operation.path.endswith("/state") and operation.data:
         try:

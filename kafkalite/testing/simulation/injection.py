@@ -49,7 +49,7 @@ class Injection:
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """All of them; until the last one has ended."""
-        await asyncio.gather(*(self._one(number, fault) for number, fault in enumerate(faults)))
+        await asyncio.gather(*(self._inject_one(number, fault) for number, fault in enumerate(faults)))
 
     def close(self) -> None:
         """Nothing stays armed behind a life that ended early."""
@@ -66,7 +66,7 @@ class Injection:
         if down:
             await cluster.start(*down)
 
-    async def _one(self, number: int, fault: Fault) -> None:
+    async def _inject_one(self, number: int, fault: Fault) -> None:
         await asyncio.sleep(fault.at_s)
         trace = self.cluster.simulation.trace
         try:
@@ -120,7 +120,7 @@ class Injection:
 
     # what several faults need
 
-    async def _start_again(self, broker: SimulatedBroker) -> None:
+    async def _restart(self, broker: SimulatedBroker) -> None:
         try:
             while broker.process is None:
                 await self._try_to_start(broker)
@@ -174,18 +174,18 @@ class Injection:
         assert broker.process is not None
         gone = asyncio.Event()
 
-        def end() -> None:
+        def record_kill() -> None:
             if broker.process is not None and broker.process.alive:
                 self.cluster.kill(broker.broker_id)
             gone.set()
 
-        broker.process.kill_after(int(fault.parameter("callbacks", 1.0)), end)
+        broker.process.kill_after(int(fault.parameter("callbacks", 1.0)), record_kill)
         # A broker that has stopped or died meanwhile counts no callbacks any more.
         process = broker.process
         while not gone.is_set() and process.alive:
             await asyncio.sleep(0.05)
         await asyncio.sleep(fault.length_s)
-        await self._start_again(broker)
+        await self._restart(broker)
 
     async def kill_at(self, fault: Fault) -> None:
         broker = self._broker(fault)
@@ -210,7 +210,7 @@ class Injection:
         if process.alive:
             raise NotNow(f"{broker.name} did not come to {point}")
         await asyncio.sleep(fault.length_s)
-        await self._start_again(broker)
+        await self._restart(broker)
 
     def _arm(self, point: str, reached: Callable[[], None]) -> None:
         actions = self._armed.setdefault(point, [])
@@ -260,7 +260,7 @@ class Injection:
         for broker in self.cluster.running():
             self.cluster.kill(broker.broker_id)
         await asyncio.sleep(fault.length_s)
-        await asyncio.gather(*(self._start_again(each) for each in self.cluster.brokers.values()))
+        await asyncio.gather(*(self._restart(each) for each in self.cluster.brokers.values()))
 
     async def stop(self, fault: Fault) -> None:
         broker = self._broker(fault)
@@ -269,7 +269,7 @@ class Injection:
         except ProcessKilled:
             pass  # by another fault
         await asyncio.sleep(fault.length_s)
-        await self._start_again(broker)
+        await self._restart(broker)
 
     async def pause(self, fault: Fault) -> None:
         broker = self._broker(fault)
@@ -294,7 +294,7 @@ class Injection:
             path = broker.disk.swap_back(chance)
             self.cluster.simulation.trace.add(broker.name, f"{path} is what it was before")
         await asyncio.sleep(fault.length_s)
-        await self._start_again(broker)
+        await self._restart(broker)
 
     async def cut(self, fault: Fault) -> None:
         one, other = fault.targets
@@ -382,7 +382,7 @@ class Injection:
         broker.disk.full = False
         if broker.serves and self._lacks_replicas(broker):
             self.cluster.kill(broker.broker_id)
-            await self._start_again(broker)
+            await self._restart(broker)
 
     def _lacks_replicas(self, broker: SimulatedBroker) -> bool:
         assert broker.app is not None and broker.app.serving is not None
@@ -407,7 +407,7 @@ class Injection:
             self.cluster.kill(broker.broker_id)
         broker.may_stop = False
         complaints.pop(broker.name, None)
-        await self._start_again(broker)
+        await self._restart(broker)
 
     async def slow_disk(self, fault: Fault) -> None:
         broker = self._broker(fault)

@@ -127,10 +127,10 @@ class SimulatedTransport(asyncio.Transport):
 
     # what happens to it
 
-    def begin(self, protocol: Any) -> None:
+    def establish(self, protocol: Any) -> None:
         """The connection stands."""
         self._protocol = protocol
-        self._guarded(protocol.connection_made, self)
+        self._call_guarded(protocol.connection_made, self)
         if self._closing:
             self._call_connection_lost(_reset_error())
         else:
@@ -147,16 +147,16 @@ class SimulatedTransport(asyncio.Transport):
         if unheard:
             self._unsent.clear()
         else:
-            self._end()
+            self._close_stream()
 
     def _close_now(self, problem: Exception | None) -> None:
         if self._closing and self._protocol is None:
             return
         self._closing = True
         self._call_connection_lost(problem)
-        self._end()
+        self._close_stream()
 
-    def _end(self) -> None:
+    def _close_stream(self) -> None:
         """Say so to the peer: by a reset when there are bytes that nobody has read."""
         del self._unsent[self._network.send_buffer_bytes :]
         self._end_wanted = True
@@ -187,7 +187,7 @@ class SimulatedTransport(asyncio.Transport):
         finally:
             self.process.descriptors.close(self._descriptor)
 
-    def _guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    def _call_guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """A protocol that fails loses its connection, and the loop's exception handler is called, as with asyncio's own transports."""
         try:
             return method(*arguments)
@@ -246,12 +246,12 @@ class SimulatedTransport(asyncio.Transport):
             return
         if waiting > self._high and not self._protocol_paused:
             self._protocol_paused = True
-            self._guarded(self._protocol.pause_writing)
+            self._call_guarded(self._protocol.pause_writing)
         elif waiting <= self._low and self._protocol_paused:
             self._protocol_paused = False
-            self._guarded(self._protocol.resume_writing)
+            self._call_guarded(self._protocol.resume_writing)
 
-    def _taken(self) -> None:
+    def _note_taken(self) -> None:
         """The peer has read something, so there is room in its window."""
         self._pump()
         self._limit_writing()
@@ -291,7 +291,7 @@ class SimulatedTransport(asyncio.Transport):
         while self._unread and self._reading and not self._closing and self._protocol is not None:
             piece = self._unread.popleft()
             if isinstance(self._protocol, asyncio.BufferedProtocol):
-                buffer = self._guarded(self._protocol.get_buffer, -1)
+                buffer = self._call_guarded(self._protocol.get_buffer, -1)
                 if buffer is None:
                     return
                 size = min(len(buffer), len(piece))
@@ -300,17 +300,17 @@ class SimulatedTransport(asyncio.Transport):
                     self._unread.appendleft(piece[size:])
                 buffer = None
                 read_bytes += size
-                self._guarded(self._protocol.buffer_updated, size)
+                self._call_guarded(self._protocol.buffer_updated, size)
             else:
                 read_bytes += len(piece)
-                self._guarded(self._protocol.data_received, piece)
+                self._call_guarded(self._protocol.data_received, piece)
         if read_bytes:
             self.peer._outstanding_bytes -= read_bytes
             if self.peer._unsent and not self._network.is_cut(self.process.machine, self.peer.process.machine):
-                self._send(self.peer._taken)
+                self._send(self.peer._note_taken)
         if self._ended and not self._ended_told and not self._unread and self._reading and self._protocol is not None:
             self._ended_told = True
-            if not self._closing and not self._guarded(self._protocol.eof_received):
+            if not self._closing and not self._call_guarded(self._protocol.eof_received):
                 self.close()
 
 
@@ -426,7 +426,7 @@ class Network:
             client.abort()
             raise
         protocol = factory()
-        client.begin(protocol)
+        client.establish(protocol)
         return client, protocol
 
     def forget(self, transport: SimulatedTransport) -> None:
@@ -478,4 +478,4 @@ def _reset_error() -> ConnectionResetError:
 def _accept(server: SimulatedServer, transport: SimulatedTransport) -> None:
     if transport.is_closing():
         return
-    transport.begin(server.factory())
+    transport.establish(server.factory())

@@ -279,7 +279,7 @@ class Process:
         if not self.alive:
             return
         self.alive = False
-        self._simulation.ended(self)
+        self._simulation.remove_process(self)
         self._simulation.network.process_ended(self, unheard=unheard)
         for outcome in list(self._outcomes):
             if not outcome.done():
@@ -379,7 +379,7 @@ class Simulation:
         self._running.append(process)
         return process
 
-    def ended(self, process: Process) -> None:
+    def remove_process(self, process: Process) -> None:
         """It is never stepped again."""
         self._running.remove(process)
 

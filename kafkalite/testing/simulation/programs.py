@@ -51,14 +51,14 @@ class SimulationFailed(AssertionError):
 
     def __init__(self, name: str, seed: int, tried: int, problem: BaseException, world: World) -> None:
         lines = world.simulation.trace.lines[-_TRACE_LINES:]
-        told = [
+        report = [
             f"{name} fails under seed {seed}, after {tried - 1} seeds in which it holds: {type(problem).__name__}: {problem}",
             f"faults: {'; '.join(world.suffered) or 'none'}",
             f"again: {SEED_VARIABLE}={seed} pytest -k {name}",
             "what happened last:",
             *(f"  {line}" for line in lines),
         ]
-        super().__init__("\n".join(told))
+        super().__init__("\n".join(report))
         self.seed = seed
 
 
@@ -71,7 +71,7 @@ class Program:
         self.failures: list[Exception] = []
         self._world, self._main = world, main
         self._process: Process | None = None
-        self._task = asyncio.ensure_future(self._supervised())
+        self._task = asyncio.ensure_future(self._supervise())
 
     def kill(self) -> None:
         """kill -9; nothing of it runs any more, and no `finally` either."""
@@ -88,7 +88,7 @@ class Program:
         """Until it has come to its end by itself."""
         await asyncio.shield(self._task)
 
-    async def _supervised(self) -> None:
+    async def _supervise(self) -> None:
         while True:
             self.starts += 1
             self._process = self._world.simulation.process(self.name)
@@ -116,7 +116,7 @@ class World:
         self.suffered: list[str] = []
         """The faults so far, in words."""
         self._faults = faults
-        self._tormenting: asyncio.Task[None] | None = None
+        self._injecting: asyncio.Task[None] | None = None
         self._asked = 0
 
     @property
@@ -172,7 +172,7 @@ class World:
     async def lag(self, group: str, topic: str) -> int:
         """How many records of the topic the group has not committed."""
 
-        async def look() -> int:
+        async def find_lag() -> int:
             async with (
                 Consumer(bootstrap_servers=self.bootstrap_servers) as consumer,
                 Admin(bootstrap_servers=self.bootstrap_servers) as admin,
@@ -183,7 +183,7 @@ class World:
             committed = {each: offset.offset if offset is not None else 0 for each, offset in found.items()}
             return sum(ends[each] - committed.get(each, 0) for each in partitions)
 
-        return await self.ask(look)
+        return await self.ask(find_lag)
 
     async def caught_up(self, group: str, topic: str, timeout_s: float = 60.0) -> None:
         """Until the faults are over and the group has committed all of the topic. AssertionError when it does not in time."""
@@ -199,8 +199,8 @@ class World:
         """Run a program in a process of its own, on a machine of that name; the faults begin now."""
         program = Program(self, name, main)
         self.programs.append(program)
-        if self._tormenting is None:
-            self._tormenting = asyncio.ensure_future(self._torment())
+        if self._injecting is None:
+            self._injecting = asyncio.ensure_future(self._inject_faults())
         return program
 
     async def ask(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -218,12 +218,12 @@ class World:
 
     async def healed(self) -> None:
         """Until the faults are over, and everything is healed."""
-        if self._tormenting is not None:
-            await self._tormenting
+        if self._injecting is not None:
+            await self._injecting
 
     # faults
 
-    async def _torment(self) -> None:
+    async def _inject_faults(self) -> None:
         chance, faults = self.simulation.chance("faults"), self._faults
         wanted = [
             *[self._kill_program] * chance.randint(0, faults.program_kills),
@@ -237,18 +237,18 @@ class World:
             await asyncio.sleep(max(0.0, began_s + moment_s - self.now_s))
             await fault(chance)
 
-    def _suffers(self, what: str) -> None:
+    def _note_fault(self, what: str) -> None:
         self.suffered.append(f"{self.now_s:.3f} s: {what}")
         self.simulation.trace.add("fault", what)
 
     async def _kill_program(self, chance: random.Random) -> None:
         program = chance.choice(self.programs)
-        self._suffers(f"{program.name} is killed")
+        self._note_fault(f"{program.name} is killed")
         program.kill()
 
     async def _kill_broker(self, chance: random.Random) -> None:
         broker_id = chance.choice(list(self.cluster.brokers))
-        self._suffers(f"broker {broker_id} is killed")
+        self._note_fault(f"broker {broker_id} is killed")
         self.cluster.kill(broker_id)
         await asyncio.sleep(chance.choice([0.1, 2.0, 9.0]))
         await self.cluster.start(broker_id)
@@ -256,7 +256,7 @@ class World:
     async def _cut(self, chance: random.Random) -> None:
         program = chance.choice(self.programs)
         broker = self.cluster.brokers[chance.choice(list(self.cluster.brokers))]
-        self._suffers(f"{program.name} and {broker.name} are cut off from each other")
+        self._note_fault(f"{program.name} and {broker.name} are cut off from each other")
         self.cluster.cut(program.name, broker.name)
         await asyncio.sleep(chance.choice([0.5, 4.0, 12.0]))
         self.cluster.heal(program.name, broker.name)
@@ -266,15 +266,15 @@ class World:
     def run(self, story: Story) -> None:
         """Raises what the story raises."""
         with _on_virtual_time(self.simulation):
-            self.simulation.run(self._told(story))
+            self.simulation.run(self._play(story))
 
-    async def _told(self, story: Story) -> None:
+    async def _play(self, story: Story) -> None:
         await self.cluster.start()
         try:
             await story(self)
         finally:
-            if self._tormenting is not None:
-                self._tormenting.cancel()
+            if self._injecting is not None:
+                self._injecting.cancel()
             for program in self.programs:
                 await program.stop()
 

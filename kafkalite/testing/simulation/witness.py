@@ -66,15 +66,15 @@ class Witness:
     async def watch(self) -> None:
         """On the director's loop."""
         while True:
-            self.look()
+            self.record_views()
             await asyncio.sleep(_LOOK_S)
 
-    def look(self) -> None:
+    def record_views(self) -> None:
         """Who leads, and up to where, as each broker knows it now; what has not changed is not recorded again."""
         for broker in self._cluster.running():
             if broker.app is None or broker.app.serving is None:
                 continue
-            observer = f"{broker.name}/{broker.lives}"
+            observer = f"{broker.name}/{broker.runs}"
             for name, partition in broker.app.serving.parts.replicas.partitions.items():
                 if name.topic not in self._topics or not partition.is_leader:
                     continue

@@ -97,7 +97,7 @@ class Writer(ABC):
             self.problems.append(f"{self.options.name} did not end")
         for partition, values in enumerate(self._open):
             for value in list(values):
-                self._not_acknowledged(partition, value, "no answer")
+                self._record_failure(partition, value, "no answer")
 
     def acknowledged_on_all_since(self, at_ns: int) -> bool:
         """Has every partition taken a record since that moment?"""
@@ -116,7 +116,7 @@ class Writer(ABC):
     def _run(self) -> None:
         """Send until `_stopping`, then flush."""
 
-    def _due(self, elapsed_s: float) -> list[int]:
+    def _find_due(self, elapsed_s: float) -> list[int]:
         """The partitions whose burst is due now and may go."""
         bursts = int(elapsed_s * self.options.records_per_s / _BURST)
         turns = range(self._turn, min(bursts, self._turn + self.options.partitions))
@@ -126,21 +126,21 @@ class Writer(ABC):
             turn % self.options.partitions for turn in turns if len(self._open[turn % self.options.partitions]) <= limit
         ]
 
-    def _begin(self, partition: int) -> Value:
+    def _start_record(self, partition: int) -> Value:
         value = Value(self.options.name, self._next[partition])
         self._next[partition] += 1
         self._open[partition][value] = None
         self._recorder.add(SendInvoked(self._recorder.now_ns(), self.options.topic, partition, *value))
         return value
 
-    def _acknowledged(self, partition: int, value: Value, offset: int) -> None:
+    def _record_acknowledgement(self, partition: int, value: Value, offset: int) -> None:
         now_ns = self._recorder.now_ns()
         self._open[partition].pop(value, None)
         self._last_ack_ns[partition] = now_ns
         self.acknowledged += 1
         self._recorder.add(SendAcknowledged(now_ns, self.options.topic, partition, *value, offset))
 
-    def _not_acknowledged(self, partition: int, value: Value, error: str) -> None:
+    def _record_failure(self, partition: int, value: Value, error: str) -> None:
         self._open[partition].pop(value, None)
         self.problems.append(f"{self.options.topic}-{partition} {value}: {error}")
         kind = SendFailed if error in _NEVER_APPENDED else SendUnknown
@@ -171,21 +171,21 @@ class ConfluentWriter(Writer):
         )
         began = time.monotonic()
         while not self._stopping.is_set():
-            for partition in self._due(time.monotonic() - began):
+            for partition in self._find_due(time.monotonic() - began):
                 for _ in range(_BURST):
                     self._send(client, partition)
             client.poll(0.005)
         client.flush(DELIVERY_TIMEOUT_MS / 1000)
 
     def _send(self, client: confluent_kafka.Producer, partition: int) -> None:
-        value = self._begin(partition)
+        value = self._start_record(partition)
 
         def done(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
             if error is not None:
-                self._not_acknowledged(partition, value, error.name())
+                self._record_failure(partition, value, error.name())
             else:
                 offset = message.offset()
-                self._acknowledged(partition, value, -1 if offset is None else offset)
+                self._record_acknowledgement(partition, value, -1 if offset is None else offset)
 
         client.produce(self.options.topic, value.to_bytes(_VALUE_BYTES), partition=partition, on_delivery=done)
 
@@ -213,20 +213,20 @@ class KafkaliteWriter(Writer):
         ) as producer:
             began = loop.time()
             while not self._stopping.is_set():
-                for partition in self._due(loop.time() - began):
+                for partition in self._find_due(loop.time() - began):
                     for _ in range(_BURST):
                         await self._send(producer, partition)
                 await asyncio.sleep(0.005)
             await producer.flush(DELIVERY_TIMEOUT_MS / 1000)
 
     async def _send(self, producer: Producer, partition: int) -> None:
-        value = self._begin(partition)
+        value = self._start_record(partition)
 
         def done(metadata: RecordMetadata | None, error: Exception | None) -> None:
             if metadata is None:
-                self._not_acknowledged(partition, value, repr(error))
+                self._record_failure(partition, value, repr(error))
             else:
-                self._acknowledged(partition, value, metadata.offset)
+                self._record_acknowledgement(partition, value, metadata.offset)
 
         await producer.send_bytes(
             self.options.topic, value.to_bytes(_VALUE_BYTES), None, partition=partition, on_delivery=done

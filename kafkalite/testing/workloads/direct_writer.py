@@ -102,7 +102,7 @@ class DirectWriter:
         try:
             response = await connection.request(self._request(value), _PRODUCE_VERSION, timeout_s=60)
         except (OSError, TimeoutError) as problem:
-            self._end(SendUnknown, value, repr(problem))
+            self._record_failure(SendUnknown, value, repr(problem))
             return
         answer = response.responses[0].partition_responses[0]
         self.answered += 1
@@ -115,9 +115,9 @@ class DirectWriter:
             return
         error = ErrorCode(answer.error_code)
         self.errors.add(error.name)
-        self._end(SendUnknown if error in _MAY_BE_APPENDED else SendFailed, value, error.name)
+        self._record_failure(SendUnknown if error in _MAY_BE_APPENDED else SendFailed, value, error.name)
 
-    def _end(self, kind: type[SendUnknown] | type[SendFailed], value: Value, error: str) -> None:
+    def _record_failure(self, kind: type[SendUnknown] | type[SendFailed], value: Value, error: str) -> None:
         self._recorder.add(kind(self._recorder.now_ns(), self._topic, self._partition, *value, error))
 
     def _request(self, value: Value) -> Any:

@@ -59,20 +59,20 @@ class GroupHistory:
     """Partition and offset of each acknowledged commit, in their order."""
     _commits: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def member(self, name: str) -> None:
+    def record_start(self, name: str) -> None:
         """A member begins."""
         self.recorder.add(ReaderStarted(self.recorder.now_ns(), name, self.group, False))
 
-    def read(self, member: str, partition: int, offset: int) -> None:
+    def record_read(self, member: str, partition: int, offset: int) -> None:
         self.recorder.add(RecordRead(self.recorder.now_ns(), member, self.topic, partition, offset, "", offset))
 
-    def assigned(self, member: str, generation: int, partitions: Iterable[int]) -> None:
+    def record_assignment(self, member: str, generation: int, partitions: Iterable[int]) -> None:
         """A member was given these partitions."""
         for each in partitions:
             now_ns = self.recorder.now_ns()
             self.recorder.add(PartitionAssigned(now_ns, self.group, member, generation, self.topic, each))
 
-    def invoked(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    def record_invocations(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
         """Offsets by partition are about to be committed; the number of each partition's commit."""
         numbers = {}
         for partition, offset in offsets.items():
@@ -81,14 +81,14 @@ class GroupHistory:
             self.recorder.add(CommitInvoked(now_ns, self.group, member, number, self.topic, partition, offset))
         return numbers
 
-    def committed(
+    def record_commit(
         self, member: str, number: int, partition: int, offset: int, generation: int = UNKNOWN_GENERATION
     ) -> None:
         now_ns = self.recorder.now_ns()
         self.recorder.add(CommitAcknowledged(now_ns, self.group, member, number, generation))
         self.acknowledged.append((partition, offset))
 
-    def fetched(self, asked_ns: int, partition: int, offset: int) -> None:
+    def record_fetch(self, asked_ns: int, partition: int, offset: int) -> None:
         now_ns = self.recorder.now_ns()
         self.recorder.add(OffsetFetched(now_ns, asked_ns, "watcher", self.group, self.topic, partition, offset))
 
@@ -121,7 +121,7 @@ class GroupWorkload:
         self._stopping = False
         bodies = {"confluent": self._consume, "kafkalite": self._consume_with_ours}
         jobs = [*(bodies[client] for client in members), self._watch]
-        self._threads = [threading.Thread(target=self._guarded, args=(job,), daemon=True) for job in jobs]
+        self._threads = [threading.Thread(target=self._run_guarded, args=(job,), daemon=True) for job in jobs]
 
     def start(self) -> None:
         for thread in self._threads:
@@ -157,7 +157,7 @@ class GroupWorkload:
 
         wait_until(caught_up, f"{self.group} to commit everything up to {dict(ends)}", timeout_s)
 
-    def _guarded(self, job: Any) -> None:
+    def _run_guarded(self, job: Any) -> None:
         try:
             job()
         except Exception as problem:
@@ -182,17 +182,19 @@ class GroupWorkload:
             "heartbeat.interval.ms": _HEARTBEAT_MS,
             "fetch.wait.max.ms": 100,
         }
-        name = self._begins("confluent")
+        name = self._register_member("confluent")
         consumer = self._client(**options)
 
-        def assigned(client: Any, given: list[confluent_kafka.TopicPartition]) -> None:
-            self._given(name, _generation(client), [int(each.partition or 0) for each in given])
+        def record_assignment(client: Any, given: list[confluent_kafka.TopicPartition]) -> None:
+            self._record_assignment(name, _generation(client), [int(each.partition or 0) for each in given])
 
-        consumer.subscribe([self.topic], on_assign=assigned)
+        consumer.subscribe([self.topic], on_assign=record_assignment)
         while not self._stopping:
             messages = [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None]
-            ahead = self._noted(name, ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages))
-            numbers = self._commits(name, ahead)
+            ahead = self._record_reads(
+                name, ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
+            )
+            numbers = self._record_invocations(name, ahead)
             offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
             generation = _generation(consumer)
             try:
@@ -200,11 +202,11 @@ class GroupWorkload:
             except confluent_kafka.KafkaException:
                 continue
             taken = {each.partition: each.offset for each in answer or () if each.error is None}
-            self._committed(name, numbers, taken, (generation, _generation(consumer)))
+            self._record_commits(name, numbers, taken, (generation, _generation(consumer)))
         consumer.close()
 
     def _consume_with_ours(self) -> None:
-        name = self._begins("kafkalite")
+        name = self._register_member("kafkalite")
         with SyncConsumer(
             bootstrap_servers=self._servers,
             group_id=self.group,
@@ -218,12 +220,12 @@ class GroupWorkload:
             consumer.subscribe([self.topic], listener=_Assignments(self, name, consumer))
             while not self._stopping:
                 found = consumer.poll(timeout_ms=100, max_records=_BATCH)
-                ahead = self._noted(
+                ahead = self._record_reads(
                     name, ((each.partition, each.offset) for records in found.values() for each in records)
                 )
                 if not ahead:
                     continue
-                numbers = self._commits(name, ahead)
+                numbers = self._record_invocations(name, ahead)
                 generation = _generation_of_ours(consumer)
                 try:
                     consumer.commit({TopicPartition(self.topic, number): offset for number, offset in ahead.items()})
@@ -231,31 +233,31 @@ class GroupWorkload:
                     if not (problem.retriable or isinstance(problem, CommitFailedError)):
                         raise
                     continue
-                self._committed(name, numbers, ahead, (generation, _generation_of_ours(consumer)))
+                self._record_commits(name, numbers, ahead, (generation, _generation_of_ours(consumer)))
 
-    def _begins(self, client: str) -> str:
+    def _register_member(self, client: str) -> str:
         name = f"{client}-{next(_members)}"
-        self.history.member(name)
+        self.history.record_start(name)
         return name
 
-    def _noted(self, member: str, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+    def _record_reads(self, member: str, places: Iterable[tuple[int, int]]) -> dict[int, int]:
         """Records at (partition, offset) were given to a member; the offsets to commit."""
         ahead: dict[int, int] = {}
         with self._lock:
             for partition, offset in places:
-                self.history.read(member, partition, offset)
+                self.history.record_read(member, partition, offset)
                 ahead[partition] = offset + 1
         return ahead
 
-    def _commits(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    def _record_invocations(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
         with self._lock:
-            return self.history.invoked(member, offsets)
+            return self.history.record_invocations(member, offsets)
 
-    def _given(self, member: str, generation: int, partitions: Iterable[int]) -> None:
+    def _record_assignment(self, member: str, generation: int, partitions: Iterable[int]) -> None:
         with self._lock:
-            self.history.assigned(member, generation, partitions)
+            self.history.record_assignment(member, generation, partitions)
 
-    def _committed(
+    def _record_commits(
         self, member: str, numbers: Mapping[int, int], offsets: Mapping[int, int], generations: tuple[int, int]
     ) -> None:
         """`generations`: of the member before the commit and after it."""
@@ -263,7 +265,7 @@ class GroupWorkload:
         with self._lock:
             for partition, offset in offsets.items():
                 known = before if before == after else UNKNOWN_GENERATION
-                self.history.committed(member, numbers[partition], partition, offset, known)
+                self.history.record_commit(member, numbers[partition], partition, offset, known)
 
     def _watch(self) -> None:
         client = self._client()
@@ -277,7 +279,7 @@ class GroupWorkload:
             with self._lock:
                 for place in answer:
                     if place.error is None:
-                        self.history.fetched(asked_ns, place.partition, max(place.offset, NO_OFFSET))
+                        self.history.record_fetch(asked_ns, place.partition, max(place.offset, NO_OFFSET))
             time.sleep(0.05)
         client.close()
 
@@ -290,7 +292,7 @@ class _Assignments(RebalanceListener):
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         partitions = sorted(each.partition for each in assigned)
-        self._workload._given(self._member, _generation_of_ours(self._consumer), partitions)
+        self._workload._record_assignment(self._member, _generation_of_ours(self._consumer), partitions)
 
 
 def _generation_of_ours(consumer: SyncConsumer) -> int:

@@ -34,13 +34,13 @@ class ResourceWatch:
         self._brokers = [broker for broker in brokers if isinstance(broker, BrokerProcess)]
         self._baseline: dict[int, dict[str, int]] = {}
 
-    def begin(self) -> None:
+    def record_baseline(self) -> None:
         """What there is now is the baseline."""
         for broker in self._brokers:
             self._baseline[broker.id] = resources_of(broker)
             self._note(broker, self._baseline[broker.id], is_baseline=True)
 
-    def end(self, timeout_s: float) -> None:
+    def record_leftovers(self, timeout_s: float) -> None:
         """Record what is left, as soon as it is no more than the baseline and the slack."""
         with suppress(TimeoutError):
             wait_until(lambda: all(map(self._is_back, self._brokers)), "resources that were given back", timeout_s)

@@ -117,7 +117,7 @@ class Workload:
 
     def start(self, timeout_s: float = 30) -> None:
         """Returns when every writer is acknowledged on every partition."""
-        self._resources.begin()
+        self._resources.record_baseline()
         observe_zookeeper(self.recorder, self._facts, self.topic, self.partitions)
         self._observer.start()
         parts: list[Part] = [*self.readers, *self.writers]
@@ -135,10 +135,12 @@ class Workload:
         try:
             wait_until(flowing, "acknowledgements on every partition", timeout_s)
         except TimeoutError as problem:
-            raise TimeoutError(f"{problem}; {self._silent(since_ns)}; problems: {self.problems[:5]}") from None
+            raise TimeoutError(
+                f"{problem}; {self._describe_silence(since_ns)}; problems: {self.problems[:5]}"
+            ) from None
         return (self.recorder.now_ns() - since_ns) / 1e9
 
-    def _silent(self, since_ns: int) -> str:
+    def _describe_silence(self, since_ns: int) -> str:
         silent = [
             f"{writer.options.name} has none on {[p for p in range(self.partitions) if not writer.acknowledged_on(p, since_ns)]}"
             for writer in self.writers
@@ -159,7 +161,7 @@ class Workload:
         """
         for writer in self.writers:
             writer.finish(timeout_s)
-        ends = _acknowledged_ends(self.recorder.events, self.topic, self.partitions)
+        ends = _find_acknowledged_ends(self.recorder.events, self.topic, self.partitions)
         for reader in self.readers:
             try:
                 wait_until(lambda reader=reader: reader.has_reached(ends), f"{reader.name} at {ends}", timeout_s)  # type: ignore[misc]
@@ -169,7 +171,7 @@ class Workload:
             part.finish()
         self.drain(ends, timeout_s)
         self.record_replicas()
-        self._resources.end(_GIVEN_BACK_WITHIN_S)
+        self._resources.record_leftovers(_GIVEN_BACK_WITHIN_S)
         write_history(path, self.recorder.events)
         return judge(self.recorder.events)
 
@@ -235,7 +237,7 @@ def longest_gap(events: Iterable[Event], since_ns: int, until_ns: int) -> Gap:
     return longest
 
 
-def _acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> list[int]:
+def _find_acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> list[int]:
     """For each partition the offset behind the last acknowledged record."""
     ends = [0] * partitions
     for event in events:

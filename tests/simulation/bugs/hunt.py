@@ -1,6 +1,6 @@
 """With a bug in the program: the transcripts, then seed after seed, until one of them fails, and what found it.
 
-A transcript is cheaper than a life, and shows what lives seldom come to.
+A transcript is cheaper than a run, and shows what runs seldom come to.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.simulation.bugs.replication import REPLICATION
 from tests.simulation.bugs.table import Row, by_transcript
 from tests.simulation.bugs.transactional_pressure import transactional_pressure
 from tests.simulation.bugs.transactions import TRANSACTIONAL
-from tests.simulation.life import Life
+from tests.simulation.simulation_run import SimulationRun
 from tests.simulation.stories import FOLDER, replayed
-from tests.simulation.transactions.life import TransactionalLife
+from tests.simulation.transactions.transactional_run import TransactionalRun
 
 BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *CONNECTIONS, *GROUPS, *TRANSACTIONAL)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
@@ -52,23 +52,23 @@ class Caught(NamedTuple):
 
 
 def live(seed: int) -> None:
-    """One life of a cluster under pressure. Raises whatever the seed fails with."""
-    run(Life(pressure(seed)))
+    """One run of a cluster under pressure. Raises whatever the seed fails with."""
+    run_quietly(SimulationRun(pressure(seed)))
 
 
 def live_with_transactions(seed: int) -> None:
     """The same, for what only transactions suffer from."""
-    run(TransactionalLife(transactional_pressure(seed)))
+    run_quietly(TransactionalRun(transactional_pressure(seed)))
 
 
-def run(life: Life) -> None:
+def run_quietly(run: SimulationRun) -> None:
     """Live it as cheaply as can be. Raises whatever it fails with."""
-    life.explains = False
-    gc.disable()  # it would look dozens of times at all that a life has
+    run.explains = False
+    gc.disable()  # it would look dozens of times at all that a run has
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
-            life.run()
+            run.run()
     finally:
         gc.enable()
 

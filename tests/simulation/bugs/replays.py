@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from itertools import count, islice
 from typing import Final, NamedTuple
 
-from tests.simulation.bugs.hunt import BUGS, run
+from tests.simulation.bugs.hunt import BUGS, run_quietly
 from tests.simulation.bugs.patching import Bug, put_in
 from tests.simulation.bugs.pressure import pressure
 from tests.simulation.bugs.table import TABLE, parse
 from tests.simulation.bugs.transactional_pressure import transactional_pressure
 from tests.simulation.bugs.transactions import TRANSACTIONAL
-from tests.simulation.life import Life
-from tests.simulation.transactions.life import TransactionalLife
+from tests.simulation.simulation_run import SimulationRun
+from tests.simulation.transactions.transactional_run import TransactionalRun
 
 SEEDS_FOR_A_BUG: Final = 3
 """So many are tried with one bug before the next bug's turn comes."""
 
 
 class Ending(NamedTuple):
-    """How a life ended; `problem` is empty when nothing failed."""
+    """How a run ended; `problem` is empty when nothing failed."""
 
     digest: str
     trace: str
@@ -47,15 +47,15 @@ class Replay(NamedTuple):
 
 
 def ending(bug: Bug, seed: int) -> Ending:
-    """Of the life of a seed under pressure while the program has the bug."""
-    life = TransactionalLife(transactional_pressure(seed)) if bug in TRANSACTIONAL else Life(pressure(seed))
+    """Of the run of a seed under pressure while the program has the bug."""
+    run = TransactionalRun(transactional_pressure(seed)) if bug in TRANSACTIONAL else SimulationRun(pressure(seed))
     problem = ""
     with put_in(bug):
         try:
-            run(life)
+            run_quietly(run)
         except Exception as failure:
             problem = f"{type(failure).__name__}: {failure}"
-    return Ending(life.outcome.digest, str(life.simulation.trace), problem)
+    return Ending(run.outcome.digest, str(run.simulation.trace), problem)
 
 
 def replays(bugs: tuple[Bug, ...] = BUGS) -> Iterator[Replay]:
@@ -69,7 +69,7 @@ def replays(bugs: tuple[Bug, ...] = BUGS) -> Iterator[Replay]:
 
 
 def found_by_lives() -> tuple[Bug, ...]:
-    """As TABLE.md says; with the others, which transcripts find, lives fail seldom."""
+    """As TABLE.md says; with the others, which transcripts find, runs fail seldom."""
     rows = parse(TABLE.read_text())
     return tuple(bug for bug in BUGS if bug.name in rows and rows[bug.name].seed is not None)
 
@@ -78,7 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.bugs.replays", description=__doc__)
     parser.add_argument("--failing", type=int, default=100, help="how many seeds that fail")
     parser.add_argument(
-        "--bug", default="", help="with bugs whose name has this text; by default with those that lives find"
+        "--bug", default="", help="with bugs whose name has this text; by default with those that runs find"
     )
     options = parser.parse_args()
     different = 0

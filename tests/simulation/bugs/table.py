@@ -18,7 +18,7 @@ _NO_SEED: Final = "none"
 
 
 class Row(NamedTuple):
-    """`by`: a transcript, the rules that were broken, or `NOT_FOUND`; `seeds`: how many lives it took."""
+    """`by`: a transcript, the rules that were broken, or `NOT_FOUND`; `seeds`: how many runs it took."""
 
     by: str
     seeds: str
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def row(by: str, seeds: int) -> Row:
-    """Of a bug for which so many lives were lived; `by` is empty when none found it."""
+    """Of a bug for which that many runs were made; `by` is empty when none found it."""
     if not by:
         return Row(NOT_FOUND, f"> {seeds}")
     return Row(by, _NO_SEED if by.startswith(_TRANSCRIPT) else str(seeds))
@@ -67,7 +67,7 @@ def written(bugs: Iterable[Bug], rows: Mapping[str, Row]) -> str:
         "",
         f"{found} of {len(all_bugs)} are found. Written by `python -m tests.simulation.bugs --table`.",
         "",
-        "A transcript of `tests/simulation/transcripts` needs no seed. Seeds are those of lives under pressure (`pressure.py`;",
+        "A transcript of `tests/simulation/transcripts` needs no seed. Seeds are those of runs under pressure (`pressure.py`;",
         "for transactions `transactional_pressure.py`), counted from 0.",
         "",
         "| Bug | Story | Found by | Seeds |",

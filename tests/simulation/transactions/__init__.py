@@ -1,1 +1,1 @@
-"""Lives in which transactions are what suffers: consume, transform, produce, while clients die beside brokers."""
+"""Runs in which transactions are what suffers: consume, transform, produce, while clients die beside brokers."""

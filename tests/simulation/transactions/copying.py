@@ -13,7 +13,7 @@ from tests.simulation.group import REBALANCE_MS
 from tests.simulation.transactions.recorded import RecordedProducer
 
 if TYPE_CHECKING:
-    from tests.simulation.transactions.life import TransactionalLife
+    from tests.simulation.transactions.transactional_run import TransactionalRun
 
 GROUP: Final = "copiers"
 _POLL_MS: Final = 300
@@ -22,15 +22,15 @@ _POLL_MS: Final = 300
 class _Reader(RebalanceListener):
     """Names the positions of one consumer: with each assignment, and whenever it goes back, they begin at what is committed."""
 
-    def __init__(self, life: TransactionalLife, name: str) -> None:
-        self._life, self._name, self._count = life, name, 0
+    def __init__(self, run: TransactionalRun, name: str) -> None:
+        self._run, self._name, self._count = run, name, 0
         self.position = ""
         self.begin()
 
     def begin(self) -> None:
         self._count += 1
         self.position = f"{self._name}#{self._count}"
-        self._life.note(ReaderStarted(self._life.now_ns, self.position, GROUP, True))
+        self._run.note(ReaderStarted(self._run.now_ns, self.position, GROUP, True))
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self.begin()
@@ -39,15 +39,15 @@ class _Reader(RebalanceListener):
 class Copying:
     """From `source` to `targets`. `committed`: the group's offsets, as an observer was told of them."""
 
-    def __init__(self, life: TransactionalLife, source: str, targets: Sequence[str]) -> None:
+    def __init__(self, run: TransactionalRun, source: str, targets: Sequence[str]) -> None:
         self.committed: dict[TopicPartition, int] = {}
-        self._life, self._source, self._targets = life, source, targets
+        self._run, self._source, self._targets = run, source, targets
 
     async def copy(self, producer: RecordedProducer, options: dict[str, Any]) -> None:
         """One member, as long as copies are wanted. ClientError."""
-        life, workload = self._life, self._life.plan.workload
-        chance = life.simulation.chance(f"{producer.name}/copies")
-        reader = _Reader(life, producer.name)
+        run, workload = self._run, self._run.plan.workload
+        chance = run.simulation.chance(f"{producer.name}/copies")
+        reader = _Reader(run, producer.name)
         seat = producer.name.partition("/")[0]
         async with Consumer(
             group_id=GROUP,
@@ -63,18 +63,18 @@ class Copying:
             **options,
         ) as consumer:
             consumer.subscribe([self._source], listener=reader)
-            while life.copies_are_wanted:
+            while run.copies_are_wanted:
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
                 if not found:
                     continue
                 for records in found.values():
                     for record in records:
-                        life.note_copied(reader.position, record)
+                        run.note_copied(reader.position, record)
                 try:
                     if await self._transaction(producer, consumer, found, chance):
                         continue
                 except AbortableTransactionError as problem:
-                    life.simulation.trace.add(producer.name, f"aborted: {problem}")
+                    run.simulation.trace.add(producer.name, f"aborted: {problem}")
                 reader.begin()
                 await self._go_back(consumer)
 
@@ -82,7 +82,7 @@ class Copying:
         self, producer: RecordedProducer, consumer: Consumer, found: dict[TopicPartition, Any], chance: random.Random
     ) -> bool:
         """Has it been committed?"""
-        commits = chance.random() * 200 >= self._life.plan.workload.get("aborted_percent", 20)
+        commits = chance.random() * 200 >= self._run.plan.workload.get("aborted_percent", 20)
         async with producer.transaction(commits=commits):
             for partition, records in found.items():
                 for record in records:

@@ -1,4 +1,4 @@
-"""What a seed draws for a life of transactions: faults of brokers and of clients, and how the clients go about it."""
+"""What a seed draws for a run of transactions: faults of brokers and of clients, and how the clients go about it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ BASE: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
-"""What every life has, unless its plan says otherwise."""
+"""What every run has, unless its plan says otherwise."""
 
 
 def draw_transactions(seed: int) -> Plan:
-    """The plan of a seed: a few of the settings of any life, and those of coordinators."""
+    """The plan of a seed: a few of the settings of any run, and those of coordinators."""
     chance, usual = random.Random(f"{seed}/transactions"), draw_plan(seed)
     names = chance.sample(list(_SETTINGS), chance.choice([1, 3, 5]))
     settings = {**usual.settings, **{name: chance.choice(_SETTINGS[name]) for name in names}}

@@ -14,7 +14,7 @@ from tests.simulation.plan import PAUSE_CLIENT
 from tests.simulation.transactions.recorded import RecordedProducer
 
 if TYPE_CHECKING:
-    from tests.simulation.transactions.life import TransactionalLife
+    from tests.simulation.transactions.transactional_run import TransactionalRun
 
 _SUCCESSOR_S: Final = 0.2
 """Somebody takes the place of a silent client so much later."""
@@ -26,9 +26,9 @@ Work = Callable[[RecordedProducer, dict[str, Any]], Awaitable[None]]
 class Seat:
     """See the module. `work(producer, options)` is what a process does until it has done its part; a ClientError makes it begin again."""
 
-    def __init__(self, life: TransactionalLife, name: str, work: Work) -> None:
+    def __init__(self, run: TransactionalRun, name: str, work: Work) -> None:
         self.name = name
-        self._life, self._work = life, work
+        self._run, self._work = run, work
         self._incarnations = 0
         self._producers = 0
         self._current: Process | None = None
@@ -49,29 +49,29 @@ class Seat:
 
     async def _incarnation(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-        life = self._life
+        run = self._run
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
-        process = self._current = life.simulation.process(name, self.name)
-        life.simulation.may_complain[name] = None  # of being fenced
+        process = self._current = run.simulation.process(name, self.name)
+        run.simulation.may_complain[name] = None  # of being fenced
         try:
-            await life.within_process(process, self._program(process, life.options(name)))
+            await run.within_process(process, self._program(process, run.options(name)))
         except ProcessKilled:
-            life.simulation.trace.add(name, "is killed")
+            run.simulation.trace.add(name, "is killed")
             if self._current is process:
                 self._succeed(self._vacant_s)
 
     async def _program(self, process: Process, options: dict[str, Any]) -> None:
         """Begins again behind every error, as long as nobody has its place."""
-        workload, trace = self._life.plan.workload, self._life.simulation.trace
+        workload, trace = self._run.plan.workload, self._run.simulation.trace
         while self._current is process:
             self._producers += 1
             name = f"{self.name}/{self._producers}"
-            self._life.note(ProducerStarted(self._life.now_ns, name, -1, True, 0))
+            self._run.note(ProducerStarted(self._run.now_ns, name, -1, True, 0))
             trace.add(process.name, f"produces as {name}")
             try:
                 async with Producer(
-                    clock=self._life.cluster.clock,
+                    clock=self._run.cluster.clock,
                     transactional_id=self.name,
                     transaction_timeout_ms=workload.get("transaction_timeout_ms", 5000),
                     delivery_timeout_ms=workload.get("delivery_timeout_ms", 120_000),
@@ -80,7 +80,7 @@ class Seat:
                     **options,
                 ) as producer:
                     await producer.init_transactions()
-                    recorded = RecordedProducer(self._life, name, producer)
+                    recorded = RecordedProducer(self._run, name, producer)
                     try:
                         await self._work(recorded, options)
                     finally:
@@ -95,7 +95,7 @@ class Seat:
     async def suffer(self, fault: Fault) -> None:
         """One fault of a client, at its moment. With the parameter `alone` nobody takes the place of one that is silent."""
         await asyncio.sleep(fault.at_s)
-        process, trace = self._current, self._life.simulation.trace
+        process, trace = self._current, self._run.simulation.trace
         if process is None or not process.alive or process.paused:
             trace.add("fault", f"{fault.kind} {self.name} is left out: nobody is there")
             return

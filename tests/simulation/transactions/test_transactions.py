@@ -1,4 +1,4 @@
-"""Transactions under some seeds; `python -m tests.simulation --transactions` lives more of them."""
+"""Transactions under some seeds; `python -m tests.simulation --transactions` runs more of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import Counter
 
 from tests.simulation.plan import CLIENT_FAULTS, Plan
 from tests.simulation.seeds import live
-from tests.simulation.transactions.life import TransactionalLife
 from tests.simulation.transactions.plan import draw_transactions
+from tests.simulation.transactions.transactional_run import TransactionalRun
 
 
 def test_what_is_copied_in_transactions_is_there_once() -> None:
     judged: Counter[str] = Counter()
     for seed in range(3):
         plan = draw_transactions(seed)
-        result, life = live(plan)
+        result, run = live(plan)
         assert not result.problem, f"{plan}\n{result.problem}"
-        assert isinstance(life, TransactionalLife) and life.outcome.verdict is not None
-        judged.update(life.outcome.verdict.judged)
+        assert isinstance(run, TransactionalRun) and run.outcome.verdict is not None
+        judged.update(run.outcome.verdict.judged)
     assert [rule for rule in ("C1", "C3", "C7", "C11", "C13", "C14", "C18") if not judged[rule]] == []
 
 

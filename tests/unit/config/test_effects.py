@@ -105,7 +105,7 @@ def test_a_setting_says_why_it_has_no_effect_and_what_is_dynamic_acts_at_once() 
     only_read_at_the_start = {"num.recovery.threads.per.data.dir"}
     for key in (*TOPIC_KEYS.values(), *BROKER_KEYS.values()):
         assert bool(key.reason) is (key.effect in (Effect.NONE, Effect.REFUSED)), key.name
-        assert (key.reason in key.described) and key.described.startswith(key.documentation), key.name
+        assert (key.reason in key.full_documentation) and key.full_documentation.startswith(key.documentation), key.name
         if key.dynamic:
             assert key.effect is not Effect.AT_RESTART or key.name in only_read_at_the_start, key.name
         else:

@@ -43,7 +43,7 @@ def scram_server(mechanism: ScramMechanism, user: str = "alice", password: str =
 
 def converse(credentials: SaslCredentials, server: SaslServer) -> Identity | None:
     async def conversation() -> Identity | None:
-        exchange = credentials.begin("host")
+        exchange = credentials.start_exchange("host")
         token = exchange.send(None)  # type: ignore[arg-type]
         while True:
             answer = await server.evaluate(token)
@@ -129,14 +129,14 @@ def test_a_bad_message_of_scram_is_refused(first: bytes, final: bytes | None, er
     ],
 )
 def test_a_client_is_not_led_by_a_server_that_lies(answer: Callable[[str], str], reason: str) -> None:
-    exchange = SaslCredentials(mechanism="SCRAM-SHA-256", username="alice", password="right").begin("host")
+    exchange = SaslCredentials(mechanism="SCRAM-SHA-256", username="alice", password="right").start_exchange("host")
     nonce = next(exchange).decode().rpartition("r=")[2]
     with pytest.raises(ServerNotProven, match=reason):
         exchange.send(answer(nonce).encode())
 
 
 def test_a_client_notices_a_server_that_does_not_know_its_keys() -> None:
-    exchange = SaslCredentials(mechanism="SCRAM-SHA-256", username="alice", password="right").begin("host")
+    exchange = SaslCredentials(mechanism="SCRAM-SHA-256", username="alice", password="right").start_exchange("host")
     nonce = next(exchange).decode().rpartition("r=")[2]
     exchange.send(f"r={nonce}x,s=AAAA,i=4096".encode())
     with pytest.raises(ServerNotProven, match="did not prove"):

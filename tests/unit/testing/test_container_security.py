@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.config.environment import as_variables
 from kafkalite.config.environment import broker_settings as settings_of_variables
-from kafkalite.testing.containers.security import PLACE, ContainerSecurity, packed
+from kafkalite.testing.containers.security import PLACE, ContainerSecurity, pack_folder
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def security() -> Iterator[ContainerSecurity]:
 
 def test_files_are_the_images_users_alone(security: ContainerSecurity) -> None:
     security.cluster.make()
-    with tarfile.open(fileobj=io.BytesIO(packed(security.cluster.folder))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(pack_folder(security.cluster.folder))) as archive:
         found = {each.name: (each.uid, each.mode) for each in archive.getmembers()}
     assert set(found) >= {"ca.pem", "broker.pem", "admin.pem", "zookeeper.pem", "passwords.properties", "http.users"}
     assert set(found.values()) == {(1000, 0o600)}

@@ -21,9 +21,9 @@ def told(asked_ns: int, offset: int, answered_ns: int) -> Event:
 
 def history(*events: Event | list[Event], read: int = 100) -> GroupHistory:
     made = GroupHistory("g", "t", Recorder(lambda: 0))
-    made.member("m")
+    made.record_start("m")
     for offset in range(read):
-        made.read("m", 0, offset)
+        made.record_read("m", 0, offset)
     for event in events:
         for each in event if isinstance(event, list) else [event]:
             made.recorder.add(each)
@@ -65,26 +65,26 @@ def test_a_group_stops_short() -> None:
 
 def test_what_members_do_is_recorded() -> None:
     made = GroupHistory("g", "t")
-    made.member("m")
-    numbers = made.invoked("m", {0: 5, 1: 7})
-    made.committed("m", numbers[1], 1, 7)
-    made.fetched(made.recorder.now_ns(), 1, 7)
+    made.record_start("m")
+    numbers = made.record_invocations("m", {0: 5, 1: 7})
+    made.record_commit("m", numbers[1], 1, 7)
+    made.record_fetch(made.recorder.now_ns(), 1, 7)
     for offset in range(7):
-        made.read("m", 1, offset)
+        made.record_read("m", 1, offset)
     assert judge(made, {1: 7}) == []
     assert judge(made, {0: 5}) == ["partition 0: 0 of 5 committed"]
 
 
 def test_a_partition_has_two_members() -> None:
     made = history()
-    made.assigned("m", 4, [0])
-    made.assigned("other", 4, [0])
+    made.record_assignment("m", 4, [0])
+    made.record_assignment("other", 4, [0])
     assert judge(made) == ["C12 g t-0: m and other have it in generation 4"]
 
 
 def test_a_member_of_an_earlier_generation_commits() -> None:
     made = GroupHistory("g", "t", Recorder(itertools.count().__next__))
     for generation in (4, 3):
-        numbers = made.invoked("m", {0: 5})
-        made.committed("m", numbers[0], 0, 5, generation)
+        numbers = made.record_invocations("m", {0: 5})
+        made.record_commit("m", numbers[0], 0, 5, generation)
     assert judge(made) == ["C12 g t-0: m committed in generation 3, after m had in 4"]

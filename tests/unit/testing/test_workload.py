@@ -48,15 +48,15 @@ class StillWriter(Writer):
         pass
 
     def due(self, elapsed_s: float) -> list[int]:
-        return self._due(elapsed_s)
+        return self._find_due(elapsed_s)
 
     def begin(self, partition: int) -> None:
         for _ in range(5):
-            self._begin(partition)
+            self._start_record(partition)
 
     def acknowledge(self, partition: int) -> None:
         for offset, value in enumerate(list(self._open[partition])):
-            self._acknowledged(partition, value, offset)
+            self._record_acknowledgement(partition, value, offset)
 
 
 def test_bursts_take_turns_at_the_rate_asked_for() -> None:

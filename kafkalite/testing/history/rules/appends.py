@@ -11,7 +11,7 @@ from kafkalite.testing.history.rules.findings import Findings
 
 def acknowledged_is_there(facts: Facts, partition: PartitionFacts) -> Findings:
     acknowledged = [(value, sent.offset) for value, sent in partition.sent.items() if sent.offset is not None]
-    promised = [(value, offset) for value, offset in acknowledged if facts.promised(value)]
+    promised = [(value, offset) for value, offset in acknowledged if facts.is_promised(value)]
     if promised and not partition.drains:
         yield "records were acknowledged and the partition was not drained"
         return
@@ -61,7 +61,7 @@ def _why_not_twice(facts: Facts, partition: PartitionFacts, value: Value, offset
 def offset_holds_one_record(facts: Facts, partition: PartitionFacts) -> Findings:
     holders: dict[int, dict[Value, str]] = defaultdict(dict)
     for value, sent in partition.sent.items():
-        if sent.offset is not None and sent.offset != UNKNOWN_OFFSET and facts.promised(value):
+        if sent.offset is not None and sent.offset != UNKNOWN_OFFSET and facts.is_promised(value):
             holders[sent.offset].setdefault(value, "an acknowledgement")
     for reader, reads in partition.readers.items():
         for read in reads:
@@ -93,7 +93,7 @@ def real_time_order(facts: Facts, partition: PartitionFacts) -> Findings:
             sent.offset is not None
             and sent.offset != UNKNOWN_OFFSET
             and sent.ended_ns is not None
-            and facts.promised(value)
+            and facts.is_promised(value)
         ):
             moments += [(sent.invoked_ns, 0, sent.offset, value), (sent.ended_ns, 1, sent.offset, value)]
     floor, holder = -1, Value("", -1)

@@ -1,4 +1,4 @@
-"""The life of one cluster under one plan: three brokers, producers, a group of two, what administrators ask for, and faults.
+"""The run of one cluster under one plan: three brokers, producers, a group of two, what administrators ask for, and faults.
 
 While faults last only safety counts. Then everything is healed, and what was begun must end in bounded time: producers, the group,
 deletions, reassignments, replicas in sync. The history is held to the promises of `kafkalite.testing.history.judge`, and to these: the
@@ -68,7 +68,7 @@ class Outcome:
         return self.simulation.trace.digest
 
 
-class Life:
+class SimulationRun:
     """See the module."""
 
     def __init__(self, plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""The life of transactions in one cluster under one plan: a feeder writes, two copiers carry over, exactly once; all of them may die.
+"""The run of transactions in one cluster under one plan: a feeder writes, two copiers carry over, exactly once; all of them may die.
 
 The feeder writes to flights within transactions, some of which it aborts, and a producer without transactions writes between them. Two
 members of a group read what is committed there, write each record to freight and to ledger, and commit their offsets with it, in one
@@ -23,8 +23,8 @@ from kafkalite.testing.history.judge import judge
 from kafkalite.types import OFFSETS_TOPIC
 from tests.simulation.administration import Administration
 from tests.simulation.clients import connected
-from tests.simulation.life import FLIGHTS, FREIGHT, Life
 from tests.simulation.plan import CLIENT_FAULTS, Plan
+from tests.simulation.simulation_run import FLIGHTS, FREIGHT, SimulationRun
 from tests.simulation.transactions.copying import GROUP, Copying
 from tests.simulation.transactions.plan import BASE, COPIERS, FEEDER
 from tests.simulation.transactions.recorded import RecordedProducer
@@ -35,7 +35,7 @@ _PARTITIONS: Final = 2
 _LOOK_S: Final = 1.0
 
 
-class TransactionalLife(Life):
+class TransactionalRun(SimulationRun):
     """See the module."""
 
     def __init__(self, plan: Plan) -> None:
