@@ -22,7 +22,7 @@ class Current(Protocol[_Settings_co]):
 
 
 class Live(Generic[_Settings]):
-    """See the module. `current` is replaced as a whole, by `replace` only."""
+    """The settings in force, shared by all parts of a process. `current` is replaced as a whole, by `replace` only."""
 
     __slots__ = ("_subscribers", "current")
 

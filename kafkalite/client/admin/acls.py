@@ -21,7 +21,8 @@ from kafkalite.security.acl import (
 
 
 class AclAdmin(AdminCalls):
-    """See the module. Every call raises ClientError SECURITY_DISABLED where brokers have no authorizer."""
+    """Describes, creates and deletes ACLs (KIP-140, KIP-290). Every call raises ClientError SECURITY_DISABLED where brokers have
+    no authorizer."""
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
         """The rules that a filter takes, all by default, in order."""

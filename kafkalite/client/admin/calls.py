@@ -22,7 +22,8 @@ Value = TypeVar("Value")
 
 
 class AdminCalls:
-    """See the module. Whoever needs one part of `Admin` alone makes it over a cluster that is connected, and closes that."""
+    """Base of the parts of `Admin`: requests to brokers, controller and coordinators, bounded in time. A part used alone is made over a
+    connected cluster, which its caller closes."""
 
     def __init__(self, cluster: ClusterClient, request_timeout_ms: int, default_api_timeout_ms: int) -> None:
         self._cluster = cluster

@@ -87,7 +87,7 @@ class ConfigChange:
 
 
 class ConfigAdmin(AdminCalls):
-    """See the module."""
+    """Reads and alters the settings of topics and brokers (KIP-226, KIP-339)."""
 
     async def describe_configs(
         self,

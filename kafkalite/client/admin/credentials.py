@@ -48,7 +48,7 @@ class ScramDeletion:
 
 
 class CredentialAdmin(AdminCalls):
-    """See the module."""
+    """Reads and alters the SCRAM credentials of users (KIP-554)."""
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] = ()

@@ -99,7 +99,7 @@ class GroupDescription:
 
 
 class GroupAdmin(AdminCalls):
-    """See the module."""
+    """Lists, describes and deletes consumer groups and their committed offsets, at their coordinators."""
 
     async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
         """The groups of all brokers, by name; with `states` only those in one of them ("Stable", "Empty", …; case does not matter).

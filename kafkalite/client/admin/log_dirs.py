@@ -70,7 +70,7 @@ class LogDir:
 
 
 class LogDirAdmin(AdminCalls):
-    """See the module."""
+    """Describes log directories and moves replicas between those of one broker (KIP-113)."""
 
     async def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None

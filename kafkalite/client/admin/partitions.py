@@ -44,7 +44,7 @@ class PartitionReassignment:
 
 
 class PartitionAdmin(AdminCalls):
-    """See the module."""
+    """Adds partitions, elects leaders and reassigns replicas, at the controller."""
 
     async def create_partitions(
         self,

@@ -55,7 +55,7 @@ class ClientQuota:
 
 
 class QuotaAdmin(AdminCalls):
-    """See the module."""
+    """Reads and alters client quotas (KIP-546)."""
 
     async def describe_client_quotas(
         self, filters: Iterable[QuotaFilter] = (), *, strict: bool = False

@@ -36,7 +36,7 @@ class DeletedRecords:
 
 
 class RecordAdmin(AdminCalls):
-    """See the module."""
+    """Deletes records up to an offset and looks offsets up by name or time, at the partitions' leaders."""
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
         """Delete all records before an offset of each partition; -1 stands for the high watermark.

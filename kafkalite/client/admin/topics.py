@@ -90,7 +90,7 @@ class ClusterDescription:
 
 
 class TopicAdmin(AdminCalls):
-    """See the module."""
+    """Creates, deletes, lists and describes topics, and describes the cluster."""
 
     async def create_topics(
         self, new_topics: Iterable[NewTopic], *, timeout_ms: int | None = None, validate_only: bool = False

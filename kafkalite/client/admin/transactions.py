@@ -94,7 +94,7 @@ class HangingTransaction:
 
 
 class TransactionAdmin(AdminCalls):
-    """See the module."""
+    """Lists and describes transactions and producers, and ends hanging transactions (KIP-664)."""
 
     async def list_transactions(
         self, states: Iterable[str] = (), producer_ids: Iterable[int] = (), *, duration_ms: int | None = None

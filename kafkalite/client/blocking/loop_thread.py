@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """See the module. Get it by `acquire`, give it back by `release`."""
+    """An event loop on a thread, one per process. `acquire` returns it and counts a user; `release` ends the thread after the last."""
 
     _lock = threading.Lock()
     _shared: LoopThread | None = None

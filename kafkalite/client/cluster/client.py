@@ -54,7 +54,8 @@ class _BrokerLink:
 
 
 class ClusterClient:
-    """See the module. `chance` gives the random numbers in [0, 1) that spread retries."""
+    """The metadata of a cluster and one connection per broker, shared by the parts of a client. `chance` gives the random numbers
+    in [0, 1) that spread retries."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         self.servers = parse_servers(options.bootstrap_servers)

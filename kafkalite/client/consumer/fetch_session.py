@@ -30,7 +30,8 @@ class SessionRequest:
 
 
 class ConsumerFetchSession:
-    """See the module. `request` is followed by `handler.answered`, or by `handler.reset` when anything went wrong."""
+    """The fetch session of a consumer with one broker (KIP-227). `request` is followed by `handler.answered`, or by
+    `handler.reset` when anything went wrong."""
 
     def __init__(self) -> None:
         self.handler = FetchSessionHandler()

@@ -49,7 +49,8 @@ _SHORT_WAIT_MS = 20
 
 
 class Fetcher:
-    """See the module. `wake()` after every change; `run()` is the task's body; `on_data` is called when there is news to read."""
+    """Fetches from the leaders into the buffer, one request per leader at a time. `wake()` after every change; `run()` is the
+    task's body; `on_data` is called when there is news to read."""
 
     def __init__(
         self, cluster: ClusterClient, buffer: FetchBuffer, options: ConsumerOptions, on_data: Callable[[], None]

@@ -52,7 +52,7 @@ class RangeSettings:
 
 
 class RangeReader:
-    """See the module."""
+    """Reads a range of offsets of one partition as Arrow record batches; owns no assignment and no position."""
 
     def __init__(self, cluster: ClusterClient, topic_partition: TopicPartition, settings: RangeSettings) -> None:
         self._cluster = cluster

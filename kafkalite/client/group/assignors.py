@@ -55,7 +55,7 @@ def _sorted_members(members: Mapping[str, Subscription]) -> list[str]:
 
 
 class RangeAssignor(Assignor):
-    """See the module."""
+    """Assigns ranges of each topic's partitions to members in order ("range", Kafka's RangeAssignor)."""
 
     name = "range"
     cooperative = False
@@ -80,7 +80,7 @@ class RangeAssignor(Assignor):
 
 
 class RoundRobinAssignor(Assignor):
-    """See the module."""
+    """Deals partitions out in turn ("roundrobin", Kafka's RoundRobinAssignor)."""
 
     name = "roundrobin"
     cooperative = False
@@ -103,7 +103,10 @@ class RoundRobinAssignor(Assignor):
 
 
 class StickyAssignor(Assignor):
-    """See the module. What a member had travels in the user data, because eager members own nothing when they join."""
+    """Keeps what members had, eagerly ("sticky", KIP-54).
+
+    What a member had travels in the user data, because eager members own nothing when they join.
+    """
 
     name = "sticky"
     cooperative = False
@@ -128,7 +131,10 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(Assignor):
-    """See the module. What a member owns is in its subscription, with the generation (from version 2, else in the user data)."""
+    """Keeps what members own, cooperatively ("cooperative-sticky", KIP-429).
+
+    What a member owns is in its subscription, with the generation (from version 2, else in the user data).
+    """
 
     name = "cooperative-sticky"
     cooperative = True

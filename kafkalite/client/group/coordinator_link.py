@@ -60,7 +60,8 @@ async def find_coordinator(
 
 
 class CoordinatorLink:
-    """See the module. `forget()` after an answer that says that the coordinator is another broker."""
+    """Connections to one coordinator, one for each `Lane`. `forget()` after an answer that says that the coordinator is another
+    broker."""
 
     def __init__(self, cluster: ClusterClient, group_id: str, kind: CoordinatorKind = CoordinatorKind.GROUP) -> None:
         self.group_id = group_id

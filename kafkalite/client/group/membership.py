@@ -61,7 +61,8 @@ _JOIN_MARGIN_MS = 5_000
 
 
 class Membership:
-    """See the module. `member_id` and `generation` are what the coordinator gave. Its fields are for others to read: it alone writes them.
+    """The state machine of one group member (KIP-62, KIP-429). `member_id` and `generation` are what the coordinator gave. Its
+    fields are for others to read: it alone writes them.
 
     `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
     and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.

@@ -33,7 +33,8 @@ WaitForGroup = Callable[[Iterable[TopicPartition]], Awaitable[bool]]
 
 
 class GroupOffsets:
-    """See the module. `membership` is None for a consumer whose partitions were assigned by hand."""
+    """Commits and fetches the offsets of one group at its coordinator. `membership` is None for a consumer whose partitions were
+    assigned by hand."""
 
     def __init__(
         self,

@@ -56,7 +56,8 @@ class RebalanceListener:
 
 
 class GroupSession:
-    """See the module. `consumed` gives the positions to commit; `on_change` is called when the assignment or an error changed."""
+    """Runs the membership of one consumer in its group. `consumed` gives the positions to commit; `on_change` is called when the
+    assignment or an error changed."""
 
     def __init__(
         self,

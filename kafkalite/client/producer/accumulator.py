@@ -143,7 +143,8 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """See the module. `batch_size` and `buffer_memory` in bytes, `linger_ms` in ms.
+    """The batches of all partitions of a producer, bounded by `buffer_memory`. `batch_size` and `buffer_memory` in bytes,
+    `linger_ms` in ms.
 
     `max_in_flight_per_partition` is 1 where order could not be kept otherwise (no idempotence, KIP-98), since of two requests in
     flight the first may fail and be sent again after the second.

@@ -59,7 +59,8 @@ _ZSTD = 4
 
 
 class Sender:
-    """See the module. `wake()` after every change; `run()` is the task's body; `on_progress` is called when memory becomes free.
+    """Sends batches from the accumulator to the leaders and completes them. `wake()` after every change; `run()` is the task's
+    body; `on_progress` is called when memory becomes free.
 
     `refusal` says why no record is taken: the producer broke, or is not in a transaction. `flush` waits until no batch is unfinished.
     """

@@ -31,7 +31,8 @@ class _PartitionSequence:
 
 
 class SequenceNumbers:
-    """See the module. `identity` is the one that new partitions take; None when a fresh one is needed."""
+    """The producer ids and sequence numbers of all partitions (KIP-98). `identity` is the one that new partitions take; None when
+    a fresh one is needed."""
 
     def __init__(self) -> None:
         self.identity: ProducerIdAndEpoch | None = None

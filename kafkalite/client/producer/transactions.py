@@ -51,7 +51,8 @@ _NOT_OF_THE_CLUSTER = (TransactionStateError, TransactionError, TransactionAbort
 
 
 class TransactionManager:
-    """See the module. `flush` waits until no batch is unfinished; `on_change` hears of every change that the sender should see."""
+    """Carries out the transactions of one producer at the coordinators (KIP-98). `flush` waits until no batch is unfinished;
+    `on_change` hears of every change that the sender should see."""
 
     def __init__(
         self,
