@@ -95,11 +95,11 @@ class TopicCreation:
         task = asyncio.get_running_loop().create_task(self._create(names))
         self._in_flight |= dict.fromkeys(names, task)
 
-        def ended(_: object) -> None:
+        def forget_creation(_: object) -> None:
             for name in names:
                 del self._in_flight[name]
 
-        task.add_done_callback(ended)
+        task.add_done_callback(forget_creation)
 
     async def _create(self, names: list[str]) -> dict[str, ErrorCode]:
         """One request for all, as Kafka's AutoTopicCreationManager makes it."""

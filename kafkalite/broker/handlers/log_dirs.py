@@ -76,10 +76,10 @@ def describe_log_dirs(
     | asyncio.Future[messages.describe_log_dirs_response.DescribeLogDirsResponse]
 ):
     """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
-    return context.portions.run(_described(parts, request))
+    return context.portions.run(_describe_directories(parts, request))
 
 
-def _described(
+def _describe_directories(
     parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest
 ) -> Work[messages.describe_log_dirs_response.DescribeLogDirsResponse]:
     wanted: set[TopicPartition] | None = None

@@ -96,7 +96,7 @@ class _Undecoded(NamedTuple):
     version: int
     body_position: int
 
-    def decoded(self) -> Message:
+    def decode(self) -> Message:
         request: Message = codec.reader(self.api_key, "request", self.version)(self.frame, self.body_position)
         return request
 
@@ -314,7 +314,7 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            asked = request.decoded() if isinstance(request, _Undecoded) else request
+            asked = request.decode() if isinstance(request, _Undecoded) else request
             answer = await self._encode_failure(served, asked, version, correlation_id, problem)
         latency.observe(self.now_s() - began_s)
         return answer

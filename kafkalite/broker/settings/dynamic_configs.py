@@ -69,10 +69,10 @@ class DynamicConfigs:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"no entity can have this name: {problem}") from problem
         while True:
             current, version = await self._current(path)
-            plain = self._decoded(path, current)
+            plain = self._decode(path, current)
             wanted = change(plain)
             check(wanted)
-            wanted = self._encoded(entity_path, wanted, plain, current)
+            wanted = self._encode(entity_path, wanted, plain, current)
             if validate_only:
                 return
             try:
@@ -81,7 +81,7 @@ class DynamicConfigs:
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
 
-    def _encoded(
+    def _encode(
         self, entity_path: str, wanted: dict[str, str], before: Mapping[str, str], kept: Mapping[str, str]
     ) -> dict[str, str]:
         """What is written: passwords encrypted, as Kafka's `DynamicBrokerConfig` does it; those that stay as they are in `kept`.
@@ -108,7 +108,7 @@ class DynamicConfigs:
             for each, text in wanted.items()
         }
 
-    def _decoded(self, path: str, overrides: Mapping[str, str]) -> dict[str, str]:
+    def _decode(self, path: str, overrides: Mapping[str, str]) -> dict[str, str]:
         """With passwords in the clear; one that cannot be decrypted is left out, and logged without it."""
         config, found = self._config.current, dict(overrides)
         if not path.startswith(f"{paths.CONFIG_BROKERS}/"):
@@ -205,7 +205,7 @@ class DynamicConfigs:
         self.sources = BrokerSources(
             static=self.sources.static,
             cluster_default=await self.read(paths.broker_config(None)),
-            per_broker=self._decoded(own, await self.read(own)),
+            per_broker=self._decode(own, await self.read(own)),
         )
         try:
             config = BrokerConfig.from_properties(self.sources.effective())
