@@ -18,7 +18,7 @@ from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.config_updates import follow_settings
 from kafkalite.broker.connections.listener_security import LOOK_EVERY_S, ListenerSecurity
 from kafkalite.broker.connections.server import Server
-from kafkalite.broker.coordination.leadership_proof import LOOKS
+from kafkalite.broker.coordination.leadership_proof import CHECKS
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
 from kafkalite.broker.identity.delegation_tokens import DelegationTokens
@@ -274,7 +274,7 @@ class Broker:
             "checkpoint high watermarks",
             parts.replicas.checkpoint_high_watermarks,
         )
-        every(config.zookeeper_session_timeout_ms / 1000 / LOOKS, "look for pauses", parts.session_doubt.look)
+        every(config.zookeeper_session_timeout_ms / 1000 / CHECKS, "look for pauses", parts.session_doubt.check_pause)
         first_s = config.log_initial_task_delay_ms / 1000
         check_s = config.log_retention_check_interval_ms / 1000
         every(check_s, "retention", partial(self._apply_retention, logs), first_s)
@@ -338,7 +338,7 @@ class Broker:
         self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
         stop.call("checkpoints", partial(_write_checkpoints, parts))
         parts.logs.leave_files_to_close()  # else each step of the stop would wait for those of another log
-        parts.fetchers.follow_no_more()
+        parts.fetchers.refuse_partitions()
         if self.config.controlled_shutdown_enable:
             await stop.step("leaders that are handed over", controlled_shutdown(parts), HAND_OVER_SHARE)
             await stop.step("brokers that hear of it", parts.controller.drain_requests(_HAND_OVER_S))
@@ -388,7 +388,7 @@ class Broker:
 
     async def _notice_failed_directories(self, replicas: Replicas) -> None:
         """Partitions of a failed directory go offline, and the controller is notified (Kafka's LogDirEvent)."""
-        if replicas.directory_failed():
+        if replicas.drop_offline_partitions():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
 

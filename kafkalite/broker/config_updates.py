@@ -54,7 +54,7 @@ class ConfigUpdates:
             self._users.take(entity, settings)
 
     async def _apply_topic(self, topic: str) -> None:
-        self._replicas.take_topic_config(topic, await self._configs.topic(topic))
+        self._replicas.apply_topic_config(topic, await self._configs.topic(topic))
 
 
 def follow_settings(

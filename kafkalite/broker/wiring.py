@@ -205,7 +205,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         early.dynamic_configs.topic,
         isr_changes.propose,
         fetchers,
-        coordinators.take_roles,
+        coordinators.apply_roles,
     )
     updates = ConfigUpdates(
         broker_id, early.dynamic_configs, replicas, early.quotas, early.users, controller.on_topic_config_change

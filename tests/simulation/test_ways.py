@@ -37,7 +37,7 @@ ESSENTIAL: Final[dict[type[Any], tuple[str, ...]]] = {
         "_end_pause",
         "_resume_held",
     ),
-    AppendPace: ("delay_ms", "appended"),
+    AppendPace: ("delay_ms", "note_append"),
     CommitWaits: ("add", "_complete"),
     FastPathSender: (
         "pass_request",

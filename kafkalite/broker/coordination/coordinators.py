@@ -39,13 +39,13 @@ class PartitionLogPort:
         return self._partition.log.log_end_offset
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """See `InternalLog.read`."""
+        """Return whole batches from `offset`, at least one; `max_bytes` otherwise."""
         return bytes(
             self._partition.log.read(offset, max_bytes, upper_bound=self.end_offset, min_one_batch=True).records
         )
 
     def append(self, batch: bytearray, guard: VerificationGuard) -> int:
-        """See `InternalLog.append`. MESSAGE_TOO_LARGE above the topic's max.message.bytes."""
+        """Append a batch, return its first offset. MESSAGE_TOO_LARGE above the topic's max.message.bytes."""
         partition = self._partition
         partition.require_leader()
         limit = partition.log.config.max_message_bytes
@@ -55,7 +55,7 @@ class PartitionLogPort:
         return partition.append_own(batch, self._acks, now_ms, wall_ms, guard).first_offset
 
     def when_committed(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:
-        """See `InternalLog.when_committed`."""
+        """Call `done` once the high watermark reaches `end_offset`, or with the reason why it will not."""
         if self._partition.is_leader:
             self._partition.when_committed(end_offset, done)
         else:
@@ -63,8 +63,11 @@ class PartitionLogPort:
 
 
 class Coordinators:
-    """See the module. `spawn` and `fatal` as `CoordinatorRuntime` has them; `send_markers(partition, WriteMarkers)` has markers written,
-    and `markers_written` is called when they are."""
+    """The group and the transaction coordinator of a broker.
+
+    `spawn` and `fatal` as `CoordinatorRuntime` has them; `send_markers(partition, WriteMarkers)` has markers written, and
+    `markers_written` is called when they are.
+    """
 
     def __init__(
         self,
@@ -117,8 +120,8 @@ class Coordinators:
         known = self._metadata.topics.get(topic)
         return len(known.partitions) if known is not None else configured
 
-    def take_roles(self, leading: Iterable[Partition], not_leading: Iterable[Partition]) -> None:
-        """Partitions changed hands, or are gone from this broker."""
+    def apply_roles(self, leading: Iterable[Partition], not_leading: Iterable[Partition]) -> None:
+        """Elect and resign coordinators as partitions change hands or leave this broker."""
         for partition in not_leading:
             runtime = self._by_topic.get(partition.topic_partition.topic)
             if runtime is not None:
@@ -131,7 +134,7 @@ class Coordinators:
                 runtime.on_election(partition.topic_partition.partition, partition.leader_epoch, log)
 
     def forget_partitions(self, removed: list[TopicPartition]) -> None:
-        """These partitions were deleted from the cluster."""
+        """Remove the committed offsets of partitions that were deleted from the cluster."""
         by_topic: dict[str, list[TopicPartition]] = {}
         for each in removed:
             by_topic.setdefault(each.topic, []).append(each)
@@ -139,12 +142,12 @@ class Coordinators:
             self.groups.broadcast(ForgetPartitions(by_topic))
 
     def markers_written(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
-        """All markers of the transaction are there; a coordinator that is none any more need not hear of it."""
+        """Notify the coordinator that all markers of a transaction are written, if it is still on this broker."""
         with suppress(KafkaError):
             written = MarkersWritten(transactional_id, producer_id, producer_epoch)
             self.transactions.submit(transactional_id, written, lambda reply: reply)
 
     def close(self) -> None:
-        """Give up all roles, at shutdown."""
+        """Resign all roles, at shutdown."""
         for runtime in self._by_topic.values():
             runtime.close()

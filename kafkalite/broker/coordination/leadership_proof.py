@@ -1,8 +1,8 @@
-"""Whether this broker leads a partition still, for who answers from memory and not from the log.
+"""Proof that this broker still leads a partition, for coordinators, which answer from memory and not from the log.
 
 A leader that is cut off from ZooKeeper, was paused, or whose session has ended hears of its successor late. What it appends meanwhile is
-never acknowledged, because the in-sync replicas have left it. But a coordinator knows committed offsets by heart, and would tell those of
-before while the new coordinator acknowledges others; Apache Kafka's does.
+never acknowledged, because the in-sync replicas have left it. But a coordinator keeps committed offsets in memory, and would answer with
+old ones while the new coordinator acknowledges others; Apache Kafka's does.
 
 So while there is a doubt about the session (`SessionDoubt`), a coordinator asks all in-sync replicas first (`LeadershipProof`). A
 successor is elected among these only, so when none of them is in a later leader epoch, nobody else had led when they were asked. Without
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.replication.partition import Partition
 
 _TIMEOUT_S: Final = 1.0
-"""A replica that says nothing for so long proves nothing; clients ask again."""
+"""A replica that does not answer for so long proves nothing; clients retry."""
 
 _KNOWS_EPOCHS_FROM: Final = 2
 """OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
@@ -41,12 +41,12 @@ question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earl
 there, is UNKNOWN_LEADER_EPOCH to both.
 """
 
-LOOKS: Final = 6
-"""Within a session's timeout: how often `SessionDoubt.look` is called."""
+CHECKS: Final = 6
+"""Calls of `SessionDoubt.check_pause` within a session's timeout."""
 
 
 class SessionDoubt:
-    """Whether somebody else may have been elected because the session ended, or may have.
+    """True while another broker may have been elected because the session ended, or may have ended.
 
     It lasts from the loss of the connection, or a pause of this process, until a session's timeout after there is a connection again: by
     then the controller has said who leads. ZooKeeper's client notices a lost connection before the server gives up the session.
@@ -57,27 +57,27 @@ class SessionDoubt:
         self._is_connected = store.state is SessionState.CONNECTED
         self._seen_ms = clock.monotonic_ms()
         self._until_ms = float("-inf")
-        store.add_session_listener(self._entered)
+        store.add_session_listener(self._on_session_state)
 
-    def look(self) -> None:
-        """To be called `LOOKS` times within the session's timeout: what is missing then is a pause."""
+    def check_pause(self) -> None:
+        """Note that the process runs; to be called `CHECKS` times within the session's timeout, so that a gap is a pause."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._seen_ms > self._timeout_ms / 2:
             self._until_ms = now_ms + self._timeout_ms
         self._seen_ms = now_ms
 
     def holds(self) -> bool:
-        """Is there a doubt now?"""
-        self.look()
+        """True if another leader may have been elected by now."""
+        self.check_pause()
         return not self._is_connected or self._seen_ms < self._until_ms
 
-    def _entered(self, state: SessionState) -> None:
+    def _on_session_state(self, state: SessionState) -> None:
         self._is_connected = state is SessionState.CONNECTED
         self._until_ms = self._clock.monotonic_ms() + self._timeout_ms
 
 
 class LeadershipProof:
-    """Asks in-sync replicas, with this `version` of OffsetForLeaderEpoch. Those who want a proof while one is sought share the next.
+    """Asks in-sync replicas, with this `version` of OffsetForLeaderEpoch. Calls during a proof share the next one.
 
     `partition_of` has what this broker hosts, `endpoint_of` where brokers are, `spawn(coroutine, name)` runs a task under supervision.
     """
@@ -98,11 +98,11 @@ class LeadershipProof:
 
     @property
     def is_needed(self) -> bool:
-        """Is there a doubt, and can replicas be asked (inter.broker.protocol.version 2.1)?"""
+        """True if leadership is in doubt and replicas can be asked (inter.broker.protocol.version 2.1)."""
         return self._doubt.holds() and self._version >= _KNOWS_EPOCHS_FROM
 
-    def sought(self, topic_partition: TopicPartition) -> asyncio.Future[bool]:
-        """True when this broker led the partition at a moment after this call."""
+    def seek(self, topic_partition: TopicPartition) -> asyncio.Future[bool]:
+        """Return a future that is True if this broker led the partition at a moment after this call."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.get(topic_partition)
         if waiting is not None:
@@ -113,7 +113,7 @@ class LeadershipProof:
         return future
 
     async def _seek(self, topic_partition: TopicPartition) -> None:
-        """For those who wait, then for those who came meanwhile, until nobody does."""
+        """Prove leadership for all calls that wait, then for those that came meanwhile, until none waits."""
         while waiting := self._waiting[topic_partition]:
             self._waiting[topic_partition] = []
             is_proven = False
@@ -136,7 +136,7 @@ class LeadershipProof:
         return all(confirmed) and partition.is_leader and partition.leader_epoch == epoch
 
     async def _confirms(self, replica: BrokerId, topic_partition: TopicPartition, epoch: int) -> bool:
-        """Does this replica follow in `epoch`, and no later one?"""
+        """True if this replica follows in `epoch`, and in no later one."""
         endpoint = self._endpoint_of(replica)
         if endpoint is None:
             return False
@@ -145,7 +145,7 @@ class LeadershipProof:
                 connection = await self._connect(endpoint, f"broker-{self._broker_id}-leadership", _TIMEOUT_S)
                 try:
                     await connection.negotiate(_TIMEOUT_S)
-                    response = await connection.request(self._question(topic_partition, epoch), self._version)
+                    response = await connection.request(self._make_request(topic_partition, epoch), self._version)
                 finally:
                     connection.close()
         except (OSError, TimeoutError, ProtocolViolation):
@@ -153,10 +153,10 @@ class LeadershipProof:
         codes = [code_of(answer.error_code) for topic in response.topics for answer in topic.partitions]
         return codes == _FOLLOWS
 
-    def _question(
+    def _make_request(
         self, topic_partition: TopicPartition, epoch: int
     ) -> messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest:
-        """Ask in the epoch after `epoch` and in `epoch` itself, see `_FOLLOWS`."""
+        """Return the request in the epoch after `epoch` and in `epoch` itself, whose answers `_FOLLOWS` explains."""
         m = messages.offset_for_leader_epoch_request
         asked = [
             m.OffsetForLeaderPartition(

@@ -1,4 +1,4 @@
-"""Has the markers of decided transactions written by the leaders of their partitions, until every one has (WriteTxnMarkers, KIP-98).
+"""Sends the markers of decided transactions to the leaders of their partitions until all are written (WriteTxnMarkers, KIP-98).
 
 Markers for one broker go together in one request at a time, those for partitions that are led here without the network. What a broker
 refuses or does not answer is sent again, to whoever leads the partition then: it may have been written, which does no harm as long as
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.coordination.marker_sender")
 
 _PARTITIONS_TOGETHER: Final = 1000
-"""In one request, but at least one transaction."""
+"""Partitions in one request, which has at least one transaction."""
 _RETRIES: Final = Backoff(20, 1000)
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 """The last two: nothing of a transaction can be in such a partition."""
@@ -60,7 +60,7 @@ _Queue: TypeAlias = dict[_Transaction, set[TopicPartition]]
 
 
 class _Destination:
-    """One broker, with what waits to be sent to it."""
+    """One broker, with the markers queued for it."""
 
     def __init__(self) -> None:
         self.queue: _Queue = {}
@@ -71,8 +71,8 @@ class _Destination:
     def add(self, transaction: _Transaction, partitions: Iterable[TopicPartition]) -> None:
         self.queue.setdefault(transaction, set()).update(partitions)
 
-    def take(self) -> _Queue:
-        """What goes into one request."""
+    def next_batch(self) -> _Queue:
+        """Remove and return what goes into one request."""
         together: _Queue = {}
         room = _PARTITIONS_TOGETHER
         for transaction in tuple(islice(self.queue, _PARTITIONS_TOGETHER)):
@@ -84,7 +84,7 @@ class _Destination:
 
 
 class MarkerSender:
-    """See the module.
+    """The transactions of this broker's coordinators whose markers are not all written.
 
     `coordinator_epoch(partition)` is None where this broker does not coordinate; `written(transactional id, producer id, producer epoch)`
     is called when all markers of a transaction are there; `write_here(markers)` writes those of partitions that this broker leads;
@@ -112,7 +112,7 @@ class MarkerSender:
         self._destinations: dict[BrokerId, _Destination] = {}
 
     def send(self, coordinator: int, marker: WriteMarkers) -> None:
-        """The machine of this partition of `__transaction_state` has decided a transaction."""
+        """Send the markers of a transaction that the coordinator of this partition of `__transaction_state` has decided."""
         transaction = self._current[marker.transactional_id] = _Transaction(coordinator, marker)
         if transaction.left:
             self._route(transaction, transaction.left)
@@ -120,12 +120,12 @@ class MarkerSender:
             asyncio.get_running_loop().call_soon(self._finish, transaction)
 
     def unwritten(self, transactional_id: str) -> Collection[TopicPartition] | None:
-        """The partitions whose marker is not there yet; None for a transaction that is not being completed here."""
+        """Return the partitions whose marker is not written yet; None for a transaction that is not being completed here."""
         transaction = self._current.get(transactional_id)
         return None if transaction is None else transaction.left
 
     def close(self) -> None:
-        """Send no more, at shutdown; tasks are ended by who supervises them."""
+        """Stop sending, at shutdown; the supervisor ends the tasks."""
         self._current.clear()
         for destination in self._destinations.values():
             if destination.channel is not None:
@@ -139,7 +139,7 @@ class MarkerSender:
         }
 
     def _is_current(self, transaction: _Transaction) -> bool:
-        """Is it still this broker's to complete? It is forgotten when not."""
+        """True if this broker still coordinates the transaction; if not, forget it."""
         transactional_id = transaction.marker.transactional_id
         if self._current.get(transactional_id) is not transaction:
             return False
@@ -151,7 +151,7 @@ class MarkerSender:
     # Where to
 
     def _route(self, transaction: _Transaction, partitions: Iterable[TopicPartition]) -> None:
-        """Each partition to the broker that leads it now; those without one later."""
+        """Queue each partition for the broker that leads it now; those without a live leader later."""
         if not self._is_current(transaction):
             return
         unknown: list[TopicPartition] = []
@@ -172,9 +172,11 @@ class MarkerSender:
             destination = self._destinations.setdefault(leader, _Destination())
             destination.add(transaction, led)
             if destination.task is None or destination.task.done():
-                destination.task = self._spawn(self._empty(leader, destination), f"send markers to broker {leader}")
+                destination.task = self._spawn(
+                    self._send_queued(leader, destination), f"send markers to broker {leader}"
+                )
         if unknown:
-            self._spawn(self._look_for(transaction, unknown), "look for partitions without a marker")
+            self._spawn(self._find_deleted(transaction, unknown), "look for partitions without a marker")
         if later:
             self._route_later(transaction, later)
 
@@ -183,8 +185,8 @@ class MarkerSender:
         delay_s = _RETRIES.delay_ms(transaction.failures) / 1000
         asyncio.get_running_loop().call_later(delay_s, self._route, transaction, tuple(partitions))
 
-    async def _look_for(self, transaction: _Transaction, partitions: list[TopicPartition]) -> None:
-        """Those that were deleted need no marker."""
+    async def _find_deleted(self, transaction: _Transaction, partitions: list[TopicPartition]) -> None:
+        """Find out which partitions were deleted, which need no marker; route the others later."""
         later: list[TopicPartition] = []
         counts: dict[str, int] = {}
         try:
@@ -215,14 +217,14 @@ class MarkerSender:
                 raise
             except Exception as problem:
                 report("writing markers failed; it is tried again", problem)
-        self._take(transaction, partitions, outcomes, epoch)
+        self._handle_outcomes(transaction, partitions, outcomes, epoch)
 
-    async def _empty(self, leader: BrokerId, destination: _Destination) -> None:
-        """Requests to one broker, one after the other, until nothing waits for it."""
+    async def _send_queued(self, leader: BrokerId, destination: _Destination) -> None:
+        """Send requests to one broker, one after the other, until its queue is empty."""
         while destination.queue:
             epochs: dict[_Transaction, int] = {}
             together: _Queue = {}
-            for transaction, partitions in destination.take().items():
+            for transaction, partitions in destination.next_batch().items():
                 epoch = self._coordinator_epoch(transaction.coordinator)
                 if epoch is not None and self._is_current(transaction):
                     together[transaction], epochs[transaction] = partitions, epoch
@@ -241,12 +243,12 @@ class MarkerSender:
                 report(f"sending markers to broker {leader} failed; it is tried again", problem)
             for transaction, partitions in together.items():
                 outcomes = by_producer.get(transaction.marker.producer_id, {})
-                self._take(transaction, partitions, outcomes, epochs[transaction])
+                self._handle_outcomes(transaction, partitions, outcomes, epochs[transaction])
 
     async def _ask(
         self, leader: BrokerId, destination: _Destination, markers: list[TransactionMarker]
     ) -> dict[int, Outcomes]:
-        """The outcomes by producer id. OSError, TimeoutError, ProtocolViolation."""
+        """Send markers; return the outcomes by producer id. Raises OSError, TimeoutError, ProtocolViolation."""
         endpoint = self._metadata.endpoint(leader, self._listener)
         if endpoint is None:
             raise ConnectionError("it is not registered")
@@ -272,10 +274,10 @@ class MarkerSender:
 
     # What came of it
 
-    def _take(
+    def _handle_outcomes(
         self, transaction: _Transaction, partitions: Iterable[TopicPartition], outcomes: Outcomes, epoch: int | None
     ) -> None:
-        """`epoch` is the coordinator's with which the markers were sent."""
+        """Settle the outcomes of markers that were sent in this coordinator `epoch`."""
         if not self._is_current(transaction):
             return
         again: list[TopicPartition] = []

@@ -22,11 +22,11 @@ _PREFETCH_AT = 0.9
 
 
 Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
-"""Gives (first id, number of ids) of a fresh block."""
+"""Return (first id, number of ids) of a fresh block."""
 
 
 def blocks_from_zookeeper(broker_id: BrokerId, store: Store) -> Allocate:
-    """Blocks that the broker takes itself."""
+    """Return the allocation of blocks by this broker in ZooKeeper."""
 
     async def allocate() -> tuple[int, int]:
         block = await allocate_block(store, broker_id)
@@ -38,7 +38,7 @@ def blocks_from_zookeeper(broker_id: BrokerId, store: Store) -> Allocate:
 def blocks_from_controller(
     broker_id: BrokerId, broker_epoch: Callable[[], int], channel: ControllerChannel, timeout_s: Callable[[], float]
 ) -> Allocate:
-    """Blocks that the controller gives (AllocateProducerIds, KIP-730). KafkaError COORDINATOR_LOAD_IN_PROGRESS when it does not."""
+    """Return the allocation by the controller (AllocateProducerIds, KIP-730), which raises COORDINATOR_LOAD_IN_PROGRESS if it fails."""
 
     async def allocate() -> tuple[int, int]:
         request = messages.allocate_producer_ids_request.AllocateProducerIdsRequest(
@@ -58,7 +58,7 @@ def blocks_from_controller(
 
 
 class ProducerIds:
-    """See the module."""
+    """The block of producer ids in use, and the next one while it is fetched."""
 
     def __init__(self, allocate: Allocate) -> None:
         self._allocate = allocate
@@ -66,11 +66,11 @@ class ProducerIds:
         self._coming: asyncio.Task[tuple[int, int]] | None = None
 
     async def next(self) -> int:
-        """An id that no producer of this cluster has had."""
+        """Return an id that no producer of this cluster has had."""
         while self._next >= self._end:
             task = self._fetch()
             first, length = await asyncio.shield(task)
-            if self._coming is task:  # the first of those who waited takes the block over
+            if self._coming is task:  # the first caller that waited takes the block over
                 self._coming = None
                 self._next, self._end = first, first + length
                 self._prefetch_from = first + int(length * _PREFETCH_AT)
@@ -81,7 +81,7 @@ class ProducerIds:
         return producer_id
 
     async def close(self) -> None:
-        """Wait for no block any more: a controller that is out of reach would keep the broker from ending cleanly."""
+        """Cancel the fetch of a block: an unreachable controller would keep the broker from stopping cleanly."""
         if self._coming is not None:
             await end_tasks([self._coming])
 
@@ -96,5 +96,5 @@ class ProducerIds:
         return self._coming
 
     async def _get(self) -> tuple[int, int]:
-        """What fails is the answer of whoever waits; the next request tries again."""
+        """Allocate a block; a failure is raised in all callers that wait, and the next call tries again."""
         return await self._allocate()

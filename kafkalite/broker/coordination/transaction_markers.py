@@ -5,7 +5,7 @@ TRANSACTION_COORDINATOR_FENCED. A marker where no transaction is open is appende
 that had no answer sends it again. An operator who ends a hanging transaction (KIP-664) sends one too.
 
 What a transaction committed to a group counts when its marker in `__consumer_offsets` is committed, also where that takes longer than
-whoever asked was ready to wait.
+the coordinator was ready to wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFT
 
 
 class TransactionMarker(NamedTuple):
-    """How a producer's transaction ended in these partitions; `coordinator_epoch` is that of whoever decided."""
+    """How a producer's transaction ended in these partitions; `coordinator_epoch` is that of the coordinator that decided."""
 
     producer_id: int
     producer_epoch: int
@@ -45,14 +45,16 @@ class _Awaited:
         self.left = 0
         self.future: asyncio.Future[None] | None = None
 
-    def done(self, codes: dict[TopicPartition, ErrorCode], topic_partition: TopicPartition, code: ErrorCode) -> None:
+    def complete(
+        self, codes: dict[TopicPartition, ErrorCode], topic_partition: TopicPartition, code: ErrorCode
+    ) -> None:
         codes[topic_partition] = code
         self.left -= 1
         if not self.left and self.future is not None and not self.future.done():
             self.future.set_result(None)
 
-    async def all_done(self, timeout_ms: float) -> None:
-        """Until all are committed or `timeout_ms` have passed."""
+    async def wait(self, timeout_ms: float) -> None:
+        """Wait until all are committed or `timeout_ms` have passed."""
         if not self.left:
             return
         self.future = asyncio.get_running_loop().create_future()
@@ -60,8 +62,11 @@ class _Awaited:
 
 
 class MarkerWriter:
-    """See the module. `timeout_ms()` is request.timeout.ms; `offsets_ended(partition, offset, producer id, committed)`
-    tells the groups' coordinator of a marker in its topic."""
+    """Appends markers to partitions led here.
+
+    `timeout_ms()` is request.timeout.ms; `offsets_ended(partition, offset, producer id, committed)`
+    notifies the group coordinator of a marker in its topic.
+    """
 
     def __init__(
         self,
@@ -76,13 +81,13 @@ class MarkerWriter:
     async def write(
         self, markers: Sequence[TransactionMarker], portions: Portions
     ) -> list[dict[TopicPartition, ErrorCode]]:
-        """The outcome for each partition of each marker; NONE once it is committed. The coordinator of this broker may call it too."""
+        """Append markers; return the outcome for each partition of each, NONE once it is committed."""
         awaited = _Awaited()
-        outcomes = await portions.finish(self._appended(markers, awaited))
-        await awaited.all_done(self._timeout_ms())
+        outcomes = await portions.finish(self._append_all(markers, awaited))
+        await awaited.wait(self._timeout_ms())
         return [dict(codes) for codes in outcomes]
 
-    def _appended(
+    def _append_all(
         self, markers: Sequence[TransactionMarker], awaited: _Awaited
     ) -> Work[list[dict[TopicPartition, ErrorCode]]]:
         outcomes = []
@@ -103,7 +108,7 @@ class MarkerWriter:
         codes: dict[TopicPartition, ErrorCode],
         awaited: _Awaited,
     ) -> ErrorCode:
-        """Why nothing was appended; NONE when it was, and `codes` gets the outcome."""
+        """Append one marker; return why it was not appended, or NONE, and `codes` gets the outcome."""
         partition = self._replicas.partitions.get(topic_partition)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -127,11 +132,11 @@ class MarkerWriter:
         awaited.left += 1
         partition.when_committed(
             result.last_offset + 1,
-            partial(self._committed, marker, topic_partition, result.last_offset, codes, awaited),
+            partial(self._complete_marker, marker, topic_partition, result.last_offset, codes, awaited),
         )
         return ErrorCode.NONE
 
-    def _committed(
+    def _complete_marker(
         self,
         marker: TransactionMarker,
         topic_partition: TopicPartition,
@@ -140,9 +145,9 @@ class MarkerWriter:
         awaited: _Awaited,
         code: ErrorCode,
     ) -> None:
-        """The marker is committed, or its partition has another leader, who will read it if it is still there."""
+        """Record the outcome of a marker: it is committed, or its partition has another leader, which reads it if it is still there."""
         try:
             if topic_partition.topic == OFFSETS_TOPIC and code in _COMMITTED:
                 self._offsets_ended(topic_partition.partition, offset, marker.producer_id, marker.committed)
         finally:
-            awaited.done(codes, topic_partition, code)
+            awaited.complete(codes, topic_partition, code)

@@ -1,4 +1,4 @@
-"""Asks the coordinators of transactions whether partitions are in them, before the first append of each (KIP-890, AddPartitionsToTxn 4).
+"""Ask transaction coordinators whether partitions are in a transaction, before the first append of each (KIP-890, AddPartitionsToTxn 4).
 
 The coordinator on this broker is asked at once; others in one request at a time for each broker, with all that came together meanwhile.
 What is asked twice for one transaction at the same time is one question (Kafka: the first one fails). A coordinator that is older than the
@@ -36,15 +36,15 @@ _VERIFIES_FROM: Final = 4
 _TOGETHER: Final = 1000
 """Partitions in one request, but at least one transaction."""
 
-_LEFT_ALONE: Final = Backoff(50, 1000)
-"""Behind failures in a row, as reconnect.backoff.ms and its maximum of Kafka's clients."""
+_QUIET_PERIOD: Final = Backoff(50, 1000)
+"""Time without requests after failures in a row, like reconnect.backoff.ms and its maximum of Kafka's clients."""
 
 Refusals: TypeAlias = dict[TopicPartition, ErrorCode]
 """Of the partitions that were asked about those that may not be written; the others may."""
 
 
 class Producer(NamedTuple):
-    """Who wants to write."""
+    """The producer that appends."""
 
     transactional_id: str
     producer_id: int
@@ -52,7 +52,7 @@ class Producer(NamedTuple):
 
 
 class _Question:
-    """One transaction's partitions, and who waits for the answer."""
+    """The partitions of one transaction, and the futures that wait for the answer."""
 
     __slots__ = ("partitions", "producer", "waiting")
 
@@ -71,7 +71,7 @@ class _Question:
 
 
 class _Coordinator:
-    """Another broker that is asked."""
+    """Another broker, with the questions queued for it."""
 
     def __init__(self) -> None:
         self.questions: dict[str, _Question] = {}
@@ -79,10 +79,10 @@ class _Coordinator:
         self.connection: Connection | None = None
         self.failures = 0
         """In a row."""
-        self.left_alone_until_s = 0.0
+        self.quiet_until_s = 0.0
 
-    def take(self) -> list[_Question]:
-        """What goes into one request."""
+    def next_batch(self) -> list[_Question]:
+        """Remove and return what goes into one request."""
         together: list[_Question] = []
         room = _TOGETHER
         for transactional_id, question in tuple(self.questions.items()):
@@ -94,7 +94,7 @@ class _Coordinator:
 
 
 class TransactionVerifier:
-    """See the module. `spawn(coroutine, name)` runs a task under supervision."""
+    """The questions in flight to each coordinator. `spawn(coroutine, name)` runs a task under supervision."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class TransactionVerifier:
         return self._live.current.transaction_partition_verification_enable
 
     def verify(self, producer: Producer, partitions: Iterable[TopicPartition]) -> Refusals | asyncio.Future[Refusals]:
-        """Which of the partitions are not in the producer's transaction, or why nobody knows."""
+        """Return the partitions that are not in the producer's transaction, or could not be verified, each with its error."""
         if not producer.transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         partition = self._transactions.partition_for(producer.transactional_id)
@@ -158,7 +158,7 @@ class TransactionVerifier:
     ) -> asyncio.Future[Refusals]:
         future: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
         coordinator = self._coordinators.setdefault(leader, _Coordinator())
-        if asyncio.get_running_loop().time() < coordinator.left_alone_until_s:
+        if asyncio.get_running_loop().time() < coordinator.quiet_until_s:
             future.set_result(dict.fromkeys(partitions, ErrorCode.NETWORK_EXCEPTION))
             return future
         transactional_id = producer.transactional_id
@@ -178,23 +178,23 @@ class TransactionVerifier:
         return future
 
     async def _ask(self, leader: BrokerId, coordinator: _Coordinator) -> None:
-        """Requests to one broker, one after the other, until nobody waits for it."""
+        """Send requests to one broker, one after the other, until none is queued."""
         while coordinator.questions:
-            together = coordinator.take()
+            together = coordinator.next_batch()
             try:
-                connection = await self._connected(leader, coordinator)
+                connection = await self._connect_to(leader, coordinator)
                 version = connection.version_of(ApiKey.ADD_PARTITIONS_TO_TXN)
                 if version < _VERIFIES_FROM:
                     raise ValueError(f"broker {leader} is too old to verify transactions")
                 response = await connection.request(_request(together), version, self._timeout_s)
-                _answered(leader, coordinator)
-                _tell(together, response)
+                _note_success(leader, coordinator)
+                _answer_questions(together, response)
             except ValueError as problem:
                 logger.warning("%s: they are not verified", problem)
                 for question in together:
                     question.answer({})
             except (OSError, TimeoutError, ProtocolViolation) as problem:
-                _failed(leader, coordinator, problem)
+                _note_failure(leader, coordinator, problem)
                 for question in [*together, *coordinator.questions.values()]:
                     question.answer_all(ErrorCode.NETWORK_EXCEPTION)
                 coordinator.questions.clear()
@@ -207,7 +207,7 @@ class TransactionVerifier:
     def _timeout_s(self) -> float:
         return self._live.current.request_timeout_ms / 1000
 
-    async def _connected(self, leader: BrokerId, coordinator: _Coordinator) -> Connection:
+    async def _connect_to(self, leader: BrokerId, coordinator: _Coordinator) -> Connection:
         endpoint = self._metadata.endpoint(leader, self._live.current.inter_broker_listener_name)
         if endpoint is None:
             raise ConnectionError(f"broker {leader} is not alive as far as metadata knows")
@@ -226,21 +226,21 @@ class TransactionVerifier:
         return connection
 
     def close(self) -> None:
-        """Give up the connections, at shutdown; tasks are ended by who supervises them."""
+        """Close the connections, at shutdown; the supervisor ends the tasks."""
         for coordinator in self._coordinators.values():
             if coordinator.connection is not None:
                 coordinator.connection.close()
 
 
-def _failed(leader: BrokerId, coordinator: _Coordinator, problem: Exception) -> None:
+def _note_failure(leader: BrokerId, coordinator: _Coordinator, problem: Exception) -> None:
     coordinator.failures += 1
-    delay_s = _LEFT_ALONE.delay_ms(coordinator.failures) / 1000
-    coordinator.left_alone_until_s = asyncio.get_running_loop().time() + delay_s
+    delay_s = _QUIET_PERIOD.delay_ms(coordinator.failures) / 1000
+    coordinator.quiet_until_s = asyncio.get_running_loop().time() + delay_s
     if coordinator.failures == 1:
         logger.info("broker %d does not verify transactions: %s; it is asked again and again", leader, problem)
 
 
-def _answered(leader: BrokerId, coordinator: _Coordinator) -> None:
+def _note_success(leader: BrokerId, coordinator: _Coordinator) -> None:
     if coordinator.failures:
         logger.info("broker %d verifies transactions again, after %d failures", leader, coordinator.failures)
     coordinator.failures = 0
@@ -266,10 +266,10 @@ def _request(questions: list[_Question]) -> messages.add_partitions_to_txn_reque
     return m.AddPartitionsToTxnRequest(transactions=transactions)
 
 
-def _tell(
+def _answer_questions(
     questions: list[_Question], response: messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse
 ) -> None:
-    """What a coordinator leaves out is not verified."""
+    """Answer the questions with a response; partitions that it leaves out are refused."""
     if response.error_code:
         code = code_of(response.error_code)
         if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # of this broker, which is no concern of the client
@@ -292,7 +292,7 @@ def _tell(
 
 
 def _for_producers(code: ErrorCode) -> ErrorCode:
-    """Producers know INVALID_PRODUCER_EPOCH from those that they write to."""
+    """Return the error as producers get it from partition leaders."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
@@ -308,12 +308,12 @@ _RETRIABLE: Final = frozenset(
 
 
 def without_abortable(code: ErrorCode) -> ErrorCode:
-    """For clients that do not know TRANSACTION_ABORTABLE: before Produce 11 and TxnOffsetCommit 4."""
+    """Return the error for clients without TRANSACTION_ABORTABLE: before Produce 11 and TxnOffsetCommit 4."""
     return ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
 
 
 def produce_refusal(code: ErrorCode, knows_abortable: bool) -> KafkaError:
-    """As a producer gets it: what is to be tried again is NOT_ENOUGH_REPLICAS, because every producer does that and nothing else then."""
+    """Return the error for a producer: NOT_ENOUGH_REPLICAS if it should retry, because every producer does then."""
     if code in _RETRIABLE:
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)

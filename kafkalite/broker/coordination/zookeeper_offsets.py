@@ -26,21 +26,21 @@ _AnswerT = TypeVar("_AnswerT")
 
 
 class FetchedOffset(NamedTuple):
-    """An offset, or -1 and why there is none."""
+    """An offset, or -1 and the error."""
 
     offset: int = -1
     error: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class ZooKeeperOffsets:
-    """See the module."""
+    """The offsets in ZooKeeper of all groups, read and written at most AT_ONCE at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._turn = asyncio.Lock()
 
     async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, ErrorCode]:
-        """The outcome for each partition; znodes that are missing are made with those above them."""
+        """Write offsets; return the outcome of each. Missing znodes are created with their parents."""
 
         async def write(topic_partition: TopicPartition) -> ErrorCode:
             path = paths.consumer_offset(group_id, *topic_partition)
@@ -64,10 +64,10 @@ class ZooKeeperOffsets:
                 await self._store.create(path, data, parents=True)
                 return
             except NodeExistsError:
-                continue  # somebody else has made it just now
+                continue  # another broker has created it just now
 
     async def fetch(self, group_id: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, FetchedOffset]:
-        """What is committed for each partition; where nothing is, Kafka says UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the committed offset of each partition, UNKNOWN_TOPIC_OR_PARTITION where there is none, as in Kafka."""
 
         async def read(topic_partition: TopicPartition) -> FetchedOffset:
             try:

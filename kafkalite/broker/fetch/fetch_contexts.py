@@ -190,11 +190,11 @@ class SessionlessWatch:
         self.last_fetch_ms = now_ms
         self.on_ready: Callable[[Partition, bool], None] | None = None
 
-    def appended(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
-    def high_watermark_moved(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         if self.on_ready is not None:
             self.on_ready(partition, True)
 

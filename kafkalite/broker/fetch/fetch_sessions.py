@@ -103,12 +103,12 @@ class FetchSession:
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
 
-    def appended(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         self._mark_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
-    def high_watermark_moved(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         self._mark_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, not self.is_follower)

@@ -156,7 +156,7 @@ async def update_metadata(
     parts.coordinators.forget_partitions(removed)
     parts.traffic.forget({each.topic for each in removed if each.topic not in parts.metadata.topics})
     if alive_before - parts.metadata.brokers.keys():
-        await parts.replicas.brokers_died()
+        await parts.replicas.stop_waiting_for_dead()
     return messages.update_metadata_response.UpdateMetadataResponse()
 
 

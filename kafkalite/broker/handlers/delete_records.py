@@ -39,7 +39,7 @@ class Parts(Protocol):
 async def delete_records(
     parts: Parts, request: messages.delete_records_request.DeleteRecordsRequest, context: RequestContext
 ) -> messages.delete_records_response.DeleteRecordsResponse:
-    """The low watermark of each partition."""
+    """Move log starts, and return the low watermark of each partition."""
     m = messages.delete_records_response
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + request.timeout_ms / 1000
@@ -66,7 +66,7 @@ async def delete_records(
     parts.replicas.logs.note_log_starts(moved)
     for partition, start, answer in waiting:
         await pace.unit()
-        await _follow(partition, start, answer, deadline_s)
+        await _await_followers(partition, start, answer, deadline_s)
     return m.DeleteRecordsResponse(topics=topics)
 
 
@@ -79,17 +79,17 @@ def _delete(partition: Partition, offset: int) -> int:
     if not 0 <= target <= log.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.delete_records(target)
-    partition.tell_watchers(appended=False)
+    partition.notify_watchers(appended=False)
     return target
 
 
-async def _follow(
+async def _await_followers(
     partition: Partition,
     start: int,
     answer: messages.delete_records_response.DeleteRecordsPartitionResult,
     deadline_s: float,
 ) -> None:
-    """Followers learn the new start from the answers to their fetches, and tell theirs in the next one."""
+    """Wait until the followers, which learn the new start from a fetch's answer, report it with their next fetch."""
     loop = asyncio.get_running_loop()
     while partition.low_watermark < start:
         if not partition.is_leader:

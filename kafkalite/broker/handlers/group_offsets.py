@@ -197,7 +197,7 @@ async def _fetch_proven(
 ) -> messages.offset_fetch_response.OffsetFetchResponse:
     """With NOT_COORDINATOR for groups whose partition may be led elsewhere."""
     asked = await context.portions.finish(_find_coordinators(parts, request))
-    proofs = await asyncio.gather(*(parts.leadership.sought(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
+    proofs = await asyncio.gather(*(parts.leadership.seek(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
     doubtful = frozenset(each for each, is_proven in zip(asked, proofs, strict=True) if not is_proven)
     return await context.portions.finish(_fetch(parts, request, context.api_version, doubtful))
 

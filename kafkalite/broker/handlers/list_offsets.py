@@ -35,7 +35,7 @@ _DEBUGGER: Final = -2
 """The replica ids of a consumer, and of one that also asks followers."""
 _UNKNOWN = (-1, -1, -1)
 _SINCE: Final = {EARLIEST: 0, LATEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-"""The first version that knows a negative time."""
+"""The first version that has a special timestamp."""
 
 
 class Parts(Protocol):
@@ -51,10 +51,10 @@ class Parts(Protocol):
 async def list_offsets(
     parts: Parts, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
 ) -> messages.list_offsets_response.ListOffsetsResponse:
-    """Timestamp, offset and leader epoch for each partition; of version 0 offsets."""
+    """Return timestamp, offset and leader epoch of each partition; in version 0 a list of offsets."""
     m = messages.list_offsets_response
     version = context.api_version
-    repeated = await context.portions.finish(_repeated(request)) if version else set[TopicPartition]()
+    repeated = await context.portions.finish(_find_repeated(request)) if version else set[TopicPartition]()
     pace = context.portions.pace()
     topics = []
     for topic in request.topics:
@@ -87,7 +87,7 @@ async def list_offsets(
     return m.ListOffsetsResponse(topics=topics)
 
 
-def _repeated(request: messages.list_offsets_request.ListOffsetsRequest) -> Work[set[TopicPartition]]:
+def _find_repeated(request: messages.list_offsets_request.ListOffsetsRequest) -> Work[set[TopicPartition]]:
     seen: set[TopicPartition] = set()
     repeated: set[TopicPartition] = set()
     for topic in request.topics:
@@ -112,7 +112,7 @@ async def _find(
     if timestamp == LATEST_TIERED:
         return _UNKNOWN
     if replica_id == _CONSUMER and partition.is_leader and log.high_watermark < partition.leader_epoch_start_offset:
-        # The new leader does not know yet how far records are committed; an answer could go back (KIP-207).
+        # The new leader does not know yet how far records are committed; its answer could be lower than an earlier one (KIP-207).
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE)
     if timestamp == LATEST:
         return -1, bound, partition.leader_epoch
@@ -124,7 +124,7 @@ async def _find(
 
 
 def _segment_offsets(partition: Partition, replica_id: int, timestamp: int, most: int, now_ms: int) -> list[int]:
-    """Where segments begin that were last written up to a time, and the log's end; the newest `most`, in descending order.
+    """Return the base offsets of segments last written up to a time, and the log's end; the newest `most`, in descending order.
 
     As `UnifiedLog.legacyFetchOffsetsBefore`. Consumers see no offset above the high watermark. KafkaError for `most` below 0.
     """

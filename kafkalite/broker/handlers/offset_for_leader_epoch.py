@@ -38,11 +38,11 @@ def offset_for_leader_epoch(
     messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse
     | asyncio.Future[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]
 ):
-    """Epoch and end offset for each partition; -1 where the epoch is unknown."""
-    return context.portions.run(_found(parts, request))
+    """Return epoch and end offset of each partition, -1 where the epoch is unknown."""
+    return context.portions.run(_find_epoch_ends(parts, request))
 
 
-def _found(
+def _find_epoch_ends(
     parts: Parts, request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
 ) -> Work[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]:
     m = messages.offset_for_leader_epoch_response

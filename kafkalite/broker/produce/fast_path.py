@@ -235,7 +235,7 @@ class FastPath:
         for timeout_ms, by_partition in waiting.items():
             self._wait(timeout_ms, by_partition, began_s)
         if waiting:
-            self._parts.replicas.pace.appended(now_ms)
+            self._parts.replicas.pace.note_append(now_ms)
 
     def _wait(self, timeout_ms: int, by_partition: dict[PartitionBatches, list[_Waiting]], began_s: float) -> None:
         """Respond to requests that were appended to one partition when all of them are committed, as followers fetch them together.

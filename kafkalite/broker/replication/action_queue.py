@@ -1,4 +1,4 @@
-"""What one request sets off for others, done after it in a turn of the loop of its own (Kafka's DelayedActionQueue).
+"""Completions that one request causes for others, run after it in an event-loop iteration of their own (Kafka's DelayedActionQueue).
 
 A follower's fetch commits what producers and coordinators wait for. Were they served within that fetch, their errors would be its
 errors, and a coordinator would append to the partition whose high watermark is just moving. Actions run in the order in which they were
@@ -16,7 +16,7 @@ from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import report
 
 Done: TypeAlias = Callable[[ErrorCode], None]
-"""Told the outcome of what was waited for."""
+"""Callback that receives the outcome of a wait."""
 
 
 def _next_turn(run: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ def _next_turn(run: Callable[[], None]) -> None:
 
 
 class ActionQueue:
-    """See the module. `schedule(run)` has `run` called soon, once for all that is added until then."""
+    """The completions that are due, of all partitions. `schedule(run)` calls `run` soon, once for all that is added until then."""
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object] = _next_turn) -> None:
         self._schedule = schedule
@@ -40,11 +40,11 @@ class ActionQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Has everything that was added been called? Whoever calls at once otherwise would overtake."""
+        """True if everything that was added has run, so that a direct call overtakes nothing."""
         return not self._actions
 
     def _run(self) -> None:
-        """Those that are here now; what they add waits for the next turn."""
+        """Run the actions that are queued now; what they add waits for the next iteration."""
         try:
             for _ in range(len(self._actions)):
                 done, code = self._actions.popleft()

@@ -1,4 +1,4 @@
-"""When single records with acks=all are appended under load: those of all connections together, the later, the more producers wait.
+"""Pace of appends of single records with acks=all under load: those of all connections together, later the more producers wait.
 
 Followers that are answered as soon as there is a record fetch one or two at a time, and what a fetch costs both brokers is that of five
 small requests. With few processors these fetches then hold up the very requests that wait for them. Appended together every few
@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 _AT_ONCE: Final = 1
-"""A single request is appended as soon as it can be: it may be all that its producer has under way."""
+"""Waiting requests that delay nothing: a single one may be all that its producer has in flight."""
 _MS_FOR_EACH: Final = 0.6
 _INTERVAL_MAX_MS: Final = 3.0
 
 
 class AppendPace:
-    """One for all partitions of a broker. `waiting` is how many such requests wait for replicas."""
+    """The pace of all partitions of a broker. `waiting` is the number of such requests that wait for replicas."""
 
     __slots__ = ("_next_ms", "waiting")
 
@@ -26,9 +26,9 @@ class AppendPace:
         self._next_ms = float("-inf")
 
     def delay_ms(self, now_ms: float) -> float:
-        """How long from now a request waits until it is appended; 0 when that is at once."""
+        """Return for how long a request waits before it is appended."""
         return max(0.0, self._next_ms - now_ms)
 
-    def appended(self, now_ms: float) -> None:
-        """Some were, who count among those that wait."""
+    def note_append(self, now_ms: float) -> None:
+        """Set when the next append may be, after one whose requests are counted in `waiting`."""
         self._next_ms = now_ms + min(max(0, self.waiting - _AT_ONCE) * _MS_FOR_EACH, _INTERVAL_MAX_MS)

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower of a partition: how far it is, and when it last asked. Only `partition` changes it."""
+"""What a leader knows of one follower of a partition: its offsets, and when it last fetched. Only `partition` changes it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NEVER_MS = float("-inf")
 
 
 class FetchRequester(Protocol):
-    """Knows when a follower last asked for anything, also for partitions that an incremental fetch did not name."""
+    """Has the time of a follower's last fetch, which counts for partitions that an incremental fetch did not name too."""
 
     last_fetch_ms: float
 
 
 @dataclass(slots=True)
 class NeverFetched:
-    """Stands for a follower that has not fetched yet."""
+    """The requester of a follower that has not fetched yet."""
 
     last_fetch_ms: float = NEVER_MS
 

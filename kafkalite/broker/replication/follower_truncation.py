@@ -1,4 +1,4 @@
-"""Where a follower cuts its log to agree with its leader's (KIP-101, KIP-279, KIP-595). Pure."""
+"""Where a follower truncates its log to agree with its leader's (KIP-101, KIP-279, KIP-595). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def truncation_offset(
     log_end_offset: int,
     fallback: int,
 ) -> int:
-    """Where a follower's log must be cut, given where the leader's log ends for an epoch (AbstractFetcherThread.getOffsetTruncationState).
+    """Return where a follower truncates, given where the leader's log ends for an epoch (AbstractFetcherThread.getOffsetTruncationState).
 
     `own_end_for(epoch)` is the follower's own (epoch, end offset); `fallback` is used when the leader knows nothing of the epoch.
     """

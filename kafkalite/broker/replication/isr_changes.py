@@ -1,4 +1,4 @@
-"""Gets ISR changes written: by the controller (AlterPartition, KIP-497), or by this broker itself where the cluster is older than 2.7-IV2.
+"""Have ISR changes written: by the controller (AlterPartition, KIP-497), or by this broker itself where the cluster is older than 2.7-IV2.
 
 `AlterPartitionSender` has one request in flight, with all changes that wait; `ZooKeeperIsrWriter` writes the partition's state znode
 conditionally and tells the controller through /isr_change_notification. Both hand the outcome to the partition on the event loop.
@@ -33,7 +33,7 @@ state_change = logging.getLogger("kafkalite.state_change")
 
 _RETRY_S = 0.05
 _ASK_AGAIN: Final = Backoff(50, 5_000)
-"""How long after an unknown outcome ZooKeeper is asked again."""
+"""Wait before ZooKeeper is asked again after an unknown outcome."""
 _BY_TOPIC_ID_FROM = 2
 _PROPAGATE_EVERY_S = 2.5
 _PROPAGATE_QUIET_S = 5.0
@@ -70,7 +70,7 @@ def _trace(broker_id: BrokerId, change: IsrChange, isr: tuple[BrokerId, ...], pa
 
 
 class _IsrChanges:
-    """What both ways share: the counts for metrics, the trace, the tasks."""
+    """Counts for metrics, state change log and tasks of ISR changes, however they are written."""
 
     def __init__(self, broker_id: BrokerId, now_ms: Callable[[], float]) -> None:
         self._broker_id, self._now_ms = broker_id, now_ms
@@ -79,10 +79,10 @@ class _IsrChanges:
         self.expands = 0
 
     async def close(self) -> None:
-        """Write no more."""
+        """Stop the tasks that write changes."""
         await self._jobs.stop()
 
-    def _written(
+    def _complete_change(
         self,
         partition: Partition,
         change: IsrChange,
@@ -90,7 +90,7 @@ class _IsrChanges:
         leader_epoch: int,
         partition_epoch: int,
     ) -> None:
-        """The change is in ZooKeeper; nothing happens when the partition changed hands meanwhile."""
+        """Apply a change that is in ZooKeeper; nothing happens if the partition changed hands meanwhile."""
         before = len(partition.isr)
         if partition.isr_committed(change, isr, leader_epoch, partition_epoch, self._now_ms()):
             self.shrinks += len(isr) < before
@@ -99,7 +99,7 @@ class _IsrChanges:
 
 
 class AlterPartitionSender(_IsrChanges):
-    """See the module."""
+    """Sends ISR changes to the controller, one AlterPartition request at a time (KIP-497)."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class AlterPartitionSender(_IsrChanges):
                 await asyncio.sleep(_RETRY_S)
 
     async def _send(self, batch: dict[TopicPartition, tuple[Partition, IsrChange]]) -> bool:
-        """False when the whole request has to be sent again."""
+        """Send these changes; return False if some have to be sent again."""
         has_ids = all(change.topic_id != NO_TOPIC_ID for _, change in batch.values())
         request = self._request(batch)
         response = await self._channel.request(request, max_version=None if has_ids else _BY_TOPIC_ID_FROM - 1)
@@ -143,7 +143,7 @@ class AlterPartitionSender(_IsrChanges):
             for answer in topic.partitions:
                 found = batch.get(TopicPartition(name, answer.partition_index))
                 if found is not None:
-                    answered = self._take(*found, answer) and answered
+                    answered = self._handle_answer(*found, answer) and answered
         return answered
 
     def _request(
@@ -167,10 +167,10 @@ class AlterPartitionSender(_IsrChanges):
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
         )
 
-    def _take(
+    def _handle_answer(
         self, partition: Partition, change: IsrChange, answer: messages.alter_partition_response.PartitionData
     ) -> bool:
-        """False when the change must be sent again."""
+        """Apply the outcome of one change; return False if it must be sent again."""
         code = ErrorCode(answer.error_code)
         if code not in (ErrorCode.NONE, *_REFUSED, *_WAIT_FOR_CONTROLLER):
             logger.info("%s: AlterPartition is answered with %s, trying again", change.topic_partition, code.name)
@@ -178,14 +178,14 @@ class AlterPartitionSender(_IsrChanges):
         if self._waiting.get(change.topic_partition, (None, None))[1] is change:
             del self._waiting[change.topic_partition]
         if code == ErrorCode.NONE:
-            self._written(partition, change, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
+            self._complete_change(partition, change, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
         elif code in _REFUSED:
             partition.isr_refused(change)
         return True
 
 
 class ZooKeeperIsrWriter(_IsrChanges):
-    """See the module (Kafka's ZkPartitionStateStore and IsrChangePropagation)."""
+    """Writes ISR changes into partition state znodes (Kafka's ZkPartitionStateStore and IsrChangePropagation)."""
 
     def __init__(self, broker_id: BrokerId, store: Store, now_ms: Callable[[], float]) -> None:
         super().__init__(broker_id, now_ms)
@@ -212,7 +212,7 @@ class ZooKeeperIsrWriter(_IsrChanges):
         failures = 0
         while partition.pending_change is change:
             try:
-                version = await self._written_version(change)
+                version = await self._write_or_find_version(change)
             except StoreClosedError:
                 return
             except StoreError as problem:
@@ -224,13 +224,13 @@ class ZooKeeperIsrWriter(_IsrChanges):
             if version is None:
                 logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
                 return
-            self._written(partition, change, change.isr, change.leader_epoch, version)
+            self._complete_change(partition, change, change.isr, change.leader_epoch, version)
             self._changed.add(PartitionName(*change.topic_partition))
             self._last_change_s = asyncio.get_running_loop().time()
             return
 
-    async def _written_version(self, change: IsrChange) -> int | None:
-        """The version of the znode that holds the change; None when another state is there, or none."""
+    async def _write_or_find_version(self, change: IsrChange) -> int | None:
+        """Write a change; return the version of its znode, None if another state is there, or none."""
         path = paths.partition_state(*change.topic_partition)
         wanted = PartitionState(
             leader=self._broker_id,

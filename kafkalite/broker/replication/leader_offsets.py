@@ -1,4 +1,4 @@
-"""What a follower asks its leader beside records: where the leader's log begins and ends (ListOffsets). Pure."""
+"""ListOffsets from a follower to its leader: where the leader's log starts and ends. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkalite.types import BrokerId, TopicPartition
 def offset_request(
     broker_id: BrokerId, topic_partition: TopicPartition, leader_epoch: int, timestamp: int
 ) -> messages.list_offsets_request.ListOffsetsRequest:
-    """The question for one partition; `timestamp` is -1 for the end, -2 for the beginning."""
+    """Return the request for one partition; `timestamp` is -1 for the log end offset, -2 for the log start offset."""
     m = messages.list_offsets_request
     asked = m.ListOffsetsPartition(
         partition_index=topic_partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
@@ -20,7 +20,7 @@ def offset_request(
 
 
 def offset_in(response: messages.list_offsets_response.ListOffsetsResponse, topic_partition: TopicPartition) -> int:
-    """The offset that the leader tells. KafkaError with its code, UNKNOWN_SERVER_ERROR for an answer that is none."""
+    """Return the offset in a response. Raises KafkaError with the leader's code, UNKNOWN_SERVER_ERROR for a response without an offset."""
     for topic in response.topics:
         for answer in topic.partitions:
             if (topic.name, answer.partition_index) == topic_partition:
@@ -32,7 +32,7 @@ def offset_in(response: messages.list_offsets_response.ListOffsetsResponse, topi
 
 
 def code_of(number: int) -> ErrorCode:
-    """The error of this number; UNKNOWN_SERVER_ERROR for one that only newer brokers know."""
+    """Return the error of this number, UNKNOWN_SERVER_ERROR for one that only newer brokers have."""
     try:
         return ErrorCode(number)
     except ValueError:

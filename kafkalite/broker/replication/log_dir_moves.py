@@ -31,7 +31,7 @@ _RETRY_S: Final = 0.5
 
 
 class LogDirMoves:
-    """The moves under way."""
+    """The moves in progress, a task for each partition."""
 
     def __init__(self, replicas: Replicas, logs: LogStore, jobs: Jobs, config: LiveConfig) -> None:
         self._replicas, self._logs, self._jobs, self._config = replicas, logs, jobs, config
@@ -39,12 +39,12 @@ class LogDirMoves:
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
 
     def resume(self) -> None:
-        """Go on with the copies that the start found."""
+        """Continue the copies that were found at the start."""
         for topic_partition in self._logs.future.logs:
-            self._go_on(topic_partition)
+            self._start_task(topic_partition)
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
-        """Begin to move a partition to the directory at `path`; to where it is already means giving up a move.
+        """Start to move a partition to the directory at `path`; if it is there already, abandon the move.
 
         Raises KafkaError LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR; REPLICA_NOT_AVAILABLE when there is no log yet, which will then be
         made in that directory.
@@ -61,9 +61,9 @@ class LogDirMoves:
             self._logs.future.remove(topic_partition)
             return
         self._logs.future.create(topic_partition, directory)
-        self._go_on(topic_partition)
+        self._start_task(topic_partition)
 
-    def _go_on(self, topic_partition: TopicPartition) -> None:
+    def _start_task(self, topic_partition: TopicPartition) -> None:
         if topic_partition not in self._tasks:
             task = self._jobs.retry(lambda: self._move(topic_partition), f"move {topic_partition}")
             self._tasks[topic_partition] = task
@@ -89,7 +89,7 @@ class LogDirMoves:
                 await asyncio.sleep(_RETRY_S)
 
     async def _copy(self, log: PartitionLog, future: PartitionLog) -> int:
-        """Copy a piece; returns its bytes, 0 when the copy has everything. Raises KafkaError."""
+        """Copy a chunk; return its bytes, 0 if the copy has everything. Raises KafkaError."""
         if future.log_end_offset < log.log_start_offset:
             future.truncate_fully_and_start_at(log.log_start_offset)
         records = await in_memory(
@@ -107,7 +107,7 @@ class LogDirMoves:
         return len(records)
 
     def pause_s(self, size: int) -> float:
-        """How long to pause after `size` bytes more, which all moves together may copy."""
+        """Return for how long to pause after `size` more bytes, so that all moves together obey their rate."""
         self._throttle.bytes_per_second = self._bytes_per_second()
         return self._throttle.pause_s(size, asyncio.get_running_loop().time())
 
@@ -115,7 +115,7 @@ class LogDirMoves:
         return max(1.0, self._config.current.replica_alter_log_dirs_io_max_bytes_per_second)
 
     async def _is_complete(self, log: PartitionLog, future: PartitionLog) -> bool:
-        """Bring the copy to the medium; has it everything then?"""
+        """Flush the copy; return True if it has everything then."""
         work = future.flush_work()
         if work is not None:
             try:
@@ -131,7 +131,7 @@ class LogDirMoves:
 
 
 def _cut_to_common(log: PartitionLog, future: PartitionLog) -> None:
-    """Cut what the copy of an earlier life has and the log has not. Raises KafkaError."""
+    """Truncate what the copy of an earlier run has and the log has not. Raises KafkaError."""
     epoch = future.latest_epoch
     if epoch is not None:
         leader_epoch, leader_end = log.end_offset_for_epoch(epoch)

@@ -2,7 +2,7 @@
 
 The rules are Apache Kafka's (KIP-101, KIP-279, KIP-497; replica.lag.time.max.ms; min.insync.replicas). Nothing here waits or talks:
 time comes as `now_ms` (monotonic), an ISR change that is due is returned as an `IsrChange` and comes back through `isr_committed` or
-`isr_refused`, and whoever waits for records or for the high watermark registers a watcher.
+`isr_refused`; fetches that wait for records or for the high watermark register a watcher.
 
 Re-entrance: waiters for a commit are notified through the `ActionQueue`, in a turn of its own; within a call only watchers are notified,
 who note and schedule, and must not come back into the partition.
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Who wants to know when a partition has more to fetch; called often, must be quick, and must not call it back."""
+    """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
 
-    def appended(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         """The log end offset moved, or the partition changed hands."""
 
-    def high_watermark_moved(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         """More records are committed."""
 
 
@@ -67,9 +67,9 @@ class AckWait:
 
 
 class Partition:
-    """See the module.
+    """A replica on this broker, as leader or follower; `Replicas` owns it.
 
-    `is_eligible(broker)` tells whether a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
+    `is_eligible(broker)` is True if a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
     partitions of a broker.
     """
 
@@ -98,13 +98,13 @@ class Partition:
         self.removing_replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
         self.began_in_sync = False
-        """As a follower: was this replica in the ISR when it began to follow?"""
+        """True if this replica was in the ISR when it became a follower."""
         self.pending_change: IsrChange | None = None
         self.followers: dict[BrokerId, FollowerState] = {}
         self.watchers: dict[Watcher, None] = {}
         self._ack_waits: OrderedDict[AckWait, None] = OrderedDict()
         """In the order of the log; any of them may time out."""
-        self._tells_watchers = False
+        self._is_notifying = False
 
     # What it is
 
@@ -163,14 +163,14 @@ class Partition:
     # Roles
 
     def become_leader(self, state: LeaderAndIsrPartition, now_ms: float) -> bool:
-        """Lead as `state` says; True when this is a new leader epoch.
+        """Lead as `state` says; return True if this is a new leader epoch.
 
-        Whoever led before keeps its acks=all waits: its log is not cut, so what they wait for can still be committed.
+        A broker that led before keeps its acks=all waits: its log is not truncated, so what they wait for can still be committed.
         """
         newer_epoch = state.leader_epoch > self.leader_epoch
         if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
-        self._take(state)
+        self._adopt(state)
         self.isr = state.isr
         self.pending_change = None
         remote = [broker for broker in state.replicas if broker != self.local_id]
@@ -184,30 +184,30 @@ class Partition:
                 self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._advance_high_watermark(now_ms)
         if newer_epoch:
-            self.tell_watchers(appended=True)
+            self.notify_watchers(appended=True)
         return newer_epoch
 
     def become_follower(self, state: LeaderAndIsrPartition) -> bool:
-        """Follow as `state` says; True when the leader epoch is new, so that fetching must begin again."""
+        """Follow as `state` says; return True if the leader epoch is new, so that fetching must start again."""
         newer_epoch = state.leader_epoch > self.leader_epoch
         if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
-        self._take(state)
+        self._adopt(state)
         self.isr = ()
         self.began_in_sync = self.local_id in state.isr
         self.pending_change = None
         self.followers = {}
         if newer_epoch:
-            self._changed_hands()
+            self._notify_role_change()
         return newer_epoch
 
     def resign(self) -> None:
         """Stop serving: the replica was stopped or deleted, or its directory failed."""
         self.leader = NO_BROKER
         self.pending_change = None
-        self._changed_hands()
+        self._notify_role_change()
 
-    def _take(self, state: LeaderAndIsrPartition) -> None:
+    def _adopt(self, state: LeaderAndIsrPartition) -> None:
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -216,23 +216,23 @@ class Partition:
         self.adding_replicas = state.adding_replicas
         self.removing_replicas = state.removing_replicas
 
-    def _changed_hands(self) -> None:
+    def _notify_role_change(self) -> None:
         self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.tell_watchers(appended=True)
+        self.notify_watchers(appended=True)
 
-    def tell_watchers(self, appended: bool) -> None:
-        """That records came or the partition changed hands; or else that offsets moved."""
+    def notify_watchers(self, appended: bool) -> None:
+        """Notify watchers of records or a new role, or (`appended` is False) of offsets that moved."""
         if not self.watchers:
             return
-        self._tells_watchers = True
+        self._is_notifying = True
         try:
             for watcher in tuple(self.watchers):
                 if appended:
-                    watcher.appended(self)
+                    watcher.on_append(self)
                 else:
-                    watcher.high_watermark_moved(self)
+                    watcher.on_high_watermark(self)
         finally:
-            self._tells_watchers = False
+            self._is_notifying = False
 
     # Appending
 
@@ -246,9 +246,9 @@ class Partition:
         check: ClientCheck = None,
         guard: VerificationGuard = UNGUARDED,
     ) -> AppendResult:
-        """A producer's records, in this leader's epoch; offsets are set in `records`. TooMuchAtOnce as `PartitionLog.append_as_leader`.
+        """Append a producer's records in this leader's epoch; offsets are set in `records`.
 
-        NOT_ENOUGH_REPLICAS before anything is written when acks=all cannot hold.
+        Raises TooMuchAtOnce as `PartitionLog.append_as_leader`, and NOT_ENOUGH_REPLICAS before anything is written if acks=all cannot hold.
         """
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
@@ -273,7 +273,7 @@ class Partition:
     def append_own(
         self, batch: bytearray, acks: int, now_ms: float, wall_ms: int, guard: VerificationGuard = UNGUARDED
     ) -> AppendResult:
-        """A batch that this broker made, as a coordinator; else as `append`."""
+        """Append a batch that a coordinator on this broker made; raises as `append`."""
         self._require_replicas(acks)
         end_before = self.log.log_end_offset
         result = self.log.append_as_leader(
@@ -290,19 +290,19 @@ class Partition:
             )
 
     def after_append(self, end_before: int, now_ms: float) -> None:
-        """To be called after the leader's log grew: who followed to `end_before` was caught up until its last fetch."""
-        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
+        """Update followers and watchers after the leader's log grew: a follower at `end_before` was caught up until its last fetch."""
+        ensure(not self._is_notifying, "a watcher came back into the partition that told it")
         for follower in self.followers.values():
             if follower.log_end_offset == end_before and follower.requester.last_fetch_ms > follower.last_caught_up_ms:
                 follower.last_caught_up_ms = follower.requester.last_fetch_ms
         if len(self.replicas) <= 1 or self.isr == (self.local_id,):
             self._advance_high_watermark(now_ms)
-        self.tell_watchers(appended=True)
+        self.notify_watchers(appended=True)
 
     def when_committed(self, required_offset: int, done: Done) -> AckWait | None:
         """Call `done(error)` once the high watermark reaches `required_offset`, in the order of the log.
 
-        None when it has: `done` was called at once, or is about to be, behind those who waited before.
+        Return None if it has: `done` was called at once, or will be, after those that waited before.
         """
         if self.log.high_watermark >= required_offset:
             if self._actions.is_empty:
@@ -319,7 +319,7 @@ class Partition:
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def forget_wait(self, wait: AckWait) -> None:
-        """The wait timed out."""
+        """Remove a wait that timed out."""
         self._ack_waits.pop(wait, None)
 
     def _fail_ack_waits(self, code: ErrorCode) -> None:
@@ -332,7 +332,7 @@ class Partition:
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, log_start_offset: int, now_ms: float, requester: FetchRequester
     ) -> IsrChange | None:
-        """A follower asks for records from `fetch_offset`, so it has all before; returns an ISR expansion that is due."""
+        """Note that a follower fetches from `fetch_offset`, so it has all before; return an ISR expansion that is due."""
         follower = self.followers.get(broker_id)
         if follower is None:
             return None
@@ -357,22 +357,22 @@ class Partition:
         return follower.last_caught_up_ms
 
     def _is_joining(self, follower: FollowerState, now_ms: float) -> bool:
-        """Outside the ISR, but so near the end that the high watermark waits for it, or it would never catch up under load."""
+        """True if a follower is so near the end that the high watermark waits for it: else it would never catch up under load."""
         return now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
 
     def waits_for(self, broker_id: BrokerId, now_ms: float) -> bool:
-        """Does the high watermark wait for this replica? Whoever holds it back then delays every acks=all append."""
+        """True if the high watermark waits for this replica, so that throttling it would delay every acks=all append."""
         follower = self.followers.get(broker_id)
         return broker_id in self.maximal_isr or (follower is not None and self._is_joining(follower, now_ms))
 
     def stop_waiting(self, now_ms: float) -> None:
-        """Time has passed or a broker died: a replica outside the ISR may be no longer waited for.
+        """Advance the high watermark past replicas outside the ISR that lag too long or died.
 
-        Nothing else would notice when it was the last thing that the high watermark waited for.
+        Nothing else would notice if such a replica was the last that the high watermark waited for.
         """
         for follower in self.followers.values():
             if follower.missed_expansion and not self._is_eligible(follower.broker_id):
-                follower.missed_expansion = False  # its next life has to catch up by itself
+                follower.missed_expansion = False  # after its restart it has to catch up by itself
         if self.log.high_watermark < self.log.log_end_offset:
             self._advance_high_watermark(now_ms)
 
@@ -390,23 +390,23 @@ class Partition:
             self._high_watermark_moved()
 
     def follow_high_watermark(self, leader_high_watermark: int) -> None:
-        """As a follower: what the leader says is committed, as far as we have it."""
+        """Take over the leader's high watermark, as far as this follower has the records."""
         reached = min(leader_high_watermark, self.log.log_end_offset)
         if reached > self.log.high_watermark:
             self.log.set_high_watermark(reached)
             self._high_watermark_moved()
 
     def _high_watermark_moved(self) -> None:
-        ensure(not self._tells_watchers, "a watcher came back into the partition that told it")
+        ensure(not self._is_notifying, "a watcher came back into the partition that told it")
         high_watermark = self.log.high_watermark
         waits = self._ack_waits
         while waits and next(iter(waits)).required_offset <= high_watermark:
             self._actions.add(waits.popitem(last=False)[0].done, self._ack_outcome())
-        self.tell_watchers(appended=False)
+        self.notify_watchers(appended=False)
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start offset of the replicas that are alive; what DeleteRecords answers.
+        """The lowest log start offset of the live replicas, which DeleteRecords answers.
 
         -1 as long as one of them has not fetched in this leader epoch: it may be elected next, and start where it did before.
         """
@@ -430,12 +430,12 @@ class Partition:
         return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
 
     def missed_expansion(self) -> IsrChange | None:
-        """The ISR with one that caught up while a change was in flight: in its session it fetches no idle partition again."""
+        """Return the expansion by a follower that caught up while a change was in flight: no idle partition is fetched again."""
         missed = [f for f in self.followers.values() if f.missed_expansion and self.pending_change is None]
         return next(filter(None, map(self._expansion, missed)), None)
 
     def laggards(self, now_ms: float) -> list[BrokerId]:
-        """ISR members that are behind and have been so for longer than replica.lag.time.max.ms."""
+        """Return ISR members that have been behind for longer than replica.lag.time.max.ms."""
         end = self.log.log_end_offset
         return [
             broker
@@ -447,7 +447,7 @@ class Partition:
         ]
 
     def shrink(self, now_ms: float) -> IsrChange | None:
-        """The ISR without its laggards, when there are any and no change is in flight."""
+        """Return the ISR change without laggards, None if there are none or a change is in flight."""
         if not self.is_leader or self.pending_change is not None or len(self.isr) <= 1:
             return None
         out = self.laggards(now_ms)
@@ -471,7 +471,7 @@ class Partition:
     def isr_committed(
         self, change: IsrChange, isr: Iterable[BrokerId], leader_epoch: int, partition_epoch: int, now_ms: float
     ) -> bool:
-        """The change was written (or had been); False when it is not about this epoch any more."""
+        """Apply a change that was written; return False if it is not about this epoch any more."""
         if (
             self.pending_change is not change
             or leader_epoch != self.leader_epoch
@@ -489,6 +489,6 @@ class Partition:
         return True
 
     def isr_refused(self, change: IsrChange) -> None:
-        """The change was not written and may be proposed again."""
+        """Withdraw a change that was not written; it may be proposed again."""
         if self.pending_change is change:
             self.pending_change = None

@@ -1,4 +1,4 @@
-"""All fetchers of a follower: which loop fetches which partition from its leader (Kafka's ReplicaFetcherManager)."""
+"""The fetch loops of a broker, and which loop fetches which partition from its leader (Kafka's ReplicaFetcherManager)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from kafkalite.types import BrokerId, TopicPartition
 
 
 class ReplicaFetchers:
-    """See the module."""
+    """One `LeaderFetcher` for each leader and each of num.replica.fetchers."""
 
     def __init__(self, context: FetcherContext) -> None:
         self._context = context
         self._loops: dict[tuple[BrokerId, int], LeaderFetcher] = {}
         self._of: dict[TopicPartition, LeaderFetcher] = {}
-        self._follows_no_more = False
+        self._refuses_partitions = False
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of records that came from all leaders."""
+        """Bytes of records fetched from all leaders."""
         return self._context.bytes_in
 
-    def follow_no_more(self) -> None:
-        """The broker is about to stop: what it led until now it does not begin to follow.
+    def refuse_partitions(self) -> None:
+        """Follow no further partitions, because the broker is about to stop and hands over those that it leads.
 
         1. It hands over a partition, and is out of its ISR. 2. It would fetch from the new leader, which then takes it for a replica about
         to join the ISR and lets the high watermark wait for it. 3. It stops, and acks=all would wait for a broker that is gone.
         """
-        self._follows_no_more = True
+        self._refuses_partitions = True
 
     def follow(self, partition: Partition, topic_id: bytes) -> None:
         """Fetch `partition` from its leader, in its leader epoch."""
         self.stop([partition.topic_partition])
-        if self._follows_no_more:
+        if self._refuses_partitions:
             return
         key = (partition.leader, self._index(partition.topic_partition))
         loop = self._loops.get(key)
@@ -48,7 +48,7 @@ class ReplicaFetchers:
         loop.add(partition, topic_id)
 
     def stop(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Fetch these no more; a loop without partitions sleeps until it gets one."""
+        """Stop fetching these partitions; a loop without partitions sleeps until it gets one."""
         for topic_partition in topic_partitions:
             loop = self._of.pop(topic_partition, None)
             if loop is not None:
@@ -61,7 +61,7 @@ class ReplicaFetchers:
         self._of.clear()
 
     def _index(self, topic_partition: TopicPartition) -> int:
-        """Which of num.replica.fetchers loops (AbstractFetcherManager.getFetcherId).
+        """Return which of num.replica.fetchers loops fetches a partition (AbstractFetcherManager.getFetcherId).
 
         A partition keeps its loop when the number changes, until it is followed again.
         """

@@ -1,4 +1,4 @@
-"""All replicas on this broker: takes the controller's orders, finds partitions for handlers, keeps ISRs and checkpoints up to date.
+"""All replicas on this broker: carries out the controller's requests, finds partitions for handlers, keeps ISRs and checkpoints up to date.
 
 The one owner of `partitions`. The controller's requests are applied one after the other under a lock (ReplicaManager's
 replicaStateChangeLock), because creating logs needs topic configurations from ZooKeeper first, and because those that name very much are
@@ -39,13 +39,13 @@ logger = logging.getLogger("kafkalite.broker.replication.replicas")
 state_change = logging.getLogger("kafkalite.state_change")
 
 _CREATION_UNITS = PORTION_UNITS // 2
-"""To make the log of a partition is to make a directory and a file."""
+"""Creating a log creates a directory and a file."""
 _DELETION_UNITS = PORTION_UNITS
 _EPOCH_UNITS = PORTION_UNITS // 4
-"""To lead in a new epoch is to write a file."""
+"""Leading in a new epoch writes a file."""
 _ROLE_UNITS = 2
 _ROLES_FIRST_S = 0.01
-"""The other files of new logs are put off by so much while roles are taken: producers wait for these."""
+"""Delay of the other files of new logs while roles change: producers wait for the roles."""
 
 
 class Followers(Protocol):
@@ -57,10 +57,10 @@ class Followers(Protocol):
 
 
 class Replicas:
-    """See the module.
+    """The replicas of a broker; the only owner of `partitions`.
 
     `topic_config(topic)` reads a topic's configuration; `propose_isr(partition, change)` sends an ISR change on its way;
-    `on_roles(leading, following)` tells coordinators which partitions changed hands.
+    `on_roles(leading, following)` notifies coordinators of partitions that changed hands.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Replicas:
         self.topic_ids: dict[bytes, str] = {}
         self.topic_id_conflicts = TopicIdConflicts()
         self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
-        """By partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
+        """Watchers by partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
         self.controller_epoch = 0
         self.broker_epoch = -1
         self._awaited_leaders: dict[TopicPartition, tuple[LeaderAndIsrPartition, bytes]] = {}
-        """What was to be followed when metadata did not know its leader."""
+        """Partitions to follow once metadata knows their leader."""
         self.has_roles = False
-        """Whether a LeaderAndIsr was ever applied: before, no high watermark may be written to disk."""
+        """True once a LeaderAndIsr was applied: before, no high watermark may be written to disk."""
         self.on_roles = on_roles
         self._makes_files = False
         self.pace = AppendPace()
@@ -104,7 +104,7 @@ class Replicas:
     # Finding partitions
 
     def require(self, topic_partition: TopicPartition) -> Partition:
-        """The hosted partition. KafkaError says whether it is offline, elsewhere or unknown."""
+        """Return the hosted partition. KafkaError says whether it is offline, elsewhere or unknown."""
         partition = self.partitions.get(topic_partition)
         if partition is not None:
             return partition
@@ -121,7 +121,7 @@ class Replicas:
         return [partition for partition in self.partitions.values() if partition.is_leader]
 
     def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
-        """Have `watcher` told of changes, from now on or once the partition is hosted here."""
+        """Have `watcher` notified of changes, from now on or once the partition is hosted here."""
         self._watchers.setdefault(topic_partition, {})[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
@@ -134,7 +134,7 @@ class Replicas:
     # The controller's requests
 
     def check_controller(self, request: ControlRequest) -> None:
-        """Refuse a stale controller, and what was meant for an earlier incarnation of this broker (KIP-380)."""
+        """Refuse a stale controller, and a request for an earlier incarnation of this broker (KIP-380)."""
         if request.broker_epoch != ANY_BROKER_EPOCH and request.broker_epoch < self.broker_epoch:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH, f"broker epoch {request.broker_epoch}, this is {self.broker_epoch}"
@@ -147,7 +147,7 @@ class Replicas:
         self.controller_epoch = request.controller_epoch
 
     async def apply_leader_and_isr(self, request: LeaderAndIsr) -> dict[TopicPartition, ErrorCode]:
-        """Become leader or follower of each partition named; the outcome of each."""
+        """Become leader or follower of each partition named; return the outcome of each."""
         async with self._lock:
             self.check_controller(request)
             pace = self._portions.pace()
@@ -167,10 +167,10 @@ class Replicas:
                         outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
                         continue
                     try:
-                        partition = self._take_role(topic.topic_id, state, config)
+                        partition = self._apply_state(topic.topic_id, state, config)
                         outcome[topic_partition] = ErrorCode.NONE
                         if partition is not None:
-                            self._tell_role(partition)
+                            self._notify_role(partition)
                     except KafkaError as problem:
                         outcome[topic_partition] = problem.code
             self.has_roles = True
@@ -179,7 +179,7 @@ class Replicas:
         return outcome
 
     def _make_files(self) -> None:
-        """Those of new logs, of one log in each turn of the loop, and none as long as there are roles to take."""
+        """Create the files of new logs, of one log in each event-loop iteration, and none while roles change."""
         loop = asyncio.get_running_loop()
         if self._lock.locked():
             self._makes_files = True
@@ -189,15 +189,15 @@ class Replicas:
         if self._makes_files:
             loop.call_soon(self._make_files)
 
-    def _tell_role(self, partition: Partition) -> None:
-        """In the turn in which it was taken: its directory may fail in the next."""
+    def _notify_role(self, partition: Partition) -> None:
+        """Notify coordinators in the iteration in which the role changed: the directory may fail in the next."""
         if partition.is_leader:
             self.on_roles([partition], [])
         else:
             self.on_roles([], [partition])
 
     async def _configs_for(self, request: LeaderAndIsr, pace: Pace) -> dict[str, TopicConfig]:
-        """Of the topics that have a legal name."""
+        """Return the configurations of the topics that have a legal name."""
         configs = {}
         for topic in request.topics:
             await pace.unit()
@@ -215,7 +215,7 @@ class Replicas:
         return configs
 
     def _units_of(self, state: LeaderAndIsrPartition) -> int:
-        """What it takes to do as told."""
+        """Return the cost of applying a state, in units of work."""
         known = self.partitions.get(state.topic_partition)
         if known is None:
             return _CREATION_UNITS
@@ -224,11 +224,11 @@ class Replicas:
         return _EPOCH_UNITS if state.leader == self.broker_id else _ROLE_UNITS
 
     def _is_repeated(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartition) -> bool:
-        """Says for most stale states what `_take_role` would, without the price of an exception: whole requests are sent again."""
+        """True for most stale states, without the price of an exception: whole requests are sent again."""
         return state.leader_epoch <= partition.leader_epoch and topic_id == partition.topic_id
 
-    def _take_role(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
-        """The partition when it changed hands, else None."""
+    def _apply_state(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
+        """Apply a LeaderAndIsr state; return the partition if it changed hands, else None."""
         topic_partition = state.topic_partition
         if self.metadata.is_former(topic_id, self.controller_epoch):
             raise KafkaError(
@@ -242,7 +242,7 @@ class Replicas:
             self._check_topic_id(topic_partition, log.topic_id, topic_id)
         if partition is not None:
             if state.leader_epoch < partition.leader_epoch or (
-                state.leader_epoch == partition.leader_epoch and not self._learns_id(partition, topic_id)
+                state.leader_epoch == partition.leader_epoch and not self._learn_topic_id(partition, topic_id)
             ):
                 raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
             if state.leader_epoch == partition.leader_epoch:
@@ -257,14 +257,14 @@ class Replicas:
         return partition if self._change_role(partition, state, topic_id) else None
 
     def _check_topic_id(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
-        """KafkaError where the controller names another topic than that of the log, which is served no more: it would take its records."""
+        """Stop serving a log and raise KafkaError if the controller names another topic than the log's."""
         if NO_TOPIC_ID in (log_id, told_id) or log_id == told_id:
             return
         self._set_aside(topic_partition, log_id, told_id)
         raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
 
     def _set_aside(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
-        """The log stays as it is, and is not served: see `topic_id_conflicts`."""
+        """Stop serving a log, which stays as it is until an operator decides (`topic_id_conflicts`)."""
         self.topic_id_conflicts.note(topic_partition, log_id, told_id)
         self._awaited_leaders.pop(topic_partition, None)
         self.topic_ids.pop(log_id, None)
@@ -274,7 +274,7 @@ class Replicas:
             self._drop(topic_partition)
             self.on_roles([], [partition])
 
-    def _learns_id(self, partition: Partition, topic_id: bytes) -> bool:
+    def _learn_topic_id(self, partition: Partition, topic_id: bytes) -> bool:
         if partition.topic_id != NO_TOPIC_ID or topic_id == NO_TOPIC_ID:
             return False
         partition.log.set_topic_id(topic_id)
@@ -331,7 +331,7 @@ class Replicas:
         return changed
 
     async def stop_replicas(self, request: StopReplica) -> dict[TopicPartition, ErrorCode]:
-        """Stop, and where asked delete, each replica named; the outcome of each."""
+        """Stop, and where requested delete, each replica named; return the outcome of each."""
         async with self._lock:
             self.check_controller(request)
             outcome: dict[TopicPartition, ErrorCode] = {}
@@ -352,10 +352,10 @@ class Replicas:
             return outcome
 
     async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
-        """Take what the controller tells of the cluster; the partitions that left the metadata."""
+        """Apply an UpdateMetadata; return the partitions that left the metadata."""
         async with self._lock:
             self.check_controller(update)
-            replaced = await self._portions.finish(self._replaced(update))
+            replaced = await self._portions.finish(self._find_replaced(update))
             removed = await self._portions.finish(self.metadata.applied(update))
             if replaced:
                 self._set_topics_aside(replaced)
@@ -363,7 +363,7 @@ class Replicas:
                 await self._follow_awaited()
             return removed
 
-    def _replaced(self, update: UpdateMetadata) -> Work[set[str]]:
+    def _find_replaced(self, update: UpdateMetadata) -> Work[set[str]]:
         """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made."""
         names = set()
         for topic in update.topics:
@@ -399,7 +399,7 @@ class Replicas:
             elif self.metadata.is_alive(state.leader):
                 del self._awaited_leaders[topic_partition]
                 if self._change_role(partition, state, topic_id):
-                    self._tell_role(partition)
+                    self._notify_role(partition)
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
         if self.logs.is_offline(topic_partition):
@@ -417,14 +417,14 @@ class Replicas:
         return partition
 
     def _forget_topic_ids(self, deleted: list[Partition]) -> None:
-        """Of topics that have no partition here any more."""
+        """Forget the ids of topics that have no partition here any more."""
         remaining = {each.topic for each in self.partitions} if deleted else ()
         for partition in deleted:
             if partition.topic_partition.topic not in remaining:
                 self.topic_ids.pop(partition.topic_id, None)
 
-    def directory_failed(self) -> list[TopicPartition]:
-        """Drop the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
+    def drop_offline_partitions(self) -> list[TopicPartition]:
+        """Drop and return the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
         gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
         self.followers.stop(gone)
         dropped = [self.partitions[topic_partition] for topic_partition in gone]
@@ -445,10 +445,10 @@ class Replicas:
 
         Every replica.lag.time.max.ms / 2.
         """
-        await self._portions.finish(self._isrs_shrunk())
+        await self._portions.finish(self._shrink_isrs())
 
-    def _isrs_shrunk(self) -> Work[None]:
-        for partition in self._led_in_portions():
+    def _shrink_isrs(self) -> Work[None]:
+        for partition in self._iterate_led():
             yield
             now_ms = self.clock.monotonic_ms()
             partition.stop_waiting(now_ms)
@@ -456,26 +456,26 @@ class Replicas:
             if change is not None:
                 self.propose_isr(partition, change)
 
-    def _led_in_portions(self) -> Iterator[Partition]:
-        """What is led now, but for what is dropped or led elsewhere once its turn has come."""
+    def _iterate_led(self) -> Iterator[Partition]:
+        """Yield the partitions led now, without those that are dropped or led elsewhere when their turn comes."""
         for partition in self.leading():
             if partition.is_leader and self.partitions.get(partition.topic_partition) is partition:
                 yield partition
 
-    def take_topic_config(self, topic: str, config: TopicConfig) -> None:
-        """The topic's partitions obey this configuration from now on, and so do their copies on the way to another directory."""
+    def apply_topic_config(self, topic: str, config: TopicConfig) -> None:
+        """Set the configuration of a topic's partitions, and of their copies on the way to another directory."""
         for topic_partition, partition in self.partitions.items():
             if topic_partition.topic == topic:
                 partition.log.config = config
                 if partition.log.future is not None:
                     partition.log.future.config = config
 
-    async def brokers_died(self) -> None:
-        """Replicas on brokers that are gone are not waited for, unless they are in the ISR."""
-        await self._portions.finish(self._died_forgotten())
+    async def stop_waiting_for_dead(self) -> None:
+        """Advance high watermarks past replicas outside the ISR on brokers that died."""
+        await self._portions.finish(self._stop_waiting_for_dead())
 
-    def _died_forgotten(self) -> Work[None]:
-        for partition in self._led_in_portions():
+    def _stop_waiting_for_dead(self) -> Work[None]:
+        for partition in self._iterate_led():
             yield
             partition.stop_waiting(self.clock.monotonic_ms())
 

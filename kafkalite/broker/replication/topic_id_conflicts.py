@@ -16,7 +16,7 @@ logger = logging.getLogger("kafkalite.broker.replication.topic_id_conflicts")
 
 @dataclass(frozen=True, slots=True)
 class TopicIdConflict:
-    """The id that a log has, and the one that the controller told."""
+    """The topic id of a log, and the one that the controller sent."""
 
     log_id: bytes
     told_id: bytes
@@ -28,13 +28,13 @@ class TopicIdConflict:
 
 
 class TopicIdConflicts:
-    """See the module; `found` are those of now."""
+    """The conflicts of this broker; `found` has the present ones."""
 
     def __init__(self) -> None:
         self.found: dict[TopicPartition, TopicIdConflict] = {}
 
     def note(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
-        """Keep a conflict and log it, once."""
+        """Record a conflict and log it, once."""
         conflict = TopicIdConflict(log_id, told_id)
         if self.found.get(topic_partition) != conflict:
             self.found[topic_partition] = conflict
@@ -47,7 +47,7 @@ class TopicIdConflicts:
             )
 
     def settle(self, topic_partition: TopicPartition) -> None:
-        """The log was deleted, or the controller tells its id."""
+        """Remove a conflict: the log was deleted, or the controller sends its id."""
         if self.found.pop(topic_partition, None) is not None:
             logger.info("%s: its log is no longer another topic's", topic_partition)
 

@@ -278,10 +278,10 @@ REPLICATION: Final = (
                 "        newer_epoch = state.leader_epoch > self.leader_epoch\n"
                 "        if not newer_epoch and state.partition_epoch < self.partition_epoch:\n"
                 "            return False\n"
-                "        self._take(state)\n"
+                "        self._adopt(state)\n"
                 "        self.isr = state.isr\n",
                 "        newer_epoch = state.leader_epoch != self.leader_epoch\n"
-                "        self._take(state)\n"
+                "        self._adopt(state)\n"
                 "        self.isr = state.isr\n",
             ),
         ),

@@ -51,7 +51,7 @@ class Doubted:
         """Looking as often as the broker does."""
         for _ in range(10):
             self.time.at_ms += milliseconds / 10
-            self.doubt.look()
+            self.doubt.check_pause()
         return self.doubt.holds()
 
 
@@ -153,7 +153,7 @@ def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, Answer], 
     async def main() -> None:
         replicas = Replicas(answers)
         assert replicas.proof.is_needed
-        assert await replicas.proof.sought(PARTITION) is proven
+        assert await replicas.proof.seek(PARTITION) is proven
         assert all(epochs == [8, 7] for _, epochs in replicas.asked)
 
     virtual_time.run(main())
@@ -185,7 +185,7 @@ def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
                 partition.become_follower(state)
             parts = MemoryParts(partition)
         know(parts.metadata, PARTITION)
-        question = Replicas({}).proof._question(PARTITION, 7)
+        question = Replicas({}).proof._make_request(PARTITION, 7)
         response = await parts.ask(question, 4)
         assert tuple(told.error_code for told in response.topics[0].partitions) == answer
 
@@ -195,9 +195,9 @@ def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
 def test_who_leads_nothing_proves_nothing() -> None:
     async def main() -> None:
         replicas = Replicas({2: FOLLOWS})
-        assert not await replicas.proof.sought(TopicPartition("__consumer_offsets", 4))
+        assert not await replicas.proof.seek(TopicPartition("__consumer_offsets", 4))
         replicas.partition.is_leader = False
-        assert not await replicas.proof.sought(PARTITION)
+        assert not await replicas.proof.seek(PARTITION)
         assert not replicas.asked
 
     virtual_time.run(main())
@@ -206,7 +206,7 @@ def test_who_leads_nothing_proves_nothing() -> None:
 def test_a_leader_that_is_deposed_meanwhile_proves_nothing() -> None:
     async def main() -> None:
         replicas = Replicas({2: FOLLOWS})
-        sought = replicas.proof.sought(PARTITION)
+        sought = replicas.proof.seek(PARTITION)
         await asyncio.sleep(0.005)
         replicas.partition.leader_epoch = 8
         assert not await sought
@@ -217,9 +217,9 @@ def test_a_leader_that_is_deposed_meanwhile_proves_nothing() -> None:
 def test_those_who_come_while_one_proof_is_sought_share_the_next() -> None:
     async def main() -> None:
         replicas = Replicas({2: FOLLOWS})
-        first = replicas.proof.sought(PARTITION)
+        first = replicas.proof.seek(PARTITION)
         await asyncio.sleep(0.005)
-        late = [replicas.proof.sought(PARTITION) for _ in range(1000)]
+        late = [replicas.proof.seek(PARTITION) for _ in range(1000)]
         assert await first
         assert not any(each.done() for each in late)
         assert all(await asyncio.gather(*late))
@@ -238,9 +238,9 @@ def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> Non
         answers, replicas.answers = replicas.answers, {}  # so that it raises a KeyError, as no connection does
         problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
-        assert not await replicas.proof.sought(PARTITION)
+        assert not await replicas.proof.seek(PARTITION)
         assert len(problems) == 1
         replicas.answers = answers
-        assert await replicas.proof.sought(PARTITION)
+        assert await replicas.proof.seek(PARTITION)
 
     virtual_time.run(main())

@@ -103,7 +103,7 @@ class Site:
         async def connected(*_: Any) -> Peer:
             return self.peer
 
-        self.verifier._connected = connected  # type: ignore[method-assign,assignment]
+        self.verifier._connect_to = connected  # type: ignore[method-assign,assignment]
 
     async def verify(self, *partitions: TopicPartition, who: Producer = WHO) -> Refusals:
         answer = self.verifier.verify(who, partitions or P)

@@ -159,7 +159,7 @@ def test_behind_markers_a_fetch_waits_for_records() -> None:
         assert not fetching.done()
         log.add(NewRecord(b"b", b"2", 8))
         for watcher in list(parts.replicas.partitions[NAME].watchers):
-            watcher.appended(parts.replicas.partitions[NAME])
+            watcher.on_append(parts.replicas.partitions[NAME])
         found = await fetching
         assert asyncio.get_running_loop().time() == pytest.approx(0.1, abs=0.05)
         return found

@@ -95,15 +95,15 @@ def test_a_partition_that_changes_becomes_ready() -> None:
     session = Sessions().opened(is_follower=True)
     session.ready.clear()
     partition = make_partition()
-    session.appended(partition)
+    session.on_append(partition)
     assert list(session.ready) == [TP]
     told: list[bool] = []
     session.on_ready = lambda _, appended: told.append(appended)
-    session.appended(partition)
-    session.high_watermark_moved(partition)
+    session.on_append(partition)
+    session.on_high_watermark(partition)
     assert told == [True, False], "to a follower a high watermark alone is no hurry"
     session.is_follower = False
-    session.high_watermark_moved(partition)
+    session.on_high_watermark(partition)
     assert told[-1] is True, "to a consumer it means that there is more to read"
 
 

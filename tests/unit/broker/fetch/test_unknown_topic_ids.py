@@ -87,7 +87,7 @@ class Broker:
         partition = self.node.replicas.partitions[TopicPartition(name, 0)]
         partition.log.log_end_offset += count
         partition.log.set_high_watermark(partition.log.log_end_offset)
-        partition.tell_watchers(appended=True)
+        partition.notify_watchers(appended=True)
 
     async def fetch(
         self, named: dict[bytes, int] | None = None, forgotten: tuple[bytes, ...] = (), wait_ms: int = 0, **more: Any

@@ -182,7 +182,7 @@ def test_files_are_made_and_removed_in_turns_of_their_own() -> None:
 def test_isrs_are_looked_at_in_portions() -> None:
     async def scenario(broker: Broker) -> None:
         await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
-        for look in (broker.replicas.shrink_isrs, broker.replicas.brokers_died):
+        for look in (broker.replicas.shrink_isrs, broker.replicas.stop_waiting_for_dead):
             with measured_turns() as turns:
                 await look()
             assert turns.calls > TOPICS * PARTITIONS and turns.longest < turns.calls / 3, turns

@@ -28,7 +28,7 @@ def test_the_more_requests_wait_the_later_the_next_are_appended(
     pace = AppendPace()
     pace.waiting = waiting
     assert pace.delay_ms(50.0) == 0, "nothing was appended yet"
-    pace.appended(50.0)
+    pace.note_append(50.0)
     assert pace.delay_ms(50.0 + passed_ms) == pytest.approx(delay_ms)
 
 

@@ -385,7 +385,7 @@ def test_a_broker_that_is_about_to_stop_begins_to_follow_nothing(monkeypatch: py
     """The new leader would take it for a replica that is about to join the ISR, and wait for it."""
 
     async def act(following: Following) -> None:
-        following.fetchers.follow_no_more()
+        following.fetchers.refuse_partitions()
         following.follow(FakeLog(epochs=[(0, 0)]))
         await asyncio.sleep(1)
 

@@ -26,10 +26,10 @@ class Recorder:
 
     seen: list[str] = field(default_factory=list)
 
-    def appended(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         self.seen.append("appended")
 
-    def high_watermark_moved(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         self.seen.append("high watermark")
 
 

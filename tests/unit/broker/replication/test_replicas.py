@@ -98,10 +98,10 @@ class Watch:
     def __init__(self) -> None:
         self.told = 0
 
-    def appended(self, partition: Partition) -> None:
+    def on_append(self, partition: Partition) -> None:
         self.told += 1
 
-    def high_watermark_moved(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: Partition) -> None:
         self.told += 1
 
 
@@ -184,9 +184,9 @@ def test_a_configuration_reaches_the_topics_logs_and_their_copies() -> None:
         await node.order()
         log = node.logs.logs[TP]
         log.future = FakeLog()
-        node.replicas.take_topic_config("other", TopicConfig(segment_bytes=1000))
+        node.replicas.apply_topic_config("other", TopicConfig(segment_bytes=1000))
         assert log.config == TopicConfig()
-        node.replicas.take_topic_config("t", TopicConfig(segment_bytes=1000))
+        node.replicas.apply_topic_config("t", TopicConfig(segment_bytes=1000))
         assert log.config.segment_bytes == log.future.config.segment_bytes == 1000
 
     on_node(act)
@@ -302,7 +302,7 @@ def test_a_directory_that_fails_while_roles_are_taken_leaves_none_of_its_own() -
         def fail(topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> FakeLog:
             if topic_partition == second:
                 node.logs.offline.add(first)
-                node.replicas.directory_failed()
+                node.replicas.drop_offline_partitions()
             return create(topic_partition, topic_id, config)
 
         node.logs.create = fail  # type: ignore[method-assign]
@@ -352,8 +352,8 @@ def test_a_failed_directory_takes_its_partitions_along() -> None:
     async def act(node: Node) -> None:
         await node.order()
         node.logs.offline.add(TP)
-        assert node.replicas.directory_failed() == [TP]
-        assert node.replicas.directory_failed() == []
+        assert node.replicas.drop_offline_partitions() == [TP]
+        assert node.replicas.drop_offline_partitions() == []
         assert await node.order(epoch=1) == ErrorCode.KAFKA_STORAGE_ERROR
 
     on_node(act)

@@ -202,10 +202,10 @@ def test_a_completion_that_completes_others_lets_the_loop_turn() -> None:
 
 def test_a_watcher_that_comes_back_into_its_partition_is_a_broken_invariant() -> None:
     class Meddler:
-        def appended(self, partition: Partition) -> None:
+        def on_append(self, partition: Partition) -> None:
             partition.after_append(0, 0.0)
 
-        def high_watermark_moved(self, partition: Partition) -> None: ...
+        def on_high_watermark(self, partition: Partition) -> None: ...
 
     partition = led_with_follower()
     partition.watchers[Meddler()] = None

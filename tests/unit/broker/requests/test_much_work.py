@@ -452,7 +452,7 @@ def test_a_session_in_which_everything_changed_tells_it_in_several_fetches() -> 
         for partition in parts.replicas.partitions.values():
             partition.log.log_end_offset = 6
             partition.log.set_high_watermark(6)
-            partition.tell_watchers(appended=True)
+            partition.notify_watchers(appended=True)
         told: list[int] = []
         for epoch in (1, 2, 3):
             more = messages.fetch_request.FetchRequest(
