@@ -18,6 +18,7 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
@@ -103,6 +104,13 @@ class GroupSession:
     def _now_ms() -> float:
         return asyncio.get_running_loop().time() * 1000
 
+    async def _wait_until(self, event: asyncio.Event, moment_ms: float) -> None:
+        """Wait for `event`, until `moment_ms` of the loop's clock at most where that is still to come."""
+        wait_s = (moment_ms - self._now_ms()) / 1000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s if wait_s > 0 else None):
+                await event.wait()
+
     # subscription
 
     @property
@@ -160,7 +168,7 @@ class GroupSession:
         known = self._cluster.view.topics
         return {topic: len(known[topic].partitions) for topic in topics if topic in known}
 
-    # life
+    # tasks
 
     def start(self) -> None:
         """Begin to be a member; needs the running loop."""
@@ -278,12 +286,7 @@ class GroupSession:
                 self._heartbeat_wake.set()
                 continue
             self._show_state()
-            wait_s = (self.membership.next_event_ms() - self._now_ms()) / 1000
-            try:
-                async with asyncio.timeout(wait_s if wait_s > 0 else None):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await self._wait_until(self._wake, self.membership.next_event_ms())
 
     def _show_state(self) -> None:
         failure = self.membership.failure
@@ -384,12 +387,7 @@ class GroupSession:
                     self._poll_began.set()
                 self._wake.set()
                 continue
-            wait_s = (self.membership.next_heartbeat_ms() - self._now_ms()) / 1000
-            try:
-                async with asyncio.timeout(wait_s if wait_s > 0 else None):
-                    await self._heartbeat_wake.wait()
-            except TimeoutError:
-                pass
+            await self._wait_until(self._heartbeat_wake, self.membership.next_heartbeat_ms())
 
     async def _send_heartbeat(self, message: HeartbeatOrLeave) -> None:
         self._follow_coordinator()
@@ -468,11 +466,9 @@ class GroupSession:
             if self._boundary_wanted or not self._subscribed or member.failure is not None:
                 return False
             self._stable.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await self._stable.wait()
-            except TimeoutError:
-                pass
         return set(partitions) <= set(member.owned)
 
     def _commit_if_due(self) -> None:
