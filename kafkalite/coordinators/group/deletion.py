@@ -21,8 +21,9 @@ from kafkalite.types import TopicPartition
 
 logger = logging.getLogger("kafkalite.coordinators.group")
 
-_TOMBSTONES_IN_A_BATCH = 1000
-"""Records of a batch, which must stay below max.message.bytes."""
+_BATCH_RECORDS = 1000
+_BATCH_KEY_BYTES = 256 * 1024
+"""Bounds of a batch of tombstones, which must stay below max.message.bytes: a group id alone may take 32 KiB of each key."""
 
 
 def delete_group(group: Group, ticket: Ticket, decision: Decision, forget: Callable[[Group], None]) -> None:
@@ -114,7 +115,7 @@ def append_tombstones(
     if not records:
         done(ErrorCode.NONE, decision)
         return
-    portions = [records[i : i + _TOMBSTONES_IN_A_BATCH] for i in range(0, len(records), _TOMBSTONES_IN_A_BATCH)]
+    portions = _divide_tombstones(records)
     outcomes: list[ErrorCode] = []
 
     def then(code: ErrorCode, later: Decision) -> None:
@@ -124,6 +125,18 @@ def append_tombstones(
 
     for portion in portions:
         decision.append(portion, then)
+
+
+def _divide_tombstones(records: Iterable[DraftRecord]) -> list[list[DraftRecord]]:
+    portions: list[list[DraftRecord]] = [[]]
+    room = _BATCH_KEY_BYTES
+    for record in records:
+        room -= len(record.key)
+        if room < 0 or len(portions[-1]) == _BATCH_RECORDS:
+            portions.append([])
+            room = _BATCH_KEY_BYTES - len(record.key)
+        portions[-1].append(record)
+    return portions
 
 
 # Expiry and deleted topics

@@ -172,7 +172,11 @@ GROUPS: Final = (
                 _SENDER,
                 "        now_ms = self._now_ms()\n        if batch.attempts > self._options.retries:\n",
                 "        now_ms = self._now_ms()\n"
-                "        self._restart_sequence(batch.topic_partition)\n"
+                "        if self._sequences is not None:\n"
+                "            self._sequences.reset(batch.topic_partition)\n"
+                "            self._restarting.add(batch.topic_partition)\n"
+                "        for each in self._accumulator.waiting(batch.topic_partition):\n"
+                "            each.base_sequence = -1\n"
                 "        batch.base_sequence, batch.encoded = -1, None\n"
                 "        if batch.attempts > self._options.retries:\n",
             ),

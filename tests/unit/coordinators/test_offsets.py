@@ -192,6 +192,19 @@ def test_a_large_group_is_deleted_in_batches_that_fit() -> None:
     assert call.reply is ErrorCode.NONE and not scene.machine.groups
 
 
+def test_a_group_with_a_long_name_is_deleted_in_batches_that_fit() -> None:
+    """A batch of many keys with the same 32 KiB would be above max.message.bytes, and the offsets would never go."""
+    scene, name = Scene(), "g" * 32_000
+    scene.commit_offsets(*(("t", partition, 1) for partition in range(20)), group_id=name)
+    scene.holding = True
+    call = scene.ask(DeleteGroup(name))
+    sizes = [sum(len(record.key) for record in append.records) for append, _ in scene.held]
+    assert len(sizes) > 1 and max(sizes) <= 256 * 1024
+    while scene.held:
+        scene.commit()
+    assert call.reply is ErrorCode.NONE and not scene.machine.groups
+
+
 def test_offsets_of_deleted_partitions_go_in_all_groups() -> None:
     scene = Scene()
     scene.commit_offsets(("t", 0, 1), ("u", 0, 1), group_id="a")
