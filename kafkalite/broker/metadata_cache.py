@@ -65,10 +65,10 @@ class MetadataCache:
         return broker.endpoints.get(listener) if broker else None
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
-        """As `applied`, in one go."""
-        return in_one_go(self.applied(update))
+        """As `apply_in_portions`, in one go."""
+        return in_one_go(self.apply_in_portions(update))
 
-    def applied(self, update: UpdateMetadata) -> Work[list[TopicPartition]]:
+    def apply_in_portions(self, update: UpdateMetadata) -> Work[list[TopicPartition]]:
         """Take what the controller tells, which shows when all of it is there; returns the partitions that left the cache.
 
         No other may be under way.

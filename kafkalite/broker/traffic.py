@@ -61,12 +61,12 @@ class Traffic:
         self.replication_bytes_out = 0
         """Sent to followers; what this broker's own fetchers took in, they count."""
 
-    def produced(self, topic: str, size_bytes: int, records: int) -> None:
+    def count_produced(self, topic: str, size_bytes: int, records: int) -> None:
         found = self.topics.get(topic) or self._begin(topic)
         found.bytes_in += size_bytes
         found.records_in += records
 
-    def fetched(self, topic: str, batches: Buffer, size_bytes: int) -> None:
+    def count_fetched(self, topic: str, batches: Buffer, size_bytes: int) -> None:
         """A consumer is sent batches of `size_bytes`, which begin with these."""
         found = self.topics.get(topic) or self._begin(topic)
         found.bytes_out += size_bytes

@@ -180,7 +180,7 @@ class FetchContext(ABC):
         if self.params.is_follower:
             traffic.replication_bytes_out += len(records)
         else:
-            traffic.fetched(topic, records.head if isinstance(records, FileRecords) else records, len(records))
+            traffic.count_fetched(topic, records.head if isinstance(records, FileRecords) else records, len(records))
 
 
 class SessionlessWatch:

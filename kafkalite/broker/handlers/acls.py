@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -215,8 +215,8 @@ def _require_known(parts: Iterable[int]) -> None:
 
 
 APIS: Final = (
-    served(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
-    served(
+    serve_api(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
+    serve_api(
         ApiKey.CREATE_ACLS,
         0,
         3,
@@ -224,7 +224,7 @@ APIS: Final = (
         Permission(Operation.ALTER, ResourceType.CLUSTER),
         failure=FailedItems(),
     ),
-    served(
+    serve_api(
         ApiKey.DELETE_ACLS,
         0,
         3,

@@ -18,7 +18,7 @@ from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.config.broker import BROKER_KEYS
 from kafkalite.config.dynamic import Operation as ConfigOperation
 from kafkalite.config.dynamic import altered, check_broker_overrides
@@ -176,8 +176,8 @@ _PERMISSIONS: Final = (
 )
 _GUARD: Final = EachConfig(Operation.ALTER_CONFIGS, "responses")
 APIS: Final = (
-    served(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=FailedItems(), guard=_GUARD),
-    served(
+    serve_api(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=FailedItems(), guard=_GUARD),
+    serve_api(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         0,
         1,

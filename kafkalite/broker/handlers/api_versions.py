@@ -10,7 +10,7 @@ import re
 from typing import Final, Protocol
 
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -37,4 +37,4 @@ def api_versions(
     return parts.spoken
 
 
-APIS: Final = (served(ApiKey.API_VERSIONS, 0, 4, api_versions),)
+APIS: Final = (serve_api(ApiKey.API_VERSIONS, 0, 4, api_versions),)

@@ -18,7 +18,7 @@ from kafkalite.broker.identity.authorizer import Operation, Permission, Resource
 from kafkalite.broker.parts import HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.broker.settings.quota_znodes import all_quotas, entity_path
 from kafkalite.broker.settings.quotas import DEFAULT, Name, QuotaEntity, quota_text
 from kafkalite.errors import ErrorCode, KafkaError
@@ -183,14 +183,14 @@ async def _require_address(ip: Name) -> None:
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         0,
         1,
         describe_client_quotas,
         Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
-    served(
+    serve_api(
         ApiKey.ALTER_CLIENT_QUOTAS,
         0,
         1,

@@ -12,7 +12,7 @@ from kafkalite.broker.handlers.metadata import cluster_operations
 from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS
 from kafkalite.broker.parts import HasClusterId, HasMetadata
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -53,4 +53,4 @@ async def describe_cluster(
     )
 
 
-APIS: Final = (served(ApiKey.DESCRIBE_CLUSTER, 0, 1, describe_cluster),)
+APIS: Final = (serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, describe_cluster),)

@@ -11,7 +11,7 @@ from typing import Final
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -52,14 +52,14 @@ def _refuse_groups(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
         0,
         0,
         consumer_group_heartbeat,
         Permission(Operation.READ, ResourceType.GROUP),
     ),
-    served(
+    serve_api(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         0,
         0,

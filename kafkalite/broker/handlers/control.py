@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.parts import HasMetadata, HasReplicas, HasTraffic
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.control_requests import (
     LeaderAndIsr,
@@ -272,9 +272,9 @@ def _isr_outcome(
 
 _CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
-    served(ApiKey.LEADER_AND_ISR, 0, 7, leader_and_isr, _CLUSTER_ACTION),
-    served(ApiKey.STOP_REPLICA, 0, 4, stop_replica, _CLUSTER_ACTION),
-    served(ApiKey.UPDATE_METADATA, 0, 8, update_metadata, _CLUSTER_ACTION),
-    served(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, controlled_shutdown, _CLUSTER_ACTION),
-    served(ApiKey.ALTER_PARTITION, 0, 3, alter_partition, _CLUSTER_ACTION),
+    serve_api(ApiKey.LEADER_AND_ISR, 0, 7, leader_and_isr, _CLUSTER_ACTION),
+    serve_api(ApiKey.STOP_REPLICA, 0, 4, stop_replica, _CLUSTER_ACTION),
+    serve_api(ApiKey.UPDATE_METADATA, 0, 8, update_metadata, _CLUSTER_ACTION),
+    serve_api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, controlled_shutdown, _CLUSTER_ACTION),
+    serve_api(ApiKey.ALTER_PARTITION, 0, 3, alter_partition, _CLUSTER_ACTION),
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.identity.delegation_tokens import belongs_to
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -143,7 +143,7 @@ def describe_delegation_token(
         )
 
     return m.DescribeDelegationTokenResponse(
-        tokens=[_describe_token(parts, each) for each in parts.delegation_tokens.described(may_see)]
+        tokens=[_describe_token(parts, each) for each in parts.delegation_tokens.find_visible(may_see)]
     )
 
 
@@ -174,8 +174,8 @@ def _allows(context: RequestContext, permission: Permission, name: str) -> bool:
 
 
 APIS: Final = (
-    served(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token, _CREATE),
-    served(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, renew_delegation_token),
-    served(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, expire_delegation_token),
-    served(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, describe_delegation_token, _DESCRIBE, _DESCRIBE_OF_USER),
+    serve_api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token, _CREATE),
+    serve_api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, renew_delegation_token),
+    serve_api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, expire_delegation_token),
+    serve_api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, describe_delegation_token, _DESCRIBE, _DESCRIBE_OF_USER),
 )

@@ -16,7 +16,7 @@ from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -104,7 +104,7 @@ async def _await_followers(
 
 _DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DELETE_RECORDS,
         0,
         2,

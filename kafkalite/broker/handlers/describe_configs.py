@@ -17,7 +17,7 @@ from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.config.dynamic import (
     BrokerSources,
     ConfigEntry,
@@ -185,7 +185,7 @@ def _config(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_CONFIGS,
         0,
         4,

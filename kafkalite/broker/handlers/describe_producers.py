@@ -13,7 +13,7 @@ from kafkalite.broker.parts import HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -71,7 +71,7 @@ def _describe(
 
 _READ: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_PRODUCERS,
         0,
         0,

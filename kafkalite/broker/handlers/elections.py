@@ -15,7 +15,7 @@ from kafkalite.broker.identity.authorizer import Operation, Permission, Resource
 from kafkalite.broker.parts import HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -232,9 +232,9 @@ def _message(problem: KafkaError | None) -> str | None:
 
 _ALTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
 APIS: Final = (
-    served(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=FailedItems()),
-    served(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, _ALTER),
-    served(
+    serve_api(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=FailedItems()),
+    serve_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, _ALTER),
+    serve_api(
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         0,
         0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -22,4 +22,4 @@ def envelope(
     raise ProtocolViolation("an envelope, and no broker forwards requests to this one")
 
 
-APIS: Final = (served(ApiKey.ENVELOPE, 0, 0, envelope),)
+APIS: Final = (serve_api(ApiKey.ENVELOPE, 0, 0, envelope),)

@@ -34,7 +34,7 @@ from kafkalite.broker.fetch.partition_reader import BATCHES_FROM, FetchParams
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import find_replica_id
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import PORTION_UNITS, Work, idle_units
 from kafkalite.protocol import messages
@@ -192,4 +192,4 @@ def _forget(sessions: FetchSessionCache, session: FetchSession, keys: list[Parti
         sessions.forget(session, keys[first : first + _PIECE])
 
 
-APIS: Final = (served(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=FailedItems(high_watermark=-1)),)
+APIS: Final = (serve_api(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=FailedItems(high_watermark=-1)),)

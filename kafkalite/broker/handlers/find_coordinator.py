@@ -17,7 +17,7 @@ from kafkalite.broker.parts import HasGroups, HasMetadata, HasTopicCreation, Has
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -95,7 +95,7 @@ def _guard(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.FIND_COORDINATOR,
         0,
         6,

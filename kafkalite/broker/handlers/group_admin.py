@@ -16,7 +16,7 @@ from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.group.requests import DeleteGroup
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
@@ -143,7 +143,7 @@ _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
 _DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 _DELETE: Final = Permission(Operation.DELETE, ResourceType.GROUP)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_GROUPS,
         0,
         5,
@@ -152,7 +152,7 @@ APIS: Final = (
         failure=FailedItems(),
         guard=Each(_DESCRIBE, "groups", "groups", name=None),
     ),
-    served(
+    serve_api(
         ApiKey.LIST_GROUPS,
         0,
         5,
@@ -161,7 +161,7 @@ APIS: Final = (
         _DESCRIBE,
         guard=Visible(_DESCRIBE, "groups", "group_id", unless=_DESCRIBE_CLUSTER),
     ),
-    served(
+    serve_api(
         ApiKey.DELETE_GROUPS,
         0,
         2,

@@ -21,7 +21,7 @@ from kafkalite.broker.identity.authorizer import Operation, Permission, Resource
 from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.guards import Whole
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.group.requests import (
     NO_MEMBER_ID,
     Heartbeat,
@@ -240,8 +240,8 @@ def _make_leave_response(
 _READ: Final = Permission(Operation.READ, ResourceType.GROUP)
 _GUARD: Final = Whole(_READ, "group_id")
 APIS: Final = (
-    served(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ, guard=_GUARD),
-    served(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ, guard=_GUARD),
-    served(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ, guard=_GUARD),
-    served(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ, guard=_GUARD),
+    serve_api(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ, guard=_GUARD),
+    serve_api(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ, guard=_GUARD),
+    serve_api(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ, guard=_GUARD),
+    serve_api(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ, guard=_GUARD),
 )

@@ -35,7 +35,7 @@ from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.group.machine import GroupMachine
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.requests import CommitOffsets, DeleteOffsets, DeleteOffsetsReply, OffsetToCommit
@@ -356,7 +356,7 @@ def _check_deletion(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.OFFSET_COMMIT,
         0,
         9,
@@ -366,7 +366,7 @@ APIS: Final = (
         failure=FailedItems(),
         guard=Steps((Whole(READ_GROUP, "group_id"), EACH_TOPIC_READ)),
     ),
-    served(
+    serve_api(
         ApiKey.OFFSET_FETCH,
         0,
         9,
@@ -376,7 +376,7 @@ APIS: Final = (
         failure=FailedItems(committed_offset=-1, metadata=""),
         guard=guard_fetch,
     ),
-    served(
+    serve_api(
         ApiKey.OFFSET_DELETE,
         0,
         0,

@@ -15,7 +15,7 @@ from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -152,7 +152,7 @@ def _epoch_at(partition: Partition, offset: int) -> int:
 
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.LIST_OFFSETS,
         0,
         9,

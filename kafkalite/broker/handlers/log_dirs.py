@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -155,7 +155,7 @@ def _move_failed(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
         0,
         2,
@@ -163,7 +163,7 @@ APIS: Final = (
         Permission(Operation.ALTER, ResourceType.CLUSTER),
         failure=_move_failed,
     ),
-    served(
+    serve_api(
         ApiKey.DESCRIBE_LOG_DIRS,
         0,
         4,

@@ -19,7 +19,7 @@ from kafkalite.broker.metadata_cache import TopicMetadata
 from kafkalite.broker.parts import HasClusterId, HasConfig, HasMetadata, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.control_requests import PartitionMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
@@ -225,7 +225,7 @@ def _reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> 
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.METADATA,
         0,
         12,

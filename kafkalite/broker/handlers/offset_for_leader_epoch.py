@@ -12,7 +12,7 @@ from kafkalite.broker.identity.authorizer import Operation, Permission, Resource
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -67,7 +67,7 @@ def _find_epoch_ends(
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         0,
         4,

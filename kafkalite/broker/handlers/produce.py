@@ -26,7 +26,7 @@ from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import copy_shared_records
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError, ProtocolViolation
 from kafkalite.net.frames import RECEIVE_BYTES
 from kafkalite.portions import Work, in_one_go
@@ -312,7 +312,7 @@ def _append(
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time_ms
     answer.log_start_offset = result.log_start_offset
-    parts.traffic.produced(topic_partition.topic, len(records), result.last_offset - result.first_offset + 1)
+    parts.traffic.count_produced(topic_partition.topic, len(records), result.last_offset - result.first_offset + 1)
     if acks == -1:
         required = result.last_offset + 1
         if partition.high_watermark < required or len(partition.maximal_isr) < partition.effective_min_isr:
@@ -394,7 +394,7 @@ def _is_transactional(asked: messages.produce_request.PartitionProduceData) -> b
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.PRODUCE,
         0,
         11,

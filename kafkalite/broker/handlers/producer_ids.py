@@ -15,7 +15,7 @@ from kafkalite.broker.parts import HasConfig, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.transaction.requests import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -126,7 +126,7 @@ def _guard(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.INIT_PRODUCER_ID,
         0,
         5,
@@ -137,7 +137,7 @@ APIS: Final = (
         failure=FailedItems(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH),
         guard=_guard,
     ),
-    served(
+    serve_api(
         ApiKey.ALLOCATE_PRODUCER_IDS,
         0,
         0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -35,6 +35,6 @@ def sasl_authenticate(
 
 
 APIS: Final = (
-    served(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
-    served(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
+    serve_api(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
+    serve_api(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
 )

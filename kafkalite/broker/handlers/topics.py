@@ -20,7 +20,7 @@ from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasTopicCre
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.requests import (
     AlreadyMarkedForDeletion,
     Charge,
@@ -402,7 +402,7 @@ def _guard_deletion(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.CREATE_TOPICS,
         0,
         7,
@@ -412,7 +412,7 @@ APIS: Final = (
         failure=FailedItems(configs=[]),
         guard=_guard_creation,
     ),
-    served(
+    serve_api(
         ApiKey.DELETE_TOPICS,
         0,
         6,
@@ -422,7 +422,7 @@ APIS: Final = (
         failure=FailedItems(),
         guard=_guard_deletion,
     ),
-    served(
+    serve_api(
         ApiKey.CREATE_PARTITIONS,
         0,
         3,

@@ -15,7 +15,7 @@ from kafkalite.broker.parts import HasTransactions
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.transaction.transaction_record import BY_LABEL, TransactionState
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
@@ -121,7 +121,7 @@ def _list(
 
 _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_TRANSACTIONS,
         0,
         0,
@@ -131,7 +131,7 @@ APIS: Final = (
         failure=FailedItems(),
         guard=Each(_DESCRIBE, "transactional_ids", "transaction_states", name=None),
     ),
-    served(
+    serve_api(
         ApiKey.LIST_TRANSACTIONS,
         0,
         1,

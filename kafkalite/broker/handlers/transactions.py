@@ -19,7 +19,7 @@ from kafkalite.broker.parts import HasGroups, HasMetadata, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.transaction.requests import AddPartitions, EndTransaction
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
@@ -241,7 +241,7 @@ _WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
 _READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
 _CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         0,
         5,
@@ -252,7 +252,7 @@ APIS: Final = (
         failure=FailedItems("results_by_topic_v3_and_below"),
         guard=_guard_adding,
     ),
-    served(
+    serve_api(
         ApiKey.ADD_OFFSETS_TO_TXN,
         0,
         4,
@@ -261,5 +261,5 @@ APIS: Final = (
         _READ_GROUP,
         guard=Steps((Whole(_WRITE, "transactional_id"), Whole(_READ_GROUP, "group_id"))),
     ),
-    served(ApiKey.END_TXN, 0, 4, end_txn, _WRITE, guard=Whole(_WRITE, "transactional_id")),
+    serve_api(ApiKey.END_TXN, 0, 4, end_txn, _WRITE, guard=Whole(_WRITE, "transactional_id")),
 )

@@ -22,7 +22,7 @@ from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.contract import Transaction
 from kafkalite.coordinators.group.requests import CommitOffsets, OffsetToCommit
 from kafkalite.coordinators.store_errors import offset_store_error
@@ -128,7 +128,7 @@ _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 _READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
 _READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         4,

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -70,5 +70,5 @@ def why_refused(update: messages.update_features_request.FeatureUpdateKey) -> st
 
 
 APIS: Final = (
-    served(ApiKey.UPDATE_FEATURES, 0, 1, update_features, Permission(Operation.ALTER, ResourceType.CLUSTER)),
+    serve_api(ApiKey.UPDATE_FEATURES, 0, 1, update_features, Permission(Operation.ALTER, ResourceType.CLUSTER)),
 )

@@ -17,7 +17,7 @@ from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials
 from kafkalite.broker.parts import HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.broker.settings.quota_znodes import entity_of, entity_path
 from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
@@ -154,7 +154,7 @@ def _alteration_failed(
 
 
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         0,
         0,
@@ -162,7 +162,7 @@ APIS: Final = (
         Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
         failure=FailedItems(),
     ),
-    served(
+    serve_api(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         0,
         0,

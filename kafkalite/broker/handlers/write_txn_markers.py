@@ -14,7 +14,7 @@ from kafkalite.broker.identity.authorizer import Operation, Permission, Resource
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import AnyOf
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -93,7 +93,7 @@ _PERMISSIONS: Final = (
     Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
 )
 APIS: Final = (
-    served(
+    serve_api(
         ApiKey.WRITE_TXN_MARKERS,
         0,
         1,

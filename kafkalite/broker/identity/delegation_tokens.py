@@ -120,7 +120,7 @@ class DelegationTokens:
             found = self._credentials[token_id, mechanism] = credential_of(mechanism, salted, salt, MIN_ITERATIONS)
         return TokenCredential(found, KafkaPrincipal.from_stored(token.owner), token.expires_ms)
 
-    def described(self, may_see: Callable[[DelegationToken], bool]) -> list[DelegationToken]:
+    def find_visible(self, may_see: Callable[[DelegationToken], bool]) -> list[DelegationToken]:
         """Those that somebody may see."""
         return [each for each in self._tokens.values() if may_see(each)]
 

@@ -56,7 +56,7 @@ class UserCredentials:
 
     async def find(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         """What is kept of the user's password; None without any."""
-        if self._store.state is SessionState.CONNECTED and self._reads.left(self._clock.monotonic_ms()) >= 1:
+        if self._store.state is SessionState.CONNECTED and self._reads.count_tokens(self._clock.monotonic_ms()) >= 1:
             self._reads.take(1)
             await self._read_again(QuotaEntity(user))
         return self._known.get(user, {}).get(mechanism)

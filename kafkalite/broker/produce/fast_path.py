@@ -317,7 +317,7 @@ class FastPath:
                 _, template, frame, _ = requests[number]
                 outcomes[number] = template.make_refusal(frame, code, message, find_refusal_log_start(partition, code))
             return
-        self._parts.traffic.produced(partition.topic_partition.topic, len(batches.records), len(numbers))
+        self._parts.traffic.count_produced(partition.topic_partition.topic, len(batches.records), len(numbers))
         log_start_offset = batches.log_start_offset = partition.log.log_start_offset
         committed = partition.high_watermark if len(partition.maximal_isr) >= partition.effective_min_isr else -1
         for number in numbers:

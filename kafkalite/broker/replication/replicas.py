@@ -356,7 +356,7 @@ class Replicas:
         async with self._lock:
             self.check_controller(update)
             replaced = await self._portions.finish(self._find_replaced(update))
-            removed = await self._portions.finish(self.metadata.applied(update))
+            removed = await self._portions.finish(self.metadata.apply_in_portions(update))
             if replaced:
                 self._set_topics_aside(replaced)
             if self._awaited_leaders:

@@ -128,7 +128,7 @@ class RequestFaults:
                     return reply
             return await self._never()
 
-        def decided(parts: Any, request: Any, context: RequestContext) -> Any:
+        def apply_rule(parts: Any, request: Any, context: RequestContext) -> Any:
             """What a rule makes of the request, NotImplemented when there is none."""
             rule = self.decide(key, request, context.client_id, topic_name)
             if rule is None:
@@ -141,11 +141,11 @@ class RequestFaults:
             return asyncio.get_running_loop().create_task(later(rule, parts, request, context))
 
         def handle(parts: Any, request: Any, context: RequestContext) -> Any:
-            outcome = decided(parts, request, context)
+            outcome = apply_rule(parts, request, context)
             return served.handle(parts, request, context) if outcome is NotImplemented else outcome
 
         async def handle_async(parts: Any, request: Any, context: RequestContext) -> Any:
-            outcome = decided(parts, request, context)
+            outcome = apply_rule(parts, request, context)
             return await (served.handle(parts, request, context) if outcome is NotImplemented else outcome)  # type: ignore[misc]
 
         return handle_async if served.is_async else handle

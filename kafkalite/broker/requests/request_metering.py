@@ -50,7 +50,7 @@ class RequestMetering:
             return handle
         of_followers_too = served.api.key == ApiKey.FETCH
 
-        def metered(parts: Any, request: Any, context: RequestContext) -> Any:
+        def meter_call(parts: Any, request: Any, context: RequestContext) -> Any:
             if of_followers_too and find_replica_id(request) >= 0:
                 return handle(parts, request, context)
             spent = _Spent(self._now_ms)
@@ -66,7 +66,7 @@ class RequestMetering:
                 return asyncio.ensure_future(self._later(_Steps(reply, spent), served, request, spent, context))
             return _set_throttle(reply, self._charge(spent, context))
 
-        return metered
+        return meter_call
 
     async def _later(
         self, steps: _Steps, served: ServedApi[Any], request: Any, spent: _Spent, context: RequestContext

@@ -33,7 +33,7 @@ Reply: TypeAlias = "Message | None"
 
 @dataclass(frozen=True, slots=True)
 class ServedApi(Generic[PartsT_contra]):
-    """One API in the versions that are served; made by `served`.
+    """One API in the versions that are served; made by `serve_api`.
 
     The handler gets the parts of the broker that it declares, and is a coroutine or not.
     """
@@ -64,7 +64,7 @@ class ServedApi(Generic[PartsT_contra]):
         return self.handle if self.guard is None else guard_handler(self.guard, self.handle, self.failure)
 
 
-def served(
+def serve_api(
     key: ApiKey,
     first_version: int,
     last_version: int,

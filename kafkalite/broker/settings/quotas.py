@@ -126,7 +126,7 @@ class ClientQuota:
                 return ("" if entity[0] is None else user, "" if entity[1] is None else client_id), bound
         return None
 
-    def silenced(self, throttle_ms: int) -> int:
+    def record_throttle(self, throttle_ms: int) -> int:
         """The same, counted."""
         self.throttled += 1
         self.throttled_ms += throttle_ms
@@ -156,7 +156,7 @@ class ByteRateQuota(ClientQuota):
         rate = self._rate(owner, now_ms)
         rate.add(size, now_ms)
         throttle_ms = self._throttle_ms(rate, bound, now_ms)
-        return self.silenced(throttle_ms) if throttle_ms else 0
+        return self.record_throttle(throttle_ms) if throttle_ms else 0
 
     def admit(self, user: str, client_id: str, size: int, now_ms: float) -> int:
         """May the client be given `size` bytes? 0, and they are counted; else ms to be silent, and they are not.
@@ -175,7 +175,7 @@ class ByteRateQuota(ClientQuota):
         if was_idle or not throttle_ms:
             return 0
         rate.add(-size, now_ms)
-        return self.silenced(throttle_ms)
+        return self.record_throttle(throttle_ms)
 
     def _throttle_ms(self, rate: ClientRate, bound: float, now_ms: float) -> int:
         return rate.throttle_ms(bound, now_ms)
@@ -248,7 +248,7 @@ class Mutations:
         now_ms, bucket = self._now_ms(), self._bucket
         if not self._is_strict:
             bucket.take(partitions)
-        left = bucket.left(now_ms)
+        left = bucket.count_tokens(now_ms)
         if left < 0:
             self._silent_until_ms = now_ms + round(-left / max(bucket.per_s, 1e-3) * 1000)
             if self._is_strict:
@@ -259,7 +259,7 @@ class Mutations:
     def throttle_ms(self) -> int:
         """For how long the client is silenced, to be asked when the request has been carried out."""
         left_ms = round(self._silent_until_ms - self._now_ms())
-        return self._quota.silenced(left_ms) if left_ms > 0 else 0
+        return self._quota.record_throttle(left_ms) if left_ms > 0 else 0
 
 
 class MutationQuota(ClientQuota):

@@ -85,7 +85,7 @@ class TokenBucket:
         self._burst_s, self._updated_ms = burst_s, now_ms
         self._tokens = per_s * burst_s
 
-    def left(self, now_ms: float) -> float:
+    def count_tokens(self, now_ms: float) -> float:
         """What is there now; below zero it is a debt."""
         gained = self.per_s * (now_ms - self._updated_ms) / 1000
         self._tokens, self._updated_ms = min(self.per_s * self._burst_s, self._tokens + gained), now_ms
@@ -95,7 +95,7 @@ class TokenBucket:
         self._tokens -= tokens
 
     def is_full(self, now_ms: float) -> bool:
-        return self.left(now_ms) >= self.per_s * self._burst_s
+        return self.count_tokens(now_ms) >= self.per_s * self._burst_s
 
 
 class ReplicationRate:

@@ -44,9 +44,9 @@ def test_records_behind_those_that_are_known_are_estimated() -> None:
 
 def test_topics_are_counted_apart_and_forgotten() -> None:
     traffic = Traffic()
-    traffic.produced("a", 100, 5)
-    traffic.produced("a", 50, 1)
-    traffic.fetched("b", batch(4), len(batch(4)))
+    traffic.count_produced("a", 100, 5)
+    traffic.count_produced("a", 50, 1)
+    traffic.count_fetched("b", batch(4), len(batch(4)))
     a, b = traffic.topics["a"], traffic.topics["b"]
     assert (a.bytes_in, a.records_in, a.bytes_out, a.records_out) == (150, 6, 0, 0)
     assert (b.bytes_in, b.records_in, b.bytes_out, b.records_out) == (0, 0, len(batch(4)), 4)

@@ -38,7 +38,7 @@ def test_points_are_made_of_what_happened_since_the_one_before() -> None:
         for _ in range(40):
             broker.latencies[ApiKey.PRODUCE].observe(0.003)
         broker.latencies[ApiKey.FETCH].observe(0.5)
-        broker.traffic.produced("t", 1000, 3)
+        broker.traffic.count_produced("t", 1000, 3)
         await asyncio.sleep(EVERY_S)
         history.stop()
         values = history.to_dict()["values"]

@@ -71,7 +71,7 @@ def test_the_document() -> None:
         broker.partition("t", 0)
         broker.partition("t", 1, leader=-1, isr=(3,), replicas=(3, 4))
         broker.partition("__consumer_offsets", 0, leader=2, isr=(2, 1), replicas=(2, 1))
-        broker.traffic.produced("t", 100, 3)
+        broker.traffic.count_produced("t", 100, 3)
         broker.group("g", {("t", 0): 5})
         broker.host("t", 0, 8)
         whole = await live.full_status()
@@ -166,7 +166,7 @@ def test_only_what_changed_is_told_soon() -> None:
         assert not change["broker"]["ready"], "its controller is dead"
         broker.store.enter(SessionState.SUSPENDED)
         broker.group("g", {})
-        broker.traffic.produced("t", 10, 1)
+        broker.traffic.count_produced("t", 10, 1)
         await asyncio.sleep(2)
         told: dict[str, Any] = {}
         for each in viewer.changes():

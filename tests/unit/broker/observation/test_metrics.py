@@ -68,7 +68,7 @@ def topic_broker(**settings: str) -> Any:
         statistics=lambda: counts, leading=lambda: [led], topic_id_conflicts=TopicIdConflicts()
     )
     broker.fetchers, broker.isr_changes = SimpleNamespace(bytes_in=11), SimpleNamespace(shrinks=2, expands=1)
-    broker.traffic.produced("a", 100, 4)
+    broker.traffic.count_produced("a", 100, 4)
     broker.traffic.replication_bytes_out = 77
     return broker
 
@@ -124,7 +124,7 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
         handshakes={"failed": 1},
     )
     quotas = ClientQuotas()
-    quotas.requests.silenced(1500)
+    quotas.requests.record_throttle(1500)
     broker.parts = SimpleNamespace(quotas=quotas)
     found = read(request_metrics.families(broker))
     assert found["kafkalite_throttles_total", ("request",)] == 1

@@ -11,7 +11,7 @@ import pytest
 from kafkalite.broker.handlers import SERVED, api_versions, produce
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.dispatch import Dispatcher
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ProtocolViolation
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
@@ -44,7 +44,7 @@ class Setup:
 
     def __init__(self, handler: Any) -> None:
         self.errors = virtual_time.SeenErrors()
-        self.dispatcher = Dispatcher("the parts", [served(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler)])
+        self.dispatcher = Dispatcher("the parts", [serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler)])
 
     async def ask(self, version: int = 1, api: Api = API, correlation_id: int = 77) -> Any:
         """The decoded answer; None when there is none."""
@@ -128,7 +128,7 @@ def test_a_latency_includes_what_a_request_waits_for(kind: str) -> None:
 
 def test_fetches_of_followers_are_timed_apart() -> None:
     async def scenario() -> Dispatcher:
-        dispatcher = Dispatcher("the parts", [served(ApiKey.FETCH, 4, 17, lambda *_: None)])  # type: ignore[arg-type]
+        dispatcher = Dispatcher("the parts", [serve_api(ApiKey.FETCH, 4, 17, lambda *_: None)])  # type: ignore[arg-type]
         m, api = messages.fetch_request, APIS[ApiKey.FETCH]
         follower = m.FetchRequest(replica_id=2, replica_state=m.ReplicaState(replica_id=2))
         for version, request in ((11, follower), (api.max_version, follower), (11, m.FetchRequest(replica_id=-1))):
@@ -250,7 +250,7 @@ def test_every_api_is_served_once_and_in_versions_that_the_codec_knows() -> None
     keys = [each.api.key for each in SERVED]
     assert sorted(keys) == sorted(set(keys)) == sorted(set(ApiKey) - {ApiKey.DESCRIBE_TOPIC_PARTITIONS})
     with pytest.raises(InvariantBroken, match="the codec knows 0 to 1"):
-        served(ApiKey.DESCRIBE_CLUSTER, 0, 2, lambda *_: None)
+        serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 2, lambda *_: None)
 
 
 def _codes(message: Any) -> list[int]:
@@ -301,7 +301,7 @@ def test_what_needs_a_permission_of_the_cluster_is_refused_without_it(kind: str)
     async def scenario(denied: Operation) -> tuple[Any, Denying]:
         authorizer = Denying(denied)
         setup = Setup(handler)
-        api = served(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler, permission)
+        api = serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler, permission)
         setup.dispatcher = Dispatcher("the parts", [api], authorizer)
         with virtual_time.expected_errors():
             return await setup.ask(), authorizer
@@ -323,7 +323,9 @@ def test_handlers_find_the_authorizer_in_the_context() -> None:
             Permission(Operation.READ, ResourceType.TOPIC),
             Permission(Operation.ALTER, ResourceType.CLUSTER),
         )
-        api = served(ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda parts, request, context: seen.append(context), *permissions)
+        api = serve_api(
+            ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda parts, request, context: seen.append(context), *permissions
+        )
         setup.dispatcher = Dispatcher("the parts", [api], authorizer)
         assert await setup.ask() is None
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.broker.connections.connection import ServerConnection
 from kafkalite.broker.requests.dispatch import Dispatcher
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import RECEIVE_BYTES, request_frame
 from kafkalite.protocol import codec, messages
@@ -35,8 +35,8 @@ class Scene:
         self.refusal: KafkaError | None = None
         self.server, self.transport = FakeServer(), FakeTransport()
         apis = [
-            served(ApiKey.PRODUCE, 3, 9, self._produce),
-            served(ApiKey.METADATA, 1, 12, self._metadata, failure=_refused_metadata),
+            serve_api(ApiKey.PRODUCE, 3, 9, self._produce),
+            serve_api(ApiKey.METADATA, 1, 12, self._metadata, failure=_refused_metadata),
         ]
         self.dispatcher = Dispatcher(SimpleNamespace(), apis)
         self.connection = self.connect(self.transport)

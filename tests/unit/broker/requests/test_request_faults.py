@@ -11,7 +11,7 @@ import pytest
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.fault_control import FaultControl
 from kafkalite.broker.requests.request_faults import RequestFaults, Rule, named_in
-from kafkalite.broker.requests.served_api import served
+from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
@@ -115,7 +115,7 @@ class Setup:
 
         handler = {"sync": handle, "coroutine": coroutine, "future": future}[kind]
         self.control = FaultControl({})
-        around = self.control.faults.around([served(ApiKey.HEARTBEAT, 0, 4, handler)], name_of)
+        around = self.control.faults.around([serve_api(ApiKey.HEARTBEAT, 0, 4, handler)], name_of)
         self.dispatcher = Dispatcher("the parts", around)
 
     def fault(self, **rule: Any) -> int:
@@ -175,7 +175,7 @@ def test_records_of_a_produce_that_waits_are_its_own_and_nothing_overtakes_it() 
             return messages.produce_response.ProduceResponse()
 
         control, connection = FaultControl({}), Connection()
-        dispatcher = Dispatcher("the parts", control.faults.around([served(ApiKey.PRODUCE, 0, 9, handle)], name_of))
+        dispatcher = Dispatcher("the parts", control.faults.around([serve_api(ApiKey.PRODUCE, 0, 9, handle)], name_of))
         request = produce(("a", 0))
         request.topic_data[0].partition_data[0].records = b"r" * 100
         frame = bytearray(b"".join(request_frame(APIS[ApiKey.PRODUCE], 9, 7, "me", codec.encode_request(request, 9))))

@@ -10,7 +10,7 @@ import pytest
 
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_metering import RequestMetering
-from kafkalite.broker.requests.served_api import ServedApi, served
+from kafkalite.broker.requests.served_api import ServedApi, serve_api
 from kafkalite.broker.settings.quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaEntity
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame, response_body_position
@@ -79,7 +79,9 @@ class Setup:
 
             return context.portions.run(work())
 
-        return served(ApiKey.DESCRIBE_CLUSTER, 0, 1, {"sync": sync, "coroutine": coroutine, "portions": portions}[kind])
+        return serve_api(
+            ApiKey.DESCRIBE_CLUSTER, 0, 1, {"sync": sync, "coroutine": coroutine, "portions": portions}[kind]
+        )
 
 
 def play(setup: Setup, handler: ServedApi[Any], times: int = 1) -> Any:
@@ -132,7 +134,7 @@ def test_a_reply_that_is_made_once_for_everybody_stays_as_it_is(setup: Setup) ->
         setup.now_ms += 60
         return shared
 
-    assert play(setup, served(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler), times=2).throttle_time_ms == 1000
+    assert play(setup, serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, handler), times=2).throttle_time_ms == 1000
     assert shared.throttle_time_ms == 0
 
 
@@ -150,10 +152,10 @@ def test_what_brokers_ask_of_each_other_is_exempt(setup: Setup) -> None:
         return messages.fetch_response.FetchResponse()
 
     fetch = messages.fetch_request.FetchRequest
-    setup.__init__(served(ApiKey.FETCH, 0, 17, handler))  # type: ignore[misc]
+    setup.__init__(serve_api(ApiKey.FETCH, 0, 17, handler))  # type: ignore[misc]
     assert virtual_time.run(setup.ask(fetch(replica_id=2), 11)).throttle_time_ms == 0
     assert virtual_time.run(setup.ask(fetch(replica_id=-1), 11)).throttle_time_ms == 1000
-    stop = served(ApiKey.STOP_REPLICA, 0, 4, lambda *_: None)
+    stop = serve_api(ApiKey.STOP_REPLICA, 0, 4, lambda *_: None)
     assert RequestMetering(setup.quotas.requests, lambda: 0.0).around(stop, stop.handle) is stop.handle
 
 
@@ -174,5 +176,5 @@ def test_brokers_are_answered_by_handlers_that_wait_while_there_is_a_quota(setup
     async def handler(parts: Any, request: Any, context: Any) -> Any:
         return messages.stop_replica_response.StopReplicaResponse()
 
-    setup.__init__(served(ApiKey.STOP_REPLICA, 0, 4, handler))  # type: ignore[misc]
+    setup.__init__(serve_api(ApiKey.STOP_REPLICA, 0, 4, handler))  # type: ignore[misc]
     assert virtual_time.run(setup.ask(messages.stop_replica_request.StopReplicaRequest(), 3)).error_code == 0
