@@ -70,7 +70,7 @@ _HAND_OVER_S = 1.0
 
 
 class Serving(NamedTuple):
-    """What a running broker serves with."""
+    """The dispatcher, servers and parts of a running broker."""
 
     parts: BrokerParts
     dispatcher: Dispatcher[BrokerParts]
@@ -222,7 +222,7 @@ class Broker:
             await self._observation.start(self.config.kafkalite_http_listener)
 
     async def _choose_served(self) -> Sequence[ServedApi[BrokerParts]]:
-        """What clients are served, with the faults before it that tests ask for."""
+        """Return the APIs that clients are served, behind the faults that tests ask for."""
         if self._fault_control is None:
             return SERVED
         await self._fault_control.start()

@@ -55,7 +55,7 @@ class LineLimit:
         self._subjects: dict[tuple[str, str], _Lines] = {}
 
     def admits(self, record: logging.LogRecord) -> bool:
-        """Whether to write this line; it is counted in either case."""
+        """True if this line is to be written; it is counted in either case."""
         kind = record.msg if isinstance(record.msg, str) and len(record.msg) <= _SUBJECT_CHARACTERS else ""
         if kind not in self._kinds and len(self._kinds) >= _KINDS_MAX:
             kind = ""
@@ -72,7 +72,7 @@ class LineLimit:
         return True
 
     def next_window(self, now_s: float) -> list[LeftOut]:
-        """What was left out in the window that is over; nothing while it is not."""
+        """Return what was left out in the window that has ended, nothing while it has not."""
         if now_s < self._end_s:
             return []
         self._end_s = now_s + WINDOW_S

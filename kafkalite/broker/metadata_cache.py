@@ -158,7 +158,7 @@ class MetadataCache:
                 del self._former_ids[next(iter(self._former_ids))]
 
     def has_leaders(self, topic: str, partitions: Iterable[int]) -> bool:
-        """Does each of these partitions of the topic have a leader?"""
+        """True if each of these partitions of the topic has a leader."""
         known = self.topics.get(topic)
         return known is not None and all(
             (found := known.partitions.get(p)) is not None and found.leader >= 0 for p in partitions

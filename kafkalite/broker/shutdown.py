@@ -26,7 +26,7 @@ logger = logging.getLogger("kafkalite.broker.shutdown")
 
 
 class Parts(Protocol):
-    """What a controlled shutdown uses of the broker."""
+    """The parts of the broker that a controlled shutdown uses."""
 
     @property
     def broker_id(self) -> BrokerId: ...
@@ -86,7 +86,7 @@ async def controlled_shutdown(parts: Parts) -> bool:
 
 
 def leaders_left(metadata: MetadataCache, broker_id: BrokerId) -> int:
-    """How many partitions with other replicas the broker leads, as far as metadata knows."""
+    """Return how many partitions with other replicas the broker leads, as far as metadata knows."""
     return sum(
         partition.leader == broker_id and len(partition.replicas) > 1
         for topic in metadata.topics.values()
@@ -106,7 +106,7 @@ def prospects(metadata: MetadataCache, broker_id: BrokerId) -> Hashable:
 
 
 def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], broker_id: BrokerId) -> bool:
-    """Does one of the partitions have another replica on a live broker, which could take over now or when it has caught up?"""
+    """True if one of the partitions has another replica on a live broker, which could take over now or when it has caught up."""
     for each in partitions:
         known = metadata.partition(each)
         if known is None or any(other != broker_id and metadata.is_alive(other) for other in known.replicas):

@@ -50,7 +50,7 @@ class TopicCreation:
         self._in_flight: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
 
     async def create_missing(self, names: list[str], may_create: bool, portions: Portions) -> dict[str, ErrorCode]:
-        """What to answer for topics that this broker does not know."""
+        """Return the error code for each topic that this broker does not know."""
         codes: dict[str, ErrorCode] = {}
         creatable: list[str] = []
         pace = portions.pace()

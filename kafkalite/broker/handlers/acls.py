@@ -35,7 +35,7 @@ _NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def acls(self) -> AclAuthorizer | None: ...
@@ -143,7 +143,7 @@ def _rule(creation: messages.create_acls_request.AclCreation) -> tuple[ResourceP
 async def delete_acls(
     parts: Parts, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
 ) -> messages.delete_acls_response.DeleteAclsResponse:
-    """What each filter took."""
+    """Return the rules that each filter deleted."""
     for each in request.filters:
         _require_known([each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type])
     if parts.acls is None:

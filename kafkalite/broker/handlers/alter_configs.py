@@ -54,7 +54,7 @@ _KEYS_MAX: Final = 5000
 
 
 class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def alter_configs(

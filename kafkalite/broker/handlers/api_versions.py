@@ -20,7 +20,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class Parts(Protocol):
-    """What this handler uses of the broker."""
+    """The parts of the broker that this handler uses."""
 
     @property
     def spoken(self) -> messages.api_versions_response.ApiVersionsResponse: ...

@@ -33,12 +33,12 @@ _OPS_MAX: Final = 1000
 
 
 class Parts(HasStore, HasDynamicConfigs, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """What a filter wants of one part of the entity."""
+    """The condition of a filter on one part of the entity."""
 
     match_type: int
     match: str | None
@@ -76,7 +76,7 @@ async def describe_client_quotas(
 def _filter(
     components: list[messages.describe_client_quotas_request.ComponentData], *, strict: bool
 ) -> Callable[[QuotaEntity], bool]:
-    """What tells whether an entity is wanted. KafkaError for a filter that makes no sense."""
+    """Return a predicate that is true for the entities that the filter accepts. KafkaError for an invalid filter."""
     wanted: dict[str, _Component] = {}
     for component in components:
         kind = component.entity_type

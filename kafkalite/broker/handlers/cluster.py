@@ -22,7 +22,7 @@ _BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
 
 
 class Parts(HasClusterId, HasMetadata, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def describe_cluster(

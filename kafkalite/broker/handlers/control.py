@@ -44,7 +44,7 @@ _RECOVERING = 1
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]: ...
 
@@ -52,7 +52,7 @@ class Controller(Protocol):
 
 
 class Parts(HasReplicas, HasMetadata, HasTraffic, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def coordinators(self) -> Coordinators: ...

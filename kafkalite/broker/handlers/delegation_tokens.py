@@ -31,7 +31,7 @@ _DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def delegation_tokens(self) -> DelegationTokens: ...

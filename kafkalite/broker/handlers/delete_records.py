@@ -30,7 +30,7 @@ _POLL_S = 0.02
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def replicas(self) -> Replicas: ...

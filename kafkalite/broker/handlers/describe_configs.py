@@ -48,7 +48,7 @@ _Names: TypeAlias = frozenset[str] | None
 
 
 class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def describe_configs(

@@ -35,7 +35,7 @@ _UNCLEAN_ELECTION: Final = 1
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
@@ -51,7 +51,7 @@ class Controller(Protocol):
 
 
 class Parts(HasMetadata, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def controller(self) -> Controller: ...
@@ -193,7 +193,7 @@ def _moving(
 
 
 def _partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Work[dict[TopicPartition, None]]:
-    """What is named, each once."""
+    """Return the partitions that are named, each once."""
     partitions: dict[TopicPartition, None] = {}
     for topic, indexes in topics:
         yield

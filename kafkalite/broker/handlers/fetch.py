@@ -51,7 +51,7 @@ _PIECE: Final = 2000
 
 
 class Parts(FetchParts, Protocol):
-    """What this handler uses of the broker."""
+    """The parts of the broker that this handler uses."""
 
     @property
     def config(self) -> BrokerConfig: ...

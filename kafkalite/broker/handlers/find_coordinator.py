@@ -33,7 +33,7 @@ _SEVERAL_KEYS_FROM: Final = 4
 
 
 class Parts(HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def find_coordinator(

@@ -52,7 +52,7 @@ _MEMBERS_AT_ONCE: Final = 500
 
 
 class Parts(HasGroups, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def rng(self) -> random.Random: ...
@@ -119,7 +119,7 @@ def _make_join_response(version: int, reply: JoinReply) -> messages.join_group_r
 def sync_group(
     parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
 ) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
-    """What the member is assigned."""
+    """Return the assignment of the member."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
         return _make_sync_response(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if len(request.assignments) > _MEMBERS_AT_ONCE:
@@ -174,7 +174,7 @@ def _make_sync_response(reply: SyncReply) -> messages.sync_group_response.SyncGr
 def heartbeat(
     parts: Parts, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
 ) -> messages.heartbeat_response.HeartbeatResponse | asyncio.Future[messages.heartbeat_response.HeartbeatResponse]:
-    """Whether the member is to rejoin."""
+    """Return REBALANCE_IN_PROGRESS if the member has to rejoin."""
     wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     try:
         require_group_id(request.group_id)

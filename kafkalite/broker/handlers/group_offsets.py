@@ -76,7 +76,7 @@ class _Partitioned(Protocol):
 
 
 class Parts(zookeeper_offsets.Parts, HasGroups, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def leadership(self) -> LeadershipProof: ...
@@ -141,7 +141,7 @@ async def commit_in_batches(
 
 
 def is_much(topics: Sequence[_Partitioned]) -> bool:
-    """Are these more partitions than go into one batch?"""
+    """True if these are more partitions than go into one batch."""
     return len(topics) > BATCH_OFFSETS or sum(len(topic.partitions) for topic in topics) > BATCH_OFFSETS
 
 

@@ -39,7 +39,7 @@ _SINCE: Final = {EARLIEST: 0, LATEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LA
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def replicas(self) -> Replicas: ...

@@ -42,7 +42,7 @@ _DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
 class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def metadata(
@@ -93,7 +93,7 @@ def _charge(parts: Parts, codes: Mapping[str, ErrorCode], context: RequestContex
 
 
 def cluster_operations(context: RequestContext) -> int:
-    """What the caller may do to the cluster, if it may know."""
+    """Return the operations that the caller may do to the cluster, if it may know."""
     return context.authorized_operations(ResourceType.CLUSTER) if context.may(_DESCRIBE_CLUSTER) else 0
 
 

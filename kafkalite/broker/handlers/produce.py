@@ -73,7 +73,7 @@ class _Progress(DecompressionBudget):
 
 
 class Parts(HasClock, HasQuotas, HasTraffic, HasMetadata, HasReplicas, HasTransactionVerifier, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 def produce(

@@ -38,13 +38,13 @@ _FENCED_FROM: Final = 4
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     async def allocate_producer_ids(self, broker_id: BrokerId, broker_epoch: int) -> ProducerIdBlock: ...
 
 
 class Parts(HasConfig, HasTransactions, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...

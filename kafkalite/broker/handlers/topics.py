@@ -54,7 +54,7 @@ _KNOWN_S = 0.5
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, charge: Charge = free
@@ -78,7 +78,7 @@ class Mutating(HasClock, HasQuotas, Protocol):
 
 
 class Parts(Mutating, HasMetadata, HasTopicCreation, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def controller(self) -> Controller: ...
@@ -136,7 +136,7 @@ def _in_order(
 
 
 def mutations_of(parts: Mutating, context: RequestContext, strict_from: int) -> Mutations | None:
-    """What the request is charged to; versions before `strict_from` are never refused for it (KIP-599)."""
+    """Return the quota that the request is charged to; versions before `strict_from` are never refused for it (KIP-599)."""
     return parts.quotas.mutations.of(
         context.user,
         context.client_id or "",

@@ -31,7 +31,7 @@ _BEING_COMPLETED: Final = frozenset({TransactionState.PREPARE_COMMIT.label, Tran
 
 
 class Parts(HasTransactions, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def marker_sender(self) -> MarkerSender: ...

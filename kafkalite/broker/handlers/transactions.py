@@ -41,7 +41,7 @@ _CodeOf: TypeAlias = Callable[[str, int], ErrorCode]
 
 
 class Parts(HasMetadata, HasGroups, HasTransactions, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def add_partitions_to_txn(

@@ -43,7 +43,7 @@ _Checked: TypeAlias = (
 
 
 class Parts(HasMetadata, HasGroups, HasReplicas, HasTransactionVerifier, HasClock, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
 
 async def txn_offset_commit(

@@ -21,14 +21,14 @@ _DOWNGRADES: Final = (2, 3)
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     @property
     def is_active(self) -> bool: ...
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def controller(self) -> Controller: ...
@@ -53,7 +53,7 @@ def update_features(
 
 
 def why_refused(update: messages.update_features_request.FeatureUpdateKey) -> str:
-    """What is wrong with an update, where no feature is known."""
+    """Return why an update is refused, where no feature is known."""
     is_downgrade = update.allow_downgrade or update.upgrade_type in _DOWNGRADES
     if not update.feature:
         return "Feature name can not be empty."

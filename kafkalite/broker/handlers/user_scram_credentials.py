@@ -31,14 +31,14 @@ logger = logging.getLogger("kafkalite.broker.user_scram_credentials")
 
 
 class Controller(Protocol):
-    """What is asked of the controller."""
+    """The controller, as these handlers use it."""
 
     @property
     def is_active(self) -> bool: ...
 
 
 class Parts(HasStore, HasDynamicConfigs, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def controller(self) -> Controller: ...

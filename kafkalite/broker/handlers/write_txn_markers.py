@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Parts(Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def marker_writer(self) -> MarkerWriter: ...

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Parts(HasConfig, HasMetadata, Protocol):
-    """What these handlers use of the broker."""
+    """The parts of the broker that these handlers use."""
 
     @property
     def zookeeper_offsets(self) -> ZooKeeperOffsets: ...

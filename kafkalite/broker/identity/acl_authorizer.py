@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.identity.acl_authorizer")
 
 _KEPT_DECISIONS_MAX: Final = 100_000
-"""Some 25 MB; a stranger that asks for ever new names fills it no further."""
+"""Bound of some 25 MB, which requests for ever new names cannot exceed."""
 _READ_AT_ONCE: Final = 200
 
 _Question: TypeAlias = "tuple[str, str, str, Operation, ResourceType, str]"
 
 
 class Deleted(NamedTuple):
-    """What a filter took: the rules that are gone, and why some are not."""
+    """The rules that a filter deleted, and the errors of those it could not."""
 
     bindings: list[AclBinding]
     problems: dict[AclBinding, KafkaError]

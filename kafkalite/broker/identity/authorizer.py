@@ -28,7 +28,7 @@ class Permission(NamedTuple):
 
     @property
     def refusal(self) -> ErrorCode:
-        """How a client is told that it lacks this permission."""
+        """Return the error code for a client that lacks this permission."""
         return _REFUSALS[self.resource]
 
 
@@ -50,14 +50,14 @@ class Authorizer(Protocol):
         """Grows whenever a judgement may have changed; negative where all is allowed, always."""
 
     def allows(self, principal: KafkaPrincipal, host: str, permission: Permission, name: str) -> bool:
-        """May the principal, who asks from `host`, do this to the resource of this name?"""
+        """True if the principal, connected from `host`, may do this to the resource of this name."""
 
     def allows_some(self, principal: KafkaPrincipal, host: str, permission: Permission) -> bool:
-        """May the principal do this to any resource of the type?"""
+        """True if the principal may do this to any resource of the type."""
 
 
 class AllowAll:
-    """Where no authorizer is configured."""
+    """Allows everything, where no authorizer is configured."""
 
     generation: int = -1
 
@@ -74,7 +74,7 @@ ALLOW_ALL: Final = AllowAll()
 def authorized_operations(
     authorizer: Authorizer, principal: KafkaPrincipal, host: str, resource: ResourceType, name: str
 ) -> int:
-    """What the principal may do to the resource, each operation a bit (KIP-430)."""
+    """Return the operations that the principal may do to the resource, each a bit (KIP-430)."""
     return sum(
         1 << operation
         for operation in SUPPORTED_OPERATIONS[resource]

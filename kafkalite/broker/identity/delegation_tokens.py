@@ -121,7 +121,7 @@ class DelegationTokens:
         return TokenCredential(found, KafkaPrincipal.from_stored(token.owner), token.expires_ms)
 
     def find_visible(self, may_see: Callable[[DelegationToken], bool]) -> list[DelegationToken]:
-        """Those that somebody may see."""
+        """Return the tokens for which `may_see` is true."""
         return [each for each in self._tokens.values() if may_see(each)]
 
     # Changes
@@ -142,7 +142,7 @@ class DelegationTokens:
         return token
 
     async def renew(self, principal: KafkaPrincipal, secret: bytes, period_ms: int) -> int:
-        """Until when the token holds now; a negative period is the usual one. KafkaError says why not."""
+        """Return the new expiry in ms since the epoch; a negative period means the default one. KafkaError if refused."""
         token = self._of(principal, secret)
         self._check_valid(token)
         usual_ms = self._config.current.delegation_token_expiry_time_ms
@@ -150,7 +150,7 @@ class DelegationTokens:
         return await self._end(token, end_ms)
 
     async def expire(self, principal: KafkaPrincipal, secret: bytes, period_ms: int) -> int:
-        """Until when the token holds now; with a negative period it is removed, also when it has expired. KafkaError says why not."""
+        """Return the new expiry in ms since the epoch. A negative period removes the token, even an expired one. KafkaError if refused."""
         token = self._of(principal, secret)
         now_ms = self._clock.now_ms()
         if period_ms < 0:

@@ -30,7 +30,7 @@ _MECHANISMS: Final = {int(each): each for each in ScramMechanism}
 
 @dataclass(frozen=True, slots=True)
 class CredentialChange:
-    """What happens to the credentials of one user."""
+    """The change of one user's credentials."""
 
     deleted: list[ScramMechanism] = field(default_factory=list)
     set: dict[ScramMechanism, ScramCredential] = field(default_factory=dict)

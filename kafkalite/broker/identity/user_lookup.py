@@ -55,7 +55,7 @@ class UserCredentials:
             self._known.pop(entity.user, None)
 
     async def find(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """What is kept of the user's password; None without any."""
+        """Return the user's stored credential, None without one."""
         if self._store.state is SessionState.CONNECTED and self._reads.count_tokens(self._clock.monotonic_ms()) >= 1:
             self._reads.take(1)
             await self._read_again(QuotaEntity(user))

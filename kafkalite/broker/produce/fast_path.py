@@ -69,7 +69,7 @@ class Sender(Protocol):
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """Who sends the requests: re-authentication never changes it."""
+        """The principal of the sender, which re-authentication never changes."""
 
     def send_response(self, response: bytes) -> None:
         """Send the response to the oldest request on the fast path."""
@@ -88,7 +88,7 @@ class Sender(Protocol):
 
 
 class Parts(Protocol):
-    """What the fast path uses of the broker."""
+    """The parts of the broker that the fast path uses."""
 
     @property
     def clock(self) -> Clock: ...

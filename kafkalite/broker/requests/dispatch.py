@@ -242,7 +242,7 @@ class Dispatcher(Generic[PartsT_contra]):
         return answer
 
     def _its_turn(self, api_key: int, size: int, connection: ClientConnection) -> asyncio.Future[None] | None:
-        """What a request has to wait for before it begins."""
+        """Return the future that a request has to wait for before it begins, None if it need not wait."""
         turns = self.request_turns
         if api_key == _PRODUCE:  # mostly records; what it names is charged when it is known
             return turns.begin(Line.PRODUCE, size >> 4, connection)
@@ -288,7 +288,7 @@ class Dispatcher(Generic[PartsT_contra]):
 
     @property
     def is_busy(self) -> bool:
-        """Are long requests in progress, or anything that is done in portions?"""
+        """True while long requests are in progress, or anything that is done in portions."""
         return self._decoding.locked() or self._decoded_bytes > 0 or self.portions.is_busy
 
     def _later(self, coroutine: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
@@ -345,7 +345,7 @@ class Dispatcher(Generic[PartsT_contra]):
     def _failure(
         self, served: ServedApi[PartsT_contra], request: Message, version: int, problem: Exception
     ) -> Callable[[], Message]:
-        """What shapes the failure of a request."""
+        """Return the function that makes the failure of a request."""
         if isinstance(problem, KafkaError):
             problem.as_outcome()
             return partial(served.failure, request, problem.code, problem.message)

@@ -32,7 +32,7 @@ _TURN: Final = "loop.turn"
 
 
 def is_wanted(config: BrokerConfig, environment: Mapping[str, str]) -> bool:
-    """Does the environment arm anything? Raises ConfigError when the settings do not allow that."""
+    """True if the environment arms anything. Raises ConfigError when the settings do not allow that."""
     armed = [name for name in (VARIABLE, failpoints.VARIABLE) if environment.get(name)]
     if armed and not config.kafkalite_fault_injection_enable:
         raise ConfigError(

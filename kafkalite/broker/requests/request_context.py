@@ -98,7 +98,7 @@ class RequestContext:
         return False
 
     def may_some(self, permission: Permission) -> bool:
-        """May the caller do this to any resource of the type?"""
+        """True if the caller may do this to any resource of the type."""
         return self.authorizer.allows_some(self.connection.principal, self.connection.peer_host, permission)
 
     def require(self, permission: Permission, name: str = CLUSTER_NAME) -> None:
@@ -107,7 +107,7 @@ class RequestContext:
             raise KafkaError(permission.refusal)
 
     def authorized_operations(self, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
-        """What the caller may do to the resource, each operation a bit (KIP-430)."""
+        """Return the operations that the caller may do to the resource, each a bit (KIP-430)."""
         return authorized_operations(
             self.authorizer, self.connection.principal, self.connection.peer_host, resource, name
         )

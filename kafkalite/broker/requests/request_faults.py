@@ -129,7 +129,7 @@ class RequestFaults:
             return await self._never()
 
         def apply_rule(parts: Any, request: Any, context: RequestContext) -> Any:
-            """What a rule makes of the request, NotImplemented when there is none."""
+            """Apply the rule that takes the request and return its outcome, NotImplemented if no rule does."""
             rule = self.decide(key, request, context.client_id, topic_name)
             if rule is None:
                 return NotImplemented

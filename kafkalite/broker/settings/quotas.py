@@ -79,7 +79,7 @@ def quota_text(entity: QuotaEntity, key: str, value: float) -> str:
 
 
 def _java_double(value: float) -> str:
-    """As Java writes a double: 10000000.0 is 1.0E7."""
+    """Return the number as Java writes a double: 10000000.0 is 1.0E7."""
     if value == 0 or 1e-3 <= abs(value) < 1e7 or not isfinite(value):
         return repr(float(value))
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
@@ -101,7 +101,7 @@ class ClientQuota:
 
     @property
     def is_set(self) -> bool:
-        """Does anybody have this quota? Asked before everything else, because most clusters have none."""
+        """True if anybody has this quota; checked first, because most clusters have none."""
         return bool(self._bounds)
 
     def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
@@ -114,7 +114,7 @@ class ClientQuota:
             self._bounds.pop((entity.user, entity.client_id), None)
 
     def bound(self, user: str, client_id: str) -> float | None:
-        """What this client may use in a second; None without a quota."""
+        """Return what this client may use in a second; None without a quota."""
         found = self._find(user, client_id)
         return None if found is None else found[1]
 
@@ -127,7 +127,7 @@ class ClientQuota:
         return None
 
     def record_throttle(self, throttle_ms: int) -> int:
-        """The same, counted."""
+        """Count a throttle of this many ms, and return it."""
         self.throttled += 1
         self.throttled_ms += throttle_ms
         return throttle_ms
@@ -143,7 +143,7 @@ class ByteRateQuota(ClientQuota):
         self._purge_at = _LEAST_BEFORE_PURGE
 
     def most_bytes(self, user: str, client_id: str) -> float | None:
-        """What the client may use at once without being throttled; None without a quota."""
+        """Return what the client may use at once without being throttled; None without a quota."""
         bound = self.bound(user, client_id)
         return None if bound is None else bound * (self._count - 1) * self._length_ms / 1000
 
@@ -277,7 +277,7 @@ class MutationQuota(ClientQuota):
         self._purge_at = _LEAST_BEFORE_PURGE
 
     def of(self, user: str, client_id: str, now_ms: Callable[[], float], *, is_strict: bool) -> Mutations | None:
-        """What a request of this client is charged to; None where the client has no quota."""
+        """Return the quota that a request of this client is charged to; None where the client has none."""
         found = self._find(user, client_id) if self.is_set else None
         if found is None:
             return None

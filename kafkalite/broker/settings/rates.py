@@ -59,7 +59,7 @@ class ClientRate:
         return self._samples.total == 0
 
     def throttle_ms(self, bytes_per_s: float, now_ms: float) -> int:
-        """How long to be silent so that the rate falls to the bound; 0 below it."""
+        """Return the throttle time in ms after which the rate is down to the bound; 0 below it."""
         self._samples.forget_old(now_ms)
         window_ms = self._window_ms(now_ms)
         excess = self._samples.total - bytes_per_s * window_ms / 1000
@@ -86,7 +86,7 @@ class TokenBucket:
         self._tokens = per_s * burst_s
 
     def count_tokens(self, now_ms: float) -> float:
-        """What is there now; below zero it is a debt."""
+        """Return the tokens that are left now; a negative number is a debt."""
         gained = self.per_s * (now_ms - self._updated_ms) / 1000
         self._tokens, self._updated_ms = min(self.per_s * self._burst_s, self._tokens + gained), now_ms
         return self._tokens
@@ -111,7 +111,7 @@ class ReplicationRate:
         self._samples.add(size, now_ms)
 
     def exceeded_ms(self, now_ms: float) -> float:
-        """How long it takes until the rate is within its bound if nothing is added; 0 when it is."""
+        """Return the ms until the rate is within its bound if nothing is added; 0 when it is."""
         samples, bytes_per_s = self._samples, self._bound()
         samples.forget_old(now_ms)
         window_ms = max(samples.age_ms(now_ms), samples.length_ms)
@@ -133,7 +133,7 @@ def replication_rates(live: LiveConfig) -> tuple[ReplicationRate, ReplicationRat
 
 
 def is_throttled(throttled_replicas: tuple[str, ...], partition: int, broker_id: int) -> bool:
-    """Does {leader,follower}.replication.throttled.replicas of a topic name this replica? `*` names all (KIP-73)."""
+    """True if {leader,follower}.replication.throttled.replicas of a topic names this replica; `*` names all (KIP-73)."""
     return bool(throttled_replicas) and (
         f"{partition}:{broker_id}" in throttled_replicas or throttled_replicas == ("*",)
     )
