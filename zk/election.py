@@ -48,7 +48,7 @@ def reassignment(target: Sequence[int], isr: Sequence[int], online: Collection[i
     return None if leader is None else ElectionResult(leader, tuple(isr), tuple(target))
 
 
-def preferred(replicas: Sequence[int], isr: Sequence[int], online: Collection[int]) -> ElectionResult | None:
+def elect_preferred(replicas: Sequence[int], isr: Sequence[int], online: Collection[int]) -> ElectionResult | None:
     """Elect the first replica, if it is online and in the ISR."""
     if not replicas or replicas[0] not in online or replicas[0] not in isr:
         return None

@@ -346,11 +346,11 @@ class CoordinatorRuntime(Generic[MachineT]):
             return
         committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done(code: ErrorCode) -> None:
+        def complete_append(code: ErrorCode) -> None:
             if not committed.done():
                 committed.set_result(None)
 
-        shard.log.when_committed(shard.log.end_offset, done)
+        shard.log.when_committed(shard.log.end_offset, complete_append)
         try:
             async with asyncio.timeout(self.rules.append_timeout_ms / 1000):
                 await committed

@@ -339,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
-            for frame, owned in self._frames.received(nbytes):
+            for frame, owned in self._frames.receive(nbytes):
                 kept = frame if owned else owned_copy(frame)
                 if self._decoding is None:
                     self._answer(kept)

@@ -143,7 +143,7 @@ def owned_copy(frame: memoryview) -> memoryview:
 
 
 FILLING: Final[list[tuple[memoryview, bool]]] = []
-"""What `FrameReader.received` returns when more of a frame came, which had room and is not complete: nothing else has changed."""
+"""What `FrameReader.receive` returns when more of a frame came, which had room and is not complete: nothing else has changed."""
 
 
 class FrameReader:
@@ -212,10 +212,10 @@ class FrameReader:
         return self._shared[size:]
 
     def alone(self, count: int) -> bytes | None:
-        """`count` more bytes, with which a frame begins; None when one has begun. If they are no frame, `received` is to be called."""
+        """`count` more bytes, with which a frame begins; None when one has begun. If they are no frame, `receive` is to be called."""
         return bytes(self._shared[:count]) if self._frame is None and not self._head else None
 
-    def received(self, count: int) -> list[tuple[memoryview, bool]]:
+    def receive(self, count: int) -> list[tuple[memoryview, bool]]:
         """Return complete frames after `count` more bytes, each with whether its memory is its own; then look at `violation`."""
         if self._frame is not None:
             self._filled += count

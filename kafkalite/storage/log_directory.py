@@ -197,7 +197,7 @@ def uses_disk(
     """Wrap a method so that it raises KafkaError KAFKA_STORAGE_ERROR when its directory is offline or the disk fails it."""
 
     @functools.wraps(method)
-    def guarded(self: _Self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+    def run_guarded(self: _Self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
         directory = self.log_directory
         if directory.offline_reason is not None:
             directory.require_online()
@@ -206,4 +206,4 @@ def uses_disk(
         except OSError as problem:
             raise directory.failure(problem) from problem
 
-    return cast("Callable[Concatenate[_Self, _Arguments], _Result]", guarded)
+    return cast("Callable[Concatenate[_Self, _Arguments], _Result]", run_guarded)

@@ -42,7 +42,7 @@ def _buffer_updated(self: ServerConnection, nbytes: int) -> None:
         alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES else None
         if alone is not None and sender.pass_request(alone, self.last_used_s):
             return
-    frames = self._frames.received(nbytes)
+    frames = self._frames.receive(nbytes)
     if frames is FILLING:
         return
     self._writer.cork()

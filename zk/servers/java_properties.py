@@ -21,7 +21,7 @@ def properties_text(settings: Mapping[str, str]) -> str:
 
     Raises ValueError for text that is not Unicode: the name of a file that is not UTF-8.
     """
-    return "".join(f"{_escaped(_IN_KEYS, key)}={escaped_value(text, key)}\n" for key, text in settings.items())
+    return "".join(f"{_escape(_IN_KEYS, key)}={escaped_value(text, key)}\n" for key, text in settings.items())
 
 
 def escaped_value(text: str, key: str = "a setting") -> str:
@@ -32,11 +32,11 @@ def escaped_value(text: str, key: str = "a setting") -> str:
         raise ValueError(
             f"{key} cannot be {text!r}: it is not UTF-8, and a .properties file has no other text"
         ) from None
-    escaped = _escaped(_IN_ALL, text)
+    escaped = _escape(_IN_ALL, text)
     return "\\" + escaped if escaped.startswith(" ") else escaped
 
 
-def _escaped(characters: re.Pattern[str], text: str) -> str:
+def _escape(characters: re.Pattern[str], text: str) -> str:
     return characters.sub(lambda found: _escape(found[0]), text)
 
 

@@ -101,7 +101,7 @@ class ServerSettings:
         """The JAAS file of a server with users, in UTF-8; None without. Raises ValueError for what such a file cannot hold."""
         if not self.users:
             return None
-        named = " ".join(f'user_{_word(name)}="{_escaped(password)}"' for name, password in self.users.items())
+        named = " ".join(f'user_{_word(name)}="{_escape(password)}"' for name, password in self.users.items())
         return f"Server {{ {_AUTHENTICATION}.DigestLoginModule required {named}; }};\n"
 
 
@@ -111,7 +111,7 @@ def _word(name: str) -> str:
     return name
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text as it stands between quotes in a JAAS file."""
     if "${" in text:
         raise ValueError(

@@ -129,7 +129,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             alone = self._frames.alone(nbytes) if nbytes <= FRAME_BYTES and not order.held else None
             if alone is not None and sender.pass_request(alone, self.last_used_s):
                 return
-        frames = self._frames.received(nbytes)
+        frames = self._frames.receive(nbytes)
         if frames is FILLING:
             return
         if self._frames.is_cut:

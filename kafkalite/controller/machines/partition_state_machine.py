@@ -241,7 +241,7 @@ def _choose_leader(
     online = set(cluster.online_of(assignment.replicas, partition))
     result: election.ElectionResult | None
     if strategy is Strategy.PREFERRED:
-        result = election.preferred(assignment.replicas, current.isr, online)
+        result = election.elect_preferred(assignment.replicas, current.isr, online)
         refusal = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
         refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -94,14 +94,14 @@ def delete_offsets(
         if not code and group.offsets.has_offset(each)
     ]
 
-    def done(code: ErrorCode, later: Decision) -> None:
+    def complete_deletion(code: ErrorCode, later: Decision) -> None:
         outcome = offset_store_error(code)
         later.answer(ticket, DeleteOffsetsReply(ErrorCode.NONE, [before or outcome for before in codes]))
 
     if _is_unused_after(group, gone):
-        tombstone_group(group, decision, forget, done)
+        tombstone_group(group, decision, forget, complete_deletion)
     else:
-        append_tombstones(_offset_tombstones(group, gone), decision, done)
+        append_tombstones(_offset_tombstones(group, gone), decision, complete_deletion)
 
 
 def _offset_tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[DraftRecord]:

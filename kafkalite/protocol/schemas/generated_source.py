@@ -50,7 +50,7 @@ class Lines:
         self.flush()
         self.lines.append("    " * self.indent + line)
 
-    def fixed(self, format_: str, name: str) -> None:
+    def add_fixed(self, format_: str, name: str) -> None:
         self.run.append((format_, name))
 
     def flush(self) -> None:

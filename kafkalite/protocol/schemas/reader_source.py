@@ -169,7 +169,7 @@ def _read_field(lines: _Reading, field: Field, flexible: bool, target: str) -> N
         _read_array(lines, field, flexible, target)
     elif isinstance(field.type, Struct):
         if field.nullable:
-            lines.fixed("b", "n")
+            lines.add_fixed("b", "n")
             lines.put("if n < 0:")
             lines.put(f"    {target} = None")
             lines.put("else:")
@@ -180,7 +180,7 @@ def _read_field(lines: _Reading, field: Field, flexible: bool, target: str) -> N
         else:
             lines.put(f"{target}, p = {lines.mode.call(field.type)}")
     elif field.type in FIXED_FORMATS:
-        lines.fixed(FIXED_FORMATS[field.type], target)
+        lines.add_fixed(FIXED_FORMATS[field.type], target)
     else:
         _read_length(lines, flexible, "h" if field.type == "string" else "i", field.type == "string")
         _read_variable(lines, field, target)
@@ -189,7 +189,7 @@ def _read_field(lines: _Reading, field: Field, flexible: bool, target: str) -> N
 def _read_length(lines: _Reading, flexible: bool, format_: str, of_string: bool = False) -> None:
     """Leaves the length in n, negative for null."""
     if not flexible:
-        lines.fixed(format_, "n")
+        lines.add_fixed(format_, "n")
         return
     lines.put("n = b[p]")
     lines.put("p += 1")

@@ -59,7 +59,7 @@ def _write_field(lines: Lines, field: Field, flexible: bool, value: str, call: s
         else:
             lines.put(f"{call}write_{field.type.name}(put, {value})")
     elif field.type in FIXED_FORMATS:
-        lines.fixed(FIXED_FORMATS[field.type], value)
+        lines.add_fixed(FIXED_FORMATS[field.type], value)
     else:
         _write_variable(lines, field, flexible, value)
 

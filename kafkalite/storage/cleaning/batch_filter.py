@@ -49,7 +49,7 @@ class OpenBatch:
             # Names of headers that are no UTF-8 are none of our business; anything else is refused by the walk.
             return list(_walk_records(self.plain, self.header))
 
-    def _encoded(self, stays: Sequence[bool]) -> list[bytes]:
+    def _encode(self, stays: Sequence[bool]) -> list[bytes]:
         plain = self.plain
         bounds: list[int] = []
         find_starts(plain, 0, len(plain), len(stays), bounds)
@@ -59,7 +59,7 @@ class OpenBatch:
     def rewrite(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
         """Return the batch with the records that stay, and with a new delete horizon unless that is None; nothing else changes."""
         header = self.header
-        parts = [self.plain] if horizon_ms is None and all(stays) else self._encoded(stays)
+        parts = [self.plain] if horizon_ms is None and all(stays) else self._encode(stays)
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if horizon_ms is not None:
             shift = base_timestamp - horizon_ms

@@ -37,7 +37,7 @@ def feed(reader: FrameReader, data: bytes) -> list[bytes]:
         assert count > 0
         buffer[:count] = data[:count]
         data = data[count:]
-        frames += [bytes(frame) for frame, _ in reader.received(count)]
+        frames += [bytes(frame) for frame, _ in reader.receive(count)]
     return frames
 
 
@@ -96,13 +96,13 @@ def test_frames_say_whether_their_memory_is_their_own() -> None:
     reader = FrameReader(ReceiveBuffers(SHARED_BYTES), 1000)
     data = framed(b"small") + framed(b"x" * 100)
     reader.get_buffer()[: len(data[:60])] = data[:60]
-    ((frame, owned),) = reader.received(60)
+    ((frame, owned),) = reader.receive(60)
     assert (bytes(frame), owned) == (b"small", False)
     assert reader.buffered_bytes == 100
     rest = data[60:]
     buffer = reader.get_buffer()
     buffer[: len(rest)] = rest
-    ((frame, owned),) = reader.received(len(rest))
+    ((frame, owned),) = reader.receive(len(rest))
     assert (bytes(frame), owned, frame.readonly) == (b"x" * 100, True, False)
 
 
@@ -110,10 +110,10 @@ def one_large_frame(reader: FrameReader, payload: bytes) -> memoryview:
     """The frame, received in two pieces, so that it has memory of its own."""
     data = framed(payload)
     reader.get_buffer()[:SHARED_BYTES] = data[:SHARED_BYTES]
-    assert reader.received(SHARED_BYTES) == []
+    assert reader.receive(SHARED_BYTES) == []
     rest = data[SHARED_BYTES:]
     reader.get_buffer()[: len(rest)] = rest
-    ((frame, owned),) = reader.received(len(rest))
+    ((frame, owned),) = reader.receive(len(rest))
     assert owned
     return frame
 

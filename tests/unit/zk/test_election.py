@@ -45,7 +45,7 @@ def test_reassignment(live, expected):
     ],
 )
 def test_preferred(isr, live, expected):
-    assert election.preferred([1, 2, 3], isr, live) == expected
+    assert election.elect_preferred([1, 2, 3], isr, live) == expected
 
 
 @pytest.mark.parametrize(
