@@ -197,7 +197,7 @@ def consumer_ids(group_id: str) -> str:
 
 
 def consumer_id(group_id: str, member_id: str) -> str:
-    """What a member subscribes to."""
+    """Return the path of a member's subscription."""
     return f"{CONSUMERS}/{group_id}/ids/{member_id}"
 
 

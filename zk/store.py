@@ -147,7 +147,7 @@ Result: TypeAlias = str | Stat | StoreError | None
 
 
 class Store(Protocol):
-    """A ZooKeeper session. Every method may raise SessionExpiredError or StoreClosedError besides those named."""
+    """A ZooKeeper session. Every method may also raise SessionExpiredError or StoreClosedError."""
 
     @property
     def state(self) -> SessionState: ...
@@ -166,24 +166,24 @@ class Store(Protocol):
         """End the session at once; its ephemeral znodes vanish."""
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
-        """Data and stat. NoNodeError when absent (no watch is left then)."""
+        """Return data and stat. Raises NoNodeError when absent (no watch is left then)."""
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
-        """The stat or None; the watch also fires on creation."""
+        """Return the stat or None; the watch also fires on creation."""
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        """Names (not paths) of the children, sorted. NoNodeError when absent."""
+        """Return the names (not paths) of the children, sorted. Raises NoNodeError when absent."""
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False, parents: bool = False
     ) -> str:
-        """The path made, with ten digits appended when `sequence`. NodeExistsError, NoNodeError (no parent)."""
+        """Create a znode and return its path, with ten digits appended when `sequence`. Raises NodeExistsError, NoNodeError (no parent)."""
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        """Replace the data if the version matches. NoNodeError, BadVersionError."""
+        """Replace the data if the version matches. Raises NoNodeError, BadVersionError."""
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """NoNodeError, BadVersionError, NotEmptyError."""
+        """Delete a znode if the version matches. Raises NoNodeError, BadVersionError, NotEmptyError."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
         """Carry out all operations or none. Refusals are not raised but in the results, one for each operation."""

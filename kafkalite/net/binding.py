@@ -1,4 +1,4 @@
-"""Why a server cannot listen where it is to, in words that help."""
+"""Error messages of a server that cannot listen on its address."""
 
 from __future__ import annotations
 

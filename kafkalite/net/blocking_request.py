@@ -21,7 +21,7 @@ _LONGEST_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 
 
 class NotKafkaError(ConnectionError):
-    """What was reached does not speak Kafka's protocol, or closed the connection instead of answering."""
+    """Raised when the server does not speak Kafka's protocol, or closed the connection instead of answering."""
 
 
 def exchange(

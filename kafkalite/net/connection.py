@@ -59,7 +59,7 @@ def receive_buffers(loop: asyncio.AbstractEventLoop) -> ReceiveBuffers:
 
 
 class OpenToBroker(Protocol):
-    """Connects to the inter-broker listener of a broker, as whoever it connects for. OSError, TimeoutError."""
+    """Connects to the inter-broker listener of a broker with its owner's credentials. Raises OSError, TimeoutError."""
 
     async def __call__(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection: ...
 
@@ -76,7 +76,7 @@ async def open_unauthenticated(endpoint: Endpoint, client_id: str, timeout_s: fl
 
 
 class _Expected(NamedTuple):
-    """A request that was sent: how its answer is read, and who waits for it."""
+    """A request that was sent, with the reader of its response and the future that waits for it."""
 
     correlation_id: int
     api_key: int

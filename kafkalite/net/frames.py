@@ -30,7 +30,7 @@ _GROWTH = 4
 
 
 class RequestHeader(NamedTuple):
-    """What precedes a request's body; `body_position` is where the body begins in the frame."""
+    """The header before a request's body; `body_position` is where the body begins in the frame."""
 
     api_key: int
     api_version: int
@@ -187,7 +187,7 @@ class FrameReader:
         self.buffered_bytes = 0
         """Memory held for a frame that is still arriving."""
         self.is_cut = False
-        """Has a frame begun that is not all there?"""
+        """True while a frame has begun that is not complete."""
         self.stalled = False
         self._head = b""
         self._frame: memoryview | None = None

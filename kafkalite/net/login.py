@@ -1,4 +1,4 @@
-"""Who may look at pages, of a broker or of the console: names and passwords, by HTTP's Basic authentication (RFC 7617)."""
+"""Access to the pages of a broker or of the console: names and passwords, by HTTP's Basic authentication (RFC 7617)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Request(Message):
 
 
 def has_more_items(message: Message, most: int) -> bool:
-    """Are there more than `most` items in the arrays of the message, and of what is in them? It looks at no more of them than that."""
+    """True if the arrays of the message, nested ones included, have more than `most` items. It looks at no more of them than that."""
     return _left_of(message, most) < 0
 
 

@@ -1,4 +1,4 @@
-"""What can be said of a Produce request before it is decoded."""
+"""The outline of a Produce request before it is decoded."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _table(api: Api, direction: str) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write or check; the exit status."""
+    """Write or check; return the exit status."""
     status = 0
     for path, make in ((TABLES_PATH, tables_source), (STUB_PATH, stub_source)):
         source = make()

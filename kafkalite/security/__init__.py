@@ -1,1 +1,1 @@
-"""Who speaks, and how that is proven: principals, TLS, SASL. What may be done by whom is `kafkalite.broker.identity.authorizer`."""
+"""Authentication: principals, TLS, SASL. Authorization is in `kafkalite.broker.identity.authorizer`."""

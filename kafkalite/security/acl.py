@@ -21,7 +21,7 @@ EnumT = TypeVar("EnumT", bound=IntEnum)
 
 
 class Operation(IntEnum):
-    """What is done to a resource. ANY is for filters, ALL for entries."""
+    """Operations on a resource. ANY is for filters, ALL for entries."""
 
     ANY = 1
     ALL = 2
@@ -40,7 +40,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What is protected. ANY is for filters."""
+    """Types of protected resources. ANY is for filters."""
 
     ANY = 1
     TOPIC = 2
@@ -52,7 +52,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a pattern's name is meant. ANY and MATCH are for filters: any pattern of that name, and any that the name falls under."""
+    """The interpretation of a pattern's name. ANY and MATCH are for filters: any pattern of that name, or one covering the name."""
 
     ANY = 1
     MATCH = 2
@@ -61,7 +61,7 @@ class PatternType(IntEnum):
 
 
 class PermissionType(IntEnum):
-    """What an entry does. ANY is for filters."""
+    """The effect of an entry, to allow or deny. ANY is for filters."""
 
     ANY = 1
     DENY = 2
@@ -69,14 +69,14 @@ class PermissionType(IntEnum):
 
 
 class ResourcePattern(NamedTuple):
-    """The resources that an entry is about."""
+    """The resources to which an entry applies."""
 
     type: ResourceType
     name: str
     pattern: PatternType = PatternType.LITERAL
 
     def covers(self, name: str) -> bool:
-        """Is a resource of this type and name meant?"""
+        """True if the pattern covers a resource of this type and name."""
         if self.pattern is PatternType.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, WILDCARD)
@@ -92,7 +92,7 @@ class AclEntry(NamedTuple):
 
 
 class AclBinding(NamedTuple):
-    """A rule and what it is about."""
+    """A rule and the resources to which it applies."""
 
     resource: ResourcePattern
     entry: AclEntry
@@ -107,7 +107,7 @@ class AclBinding(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules are meant; None and ANY mean all."""
+    """Selects rules; None and ANY match all."""
 
     type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -126,7 +126,7 @@ class AclFilter(NamedTuple):
         return tuple(ResourcePattern(self.type, self.name, pattern) for pattern in patterns)
 
     def matches_resource(self, resource: ResourcePattern) -> bool:
-        """As Kafka's `ResourcePatternFilter.matches`."""
+        """True if the filter matches the pattern, as Kafka's `ResourcePatternFilter.matches`."""
         if self.type not in (ResourceType.ANY, resource.type):
             return False
         if self.pattern not in (PatternType.ANY, PatternType.MATCH, resource.pattern):
@@ -136,7 +136,7 @@ class AclFilter(NamedTuple):
         return resource.covers(self.name) if self.pattern is PatternType.MATCH else self.name == resource.name
 
     def matches_entry(self, entry: AclEntry) -> bool:
-        """As Kafka's `AccessControlEntryFilter.matches`."""
+        """True if the filter matches the entry, as Kafka's `AccessControlEntryFilter.matches`."""
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -145,7 +145,7 @@ class AclFilter(NamedTuple):
         )
 
     def takes(self, binding: AclBinding) -> bool:
-        """Is the rule meant?"""
+        """True if the filter matches the ACL."""
         return self.matches_resource(binding.resource) and self.matches_entry(binding.entry)
 
 
@@ -185,7 +185,7 @@ _IMPLYING: Final = {
 
 
 def spellings(address: str) -> tuple[str, ...]:
-    """How an entry may write a client's address: as Java does, without shortening zeros, and as everybody else; and `*`."""
+    """Return the forms in which an entry may write a client's address: as Java does (zeros not shortened), as others do, and `*`."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -199,17 +199,17 @@ def spellings(address: str) -> tuple[str, ...]:
 
 
 def implying(operation: Operation) -> frozenset[Operation]:
-    """The operations of which the permission is a permission of `operation` too. A denial denies nothing but itself."""
+    """Return the operations whose permission implies that of `operation`. A denial denies nothing but itself."""
     return _IMPLYING.get(operation) or frozenset({Operation.ALL, operation})
 
 
 def pascal_case(kind: IntEnum) -> str:
-    """As in znodes and commands: `TransactionalId`."""
+    """Return the name in Pascal case, as in znodes and commands: `TransactionalId`."""
     return "".join(word.capitalize() for word in kind.name.split("_"))
 
 
 def from_name(kind: type[EnumT], name: str) -> EnumT:
-    """The member of this name, in Pascal case or without regard to it. ValueError when there is none."""
+    """Return the member of this name, in Pascal or any other case. Raises ValueError when there is none."""
     try:
         return kind(_NUMBERS[kind][name.upper()])
     except KeyError:

@@ -39,7 +39,7 @@ class AclIndex:
         """The resources that have an entry, for questions about a type of resources."""
 
     def __len__(self) -> int:
-        """Resources with entries."""
+        """Return the number of resources with entries."""
         return len(self._resources)
 
     def __contains__(self, resource: ResourcePattern) -> bool:
@@ -49,7 +49,7 @@ class AclIndex:
         return list(self._resources)
 
     def entries(self, resource: ResourcePattern) -> Iterator[AclEntry]:
-        """Those of this very pattern."""
+        """Return the entries of exactly this pattern."""
         for entries in self._resources.get(resource, {}).values():
             yield from entries
 
@@ -63,7 +63,7 @@ class AclIndex:
                         yield AclBinding(resource, entry)
 
     def replace(self, resource: ResourcePattern, entries: Iterable[AclEntry]) -> None:
-        """These are the entries of the pattern now; without any it is gone."""
+        """Replace the entries of the pattern; without entries it is removed."""
         before, now = set(self.entries(resource)), set(entries)
         for entry in before - now:
             key = (entry, resource.type, resource.pattern)
@@ -99,9 +99,9 @@ class AclIndex:
         *,
         if_none: bool = False,
     ) -> bool:
-        """May `principal`, who asks from the address `host`, do this? `if_none` where no pattern covers the resource.
+        """True if `principal` may do this from the address `host`. `if_none` where no pattern covers the resource.
 
-        A denial wins over whatever allows it.
+        A denial takes precedence over any permission.
         """
         allowing, hosts, is_covered, is_allowed = implying(operation), spellings(host), False, False
         for by_principal in self._covering(resource_type, name):
@@ -130,7 +130,7 @@ class AclIndex:
     def allows_some(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, *, if_none: bool = False
     ) -> bool:
-        """May `principal` do this to any resource of a type (KIP-679)? As Kafka's `AclAuthorizer.authorizeByResourceType`."""
+        """True if `principal` may do this to some resource of a type (KIP-679), as Kafka's `AclAuthorizer.authorizeByResourceType`."""
 
         def find_names(permission: PermissionType, pattern: PatternType) -> list[Mapping[str, None]]:
             found = [

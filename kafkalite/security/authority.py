@@ -1,6 +1,6 @@
 """A small certificate authority for clusters to try: keys of elliptic curves, because they are made in no time.
 
-Its own key is never written: who has it could make himself anybody. So a new certificate needs a new authority.
+Its own key is never written, because its holder could impersonate anybody. So a new certificate needs a new authority.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Authority:
 
     @property
     def pem(self) -> bytes:
-        """Its certificate, which trusts all that it signs."""
+        """Return the authority's certificate, by which all that it signs is trusted."""
         from cryptography.hazmat.primitives.serialization import Encoding
 
         return self._certificate.public_bytes(Encoding.PEM)
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> bytes:
-        """A private key, in the clear, and a certificate of `CN=name` for these host names and addresses, in PEM."""
+        """Return a private key, in the clear, and a certificate of `CN=name` for these host names and addresses, in PEM."""
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -1,8 +1,8 @@
-"""Whose a bearer token is: JSON web tokens that are signed with a key of the issuer (JWKS). Every doubt is a refusal.
+"""Validation of bearer tokens: JSON web tokens signed with a key of the issuer (JWKS). Every doubt is a refusal.
 
 Only asymmetric signatures are taken, so a token cannot be signed with a public key as if that were a secret, nor not at all. Issuer and
 audience are checked where settings name them; who a token is for, and until when, must be in it. Keys are fetched again when they are
-old, and when a token names one that is not known, but not more often than every ten seconds, whatever tokens strangers send.
+old, and when a token names one that is not known, but not more often than every ten seconds, whatever tokens clients send.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KEYS_MAX: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token must say; names are those of Kafka's settings sasl.oauthbearer.*."""
+    """Required claims of a token; names are those of Kafka's settings sasl.oauthbearer.*."""
 
     audience: tuple[str, ...] = ()
     issuer: str | None = None
@@ -49,7 +49,7 @@ class BearerTokens:
         self._fetching = asyncio.Lock()
 
     async def validate(self, token: str) -> Identity:
-        """Whose it is. SaslRefused, whose message tells nothing of the token."""
+        """Return the token's principal. Raises SaslRefused, whose message tells nothing of the token."""
         import jwt
 
         if len(token) > _LONGEST_TOKEN:
@@ -88,7 +88,7 @@ class BearerTokens:
         return found
 
     async def _take_keys(self) -> None:
-        """The keys of the issuer; those from before when they cannot be had."""
+        """Return the keys of the issuer; the earlier ones when they cannot be fetched."""
         self._fetched_s = self._now_s()
         try:
             self._keys = keys_in(await self._fetch())
@@ -97,7 +97,7 @@ class BearerTokens:
 
 
 def keys_in(text: bytes) -> dict[str, jwt.PyJWK]:
-    """The keys of a set by which tokens may be signed, by their ids. ValueError for what is no set."""
+    """Return the keys of a set by which tokens may be signed, by their ids. Raises ValueError for anything but a set."""
     import jwt
 
     held = json.loads(text)

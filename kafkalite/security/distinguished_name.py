@@ -21,7 +21,7 @@ _ENCODINGS: Final = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii
 
 
 def rfc2253(der: bytes) -> str:
-    """The text of a name in DER, its most specific part first. ValueError for what is no name."""
+    """Return the text of a name in DER, its most specific part first. Raises ValueError for anything but a name."""
     try:
         ((_, content, _),) = _items(der)
         relative = ["+".join(_attribute(pair) for _, pair, _ in _items(one)) for _, one, _ in _items(content)]
@@ -31,7 +31,7 @@ def rfc2253(der: bytes) -> str:
 
 
 def _items(der: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """(tag, content, all of it) of each element."""
+    """Yield (tag, content, whole element) of each element."""
     position = 0
     while position < len(der):
         begin, tag, size = position, der[position], der[position + 1]

@@ -22,7 +22,7 @@ _ENTRIES_MAX: Final = 100_000
 
 @dataclass(slots=True, repr=False)
 class JavaKeyStore:
-    """What is in a store, in DER: private keys (still protected) with their certificates, and certificates that are trusted."""
+    """Contents of a store, in DER: private keys (still protected) with their certificates, and certificates that are trusted."""
 
     keys: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
     trusted: list[bytes] = field(default_factory=list)
@@ -68,7 +68,7 @@ def _last_octets(der: bytes) -> bytes:
 
 
 def _content(der: bytes, position: int) -> tuple[int, int]:
-    """Where the content of the element at a position begins and ends."""
+    """Return the positions where the content of the element at a position begins and ends."""
     if position + 2 > len(der):
         raise ValueError("the private key is cut")
     size, position = der[position + 1], position + 2

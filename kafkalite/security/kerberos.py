@@ -47,7 +47,7 @@ class Accepted(Protocol):
 
 
 def is_available() -> bool:
-    """Is the package there?"""
+    """True if the package is installed."""
     return find_spec("gssapi") is not None
 
 

@@ -22,7 +22,7 @@ _GROUP: Final = re.compile(r"\$(\d)|\\(.)")
 
 
 class NoMatchingRule(ValueError):
-    """No rule says what a principal is called; whoever it is, is not let in."""
+    """Raised when no rule maps a principal, which is then refused."""
 
 
 class KerberosName(NamedTuple):
@@ -97,7 +97,7 @@ class KerberosShortNames:
 
 
 def are_principal_rules(rules: object) -> bool:
-    """Can `KerberosShortNames` read them?"""
+    """True if `KerberosShortNames` can read the rules."""
     try:
         KerberosShortNames(tuple(map(str, rules if isinstance(rules, tuple) else (rules,))))
     except ValueError:

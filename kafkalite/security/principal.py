@@ -1,4 +1,4 @@
-"""Who a connection belongs to (Kafka's KafkaPrincipal)."""
+"""The identity of a connection's client (Kafka's KafkaPrincipal)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def principals_in(text: str) -> frozenset[KafkaPrincipal]:
 
 
 def are_principals(text: str) -> bool:
-    """Does `principals_in` take it?"""
+    """True if `principals_in` accepts it."""
     try:
         principals_in(text)
     except ValueError:

@@ -16,7 +16,7 @@ _GROUP: Final = r"\$(\d)|\\(.)"
 
 
 class NoMatchingRule(ValueError):
-    """No rule says what a certificate's owner is called; whoever has it is not let in."""
+    """Raised when no rule maps the owner of a certificate, which is then refused."""
 
 
 class _Rule(NamedTuple):
@@ -61,7 +61,7 @@ class PrincipalMapping:
             position = found.end()
 
     def name_of(self, distinguished_name: str) -> str:
-        """What the owner of a certificate with this name is called. NoMatchingRule."""
+        """Return the principal's name for the owner of a certificate with this name. Raises NoMatchingRule."""
         for rule in self._rules:
             if (name := rule.apply(distinguished_name)) is not None:
                 return name
@@ -69,7 +69,7 @@ class PrincipalMapping:
 
 
 def are_mapping_rules(text: str) -> bool:
-    """Can `PrincipalMapping` read them?"""
+    """True if `PrincipalMapping` can read the rules."""
     try:
         PrincipalMapping(text)
     except ValueError:

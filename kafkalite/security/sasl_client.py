@@ -29,7 +29,7 @@ _ITERATIONS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslCredentials:
-    """Who a client is, by one mechanism. `token` gives the bearer token of the moment. Secrets are not in its `repr`."""
+    """Credentials of a client for one mechanism. `token` gives the bearer token of the moment. Secrets are not in its `repr`."""
 
     mechanism: str
     username: str = ""

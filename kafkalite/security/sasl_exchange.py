@@ -1,4 +1,4 @@
-"""What a client and a server say to each other during SASL, as the client sees it; and how it fails on the client's side."""
+"""The messages of SASL as the client sees them; and how it fails on the client's side."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 
 
 class ServerNotProven(Exception):
-    """What a server answered is not what one that knows the user's keys answers."""
+    """Raised when a server's answer does not prove that it knows the user's keys."""
 
 
 class KerberosError(Exception):
-    """What the library of Kerberos says: no ticket, no key, a clock that differs."""
+    """Raised with the message of the Kerberos library: no ticket, no key, a clock that differs."""

@@ -37,7 +37,7 @@ class SaslMalformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who was authenticated, and until when what proved it holds (ms since 1970; None: without end)."""
+    """The authenticated principal, and the end of its proof's validity (ms since 1970; None: without end)."""
 
     principal: KafkaPrincipal
     expires_ms: int | None = None
@@ -45,7 +45,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TokenCredential:
-    """What is kept of a delegation token for one mechanism: its SCRAM keys, whose it is, when it ends."""
+    """A delegation token for one mechanism: its SCRAM keys, its owner, the time at which it ends."""
 
     credential: ScramCredential
     owner: KafkaPrincipal
@@ -57,10 +57,10 @@ class SaslServer(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """Who it is, once that is proven."""
+        """Return the client's identity, once it is proven."""
 
     async def evaluate(self, token: bytes) -> bytes:
-        """What is answered to a token of the client. SaslRefused, SaslMalformed."""
+        """Return the answer to a token of the client. Raises SaslRefused, SaslMalformed."""
 
 
 UserLookup: TypeAlias = Callable[[ScramMechanism, str], Awaitable[ScramCredential | None]]

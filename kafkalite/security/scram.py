@@ -42,7 +42,7 @@ class ScramMechanism(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password."""
+    """The part of a password that a server keeps."""
 
     salt: bytes
     stored_key: bytes
@@ -70,12 +70,12 @@ class ScramCredential:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """What a client sends instead of the password; as many bytes as the hash has."""
+    """Return the salted password, from which the client computes its proof; as many bytes as the hash has."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What is kept of a salted password."""
+    """Return the keys that a server keeps of a salted password."""
     client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
     stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
     return ScramCredential(salt, stored_key, hmac.digest(salted, b"Server Key", mechanism.hash_name), iterations)

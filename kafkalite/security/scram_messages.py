@@ -26,7 +26,7 @@ _NO_BINDING: Final = "biws"
 
 
 class ClientFirst(NamedTuple):
-    """How a client begins. `bare` is what the proof is about, `header` what the final message repeats."""
+    """The first message of a client. `bare` is what the proof is about, `header` what the final message repeats."""
 
     user: str
     authorization_id: str
@@ -51,7 +51,7 @@ class ClientFinal(NamedTuple):
 
 
 def encoded_name(name: str) -> str:
-    """As a name stands in a message."""
+    """Return a name in its form in a message."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
@@ -105,7 +105,7 @@ def _bytes(text: str) -> bytes:
 
 
 def auth_message(first_bare: str, server_first: str, final_without_proof: str) -> bytes:
-    """What both proofs are about."""
+    """Return the text that both proofs authenticate."""
     return f"{first_bare},{server_first},{final_without_proof}".encode()
 
 
@@ -117,7 +117,7 @@ def client_proof(mechanism: ScramMechanism, salted: bytes, about: bytes) -> byte
 
 
 def is_proven(mechanism: ScramMechanism, credential: ScramCredential, about: bytes, proof: bytes) -> bool:
-    """Does the proof show that the client knows the password? Compared in constant time."""
+    """True if the proof shows that the client knows the password. Compared in constant time."""
     signature = hmac.digest(credential.stored_key, about, mechanism.hash_name)
     if len(proof) != len(signature):
         return False

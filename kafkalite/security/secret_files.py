@@ -13,12 +13,12 @@ _SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
 
 
 def is_secret(key: str) -> bool:
-    """Must the value of this setting not be shown?"""
+    """True if the value of this setting must not be shown."""
     return any(part in key for part in _SECRET) and not key.startswith("kafkalite.") and key != ALLOWED_BY_CLIENT
 
 
 def exposed_settings(path: Path, keys: Iterable[str]) -> str | None:
-    """What is to be said of a file of settings, if there are secrets among them and everybody can read it.
+    """Return the warning about a file of settings, if there are secrets among them and everybody can read it.
 
     That is no reason to refuse it: Kafka's `server.properties` and files for `--command-config` are often like this.
     """

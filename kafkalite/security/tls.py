@@ -52,7 +52,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """What a context is made of; names and meanings are those of Kafka's settings, without `ssl.`."""
+    """Settings of a TLS context; names and meanings are those of Kafka's settings, without `ssl.`."""
 
     keystore: StoreSettings = StoreSettings()
     truststore: StoreSettings = StoreSettings()
@@ -69,7 +69,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Content:
-    """What a store holds, as PEM; the key is encrypted with `key_password`, or in the clear without one."""
+    """Contents of a store, as PEM; the key is encrypted with `key_password`, or in the clear without one."""
 
     key: bytes = b""
     key_password: str | None = None
@@ -157,7 +157,7 @@ def _describe_store(store: StoreSettings, setting: str) -> str:
 
 
 def _content(store: StoreSettings, setting: str) -> _Content:
-    """What a store holds. TlsError."""
+    """Return the contents of a store. Raises TlsError."""
     if not store.location:
         certificates = (store.certificates or "").encode()
         return _from_pem((store.key or "").encode() + b"\n" + certificates, store)

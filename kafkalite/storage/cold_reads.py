@@ -40,7 +40,7 @@ class ColdReads:
         self._loads: dict[NotInMemory, asyncio.Future[None]] = {}
 
     def load(self, cold: NotInMemory) -> asyncio.Future[None]:
-        """Bring what was not in memory there; one load for whoever asks meanwhile."""
+        """Load into memory what was not there; callers that ask meanwhile share one load."""
         load = self._loads.get(cold)
         if load is None:
             load = self._loads[cold] = asyncio.get_running_loop().run_in_executor(None, cold.load)

@@ -82,7 +82,7 @@ class Disk(Protocol):
         """Give the file this content, atomically; when `durable`, on the medium before this returns."""
 
     def list(self, path: str) -> list[Entry]:
-        """What lies in a directory, in no particular order."""
+        """Return the entries of a directory, in no particular order."""
 
     def exists(self, path: str) -> bool: ...
 

@@ -1,4 +1,4 @@
-"""What lies in the files of a log directory, read offline: for `kafkalite log dump` and `verify`.
+"""Contents of the files of a log directory, read offline: for `kafkalite log dump` and `verify`.
 
 A file is recognised by its name (`log_files`, `checkpoints`); `.deleted`, `.cleaned` and `.swap` behind it do not matter. `examine` gives a
 `Row` for each thing in the file, in order, and a `Damage` where something is wrong; it ends at the first damage behind which nothing can
@@ -61,7 +61,7 @@ _SMALLEST_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class Depth(IntEnum):
-    """How far into batches one looks: their headers and CRC, whether their records are well-formed, each record."""
+    """Depth of an inspection of batches: their headers and CRC, whether their records are well-formed, each record."""
 
     HEADERS = 0
     CHECKED = 1
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is wrong, and the byte of the file where the broken thing begins."""
+    """A fault, and the byte of the file where the broken thing begins."""
 
     path: Path
     position: int
@@ -98,7 +98,7 @@ def files_below(path: Path) -> list[Path]:
 
 
 def examine(path: Path, depth: Depth = Depth.HEADERS) -> Iterator[Row | Damage]:
-    """What lies in a file. Raises UnknownFile, OSError."""
+    """Return the contents of a file. Raises UnknownFile, OSError."""
     reader = _reader(path)
     if reader is None:
         raise UnknownFile(f"{path} is no segment, index, snapshot or checkpoint")

@@ -25,7 +25,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
-    """What the file at `path` says; None when there is none. Raises OSError, WrongDirectory when it is malformed."""
+    """Return the contents of the file at `path`; None when there is none. Raises OSError, WrongDirectory when it is malformed."""
     try:
         text = disk.read(path).decode()
     except FileNotFoundError:

@@ -34,7 +34,7 @@ class NotInMemory(Exception):
         return hash(self.args)
 
     def load(self) -> None:
-        """Read the bytes, so that they are in memory then. Whoever reads them next meets the errors, if there are any."""
+        """Read the bytes, so that they are in memory then. Errors are left to the next reader."""
         try:
             file = self._disk.open(self._path)
             try:

@@ -394,7 +394,7 @@ def check_size(size: int) -> None:
 async def server_role(
     host: str, port: int, timeout_s: float = 1.0, context: ssl.SSLContext | None = None
 ) -> str | None:
-    """What the server answers to `srvr` as its mode: `leader`, `follower`, `standalone`; None when it does not serve."""
+    """Return the mode that the server reports to `srvr`: `leader`, `follower`, `standalone`; None when it does not serve."""
     answer = await four_letter_word(host, port, "srvr", timeout_s, context)
     lines = (answer or "").splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("Mode:")), None)
@@ -448,7 +448,7 @@ def _raise_if_ended(member: Member) -> None:
 
 
 def _remedy(logged: str) -> str:
-    """What to do about an end, where that can be known from what a server logged."""
+    """Return the remedy for a server's end, where its log shows one."""
     if "UnsupportedClassVersionError" in logged or "Unrecognized VM option" in logged:
         return f" because its Java is too old ({JAVA_REMEDY}, or set JAVA_HOME to a newer one)"
     if "No space left on device" in logged:

@@ -1,4 +1,4 @@
-"""Where the Java runtime and ZooKeeper's server classes are on this machine.
+"""Finds the Java runtime and ZooKeeper's server classes on this machine.
 
 Looked at in this order: `ZOOKEEPER_HOME`, Debian's `/usr/share/java`, the jars inside an installed pyspark (4.x carries
 ZooKeeper 3.9), Maven's cache `~/.m2`. A place counts only if it has everything that the server needs.

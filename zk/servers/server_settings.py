@@ -1,4 +1,4 @@
-"""What is in the `zoo.cfg` of a server that we start, and what secures it. Pure.
+"""The `zoo.cfg` of a server that we start, and the settings that secure it. Pure.
 
 Whatever of ZooKeeper's is open by default and not needed is off: the admin server, four-letter words that name sessions or paths,
 addresses beyond this machine. With TLS nobody connects without a certificate of the ensemble's authority, the servers among each
@@ -45,7 +45,7 @@ class ServerPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What all servers of an ensemble have in common. `users` may authenticate by SASL DIGEST-MD5, each with a password."""
+    """Settings common to all servers of an ensemble. `users` may authenticate by SASL DIGEST-MD5, each with a password."""
 
     host: str
     tick_time_ms: int

@@ -40,7 +40,7 @@ class ResourceAcls:
 
     @classmethod
     def decode(cls, data: bytes) -> ResourceAcls:
-        """Empty data means no entries. MalformedZnodeError."""
+        """Empty data means no entries. Raises MalformedZnodeError."""
         if not data:
             return cls()
         fields = Fields.parse("ACL", data)
@@ -77,7 +77,7 @@ class AclChange:
 
     @classmethod
     def decode(cls, data: bytes) -> AclChange:
-        """MalformedZnodeError when it is of neither form."""
+        """Raises MalformedZnodeError when it is of neither form."""
         if data.lstrip()[:1] == b"{":
             fields = Fields.parse("ACL change", data)
             fields.version(1, 1)

@@ -31,7 +31,7 @@ class ReassignPartitions:
 
     @classmethod
     def decode(cls, data: bytes) -> ReassignPartitions:
-        """MalformedZnodeError when an entry is incomplete; of a repeated partition the last entry counts."""
+        """Raises MalformedZnodeError when an entry is incomplete; of a repeated partition the last entry counts."""
         fields = Fields.parse("reassign partitions", data)
         return cls({_partition_name(entry): entry.brokers("replicas") for entry in fields.objects("partitions")})
 
@@ -79,7 +79,7 @@ class LogDirEvent:
 
     @classmethod
     def decode(cls, data: bytes) -> LogDirEvent:
-        """MalformedZnodeError when the broker is missing."""
+        """Raises MalformedZnodeError when the broker is missing."""
         return cls(Fields.parse("log directory event", data).integer("broker"))
 
 

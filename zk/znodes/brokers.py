@@ -23,7 +23,7 @@ _TEXT_MAX = 8_000
 
 
 class RegisteredEndpoint(NamedTuple):
-    """Where one listener is reached; `security_protocol` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    """The address of one listener; `security_protocol` is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
 
     listener: str
     host: str
@@ -32,7 +32,7 @@ class RegisteredEndpoint(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """`LISTENER://host:port`, an IPv6 address in brackets."""
+        """Return `LISTENER://host:port`, an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.listener}://{host}:{self.port}"
 
@@ -46,7 +46,7 @@ class FeatureRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """What a broker tells the cluster about itself; `timestamp_ms` is when it registered, `jmx_port` -1 for none."""
+    """A broker's description of itself; `timestamp_ms` is when it registered, `jmx_port` -1 for none."""
 
     endpoints: tuple[RegisteredEndpoint, ...]
     timestamp_ms: int = -1
@@ -75,7 +75,7 @@ class BrokerRegistration:
 
     @classmethod
     def decode(cls, data: bytes) -> BrokerRegistration:
-        """MalformedZnodeError when it is none of versions 1 and above."""
+        """Raises MalformedZnodeError when it is none of versions 1 and above."""
         fields = Fields.parse(_KIND, data)
         version = fields.version(1)
         if version == 1:

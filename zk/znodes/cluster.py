@@ -23,7 +23,7 @@ class ClusterId:
 
     @classmethod
     def decode(cls, data: bytes) -> ClusterId:
-        """MalformedZnodeError when the id is missing or no message could carry it."""
+        """Raises MalformedZnodeError when the id is missing or no message could carry it."""
         fields = Fields.parse("cluster id", data)
         cluster_id = fields.text("id")
         if not 0 < len(cluster_id) <= _CLUSTER_ID_MAX:
@@ -54,7 +54,7 @@ class ProducerIdBlock:
 
     @classmethod
     def decode(cls, data: bytes) -> ProducerIdBlock | None:
-        """None for empty data. MalformedZnodeError when something is missing or the bounds are crossed."""
+        """None for empty data. Raises MalformedZnodeError when something is missing or the bounds are crossed."""
         if not data:
             return None
         fields = Fields.parse("producer id block", data)
@@ -67,7 +67,7 @@ class ProducerIdBlock:
 
 
 class FeatureStatus(IntEnum):
-    """Whether the cluster's brokers take part in feature versioning (KIP-584)."""
+    """States whether the cluster's brokers take part in feature versioning (KIP-584)."""
 
     DISABLED = 0
     ENABLED = 1
@@ -86,7 +86,7 @@ class Feature:
 
     @classmethod
     def decode(cls, data: bytes) -> Feature:
-        """MalformedZnodeError for other versions, an unknown status or a feature without a level."""
+        """Raises MalformedZnodeError for other versions, an unknown status or a feature without a level."""
         fields = Fields.parse("feature", data)
         fields.version(1, 2)
         status = fields.integer("status")

@@ -22,7 +22,7 @@ class ConfigEntity:
 
     @classmethod
     def decode(cls, data: bytes) -> ConfigEntity:
-        """Empty data means no overrides. MalformedZnodeError when it is no JSON or a value is no string."""
+        """Empty data means no overrides. Raises MalformedZnodeError when it is no JSON or a value is no string."""
         if not data:
             return cls()
         fields = Fields.parse("config", data, is_secret=True)
@@ -50,7 +50,7 @@ class ConfigChange:
 
     @property
     def entity_name(self) -> str:
-        """What follows the type, as in the znode: one name, or `u/clients/c`."""
+        """Return the name after the type, as in the znode: one name, or `u/clients/c`."""
         return self.entity_path.partition("/")[2]
 
     @property
@@ -63,7 +63,7 @@ class ConfigChange:
 
     @classmethod
     def decode(cls, data: bytes) -> ConfigChange:
-        """MalformedZnodeError when it is neither version 1 nor 2 or names no entity."""
+        """Raises MalformedZnodeError when it is neither version 1 nor 2 or names no entity."""
         fields = Fields.parse("config change", data)
         if fields.version(1, 2) == 1:
             entity_type = fields.text("entity_type")

@@ -24,7 +24,7 @@ class ConsumerOffset:
 
     @classmethod
     def decode(cls, data: bytes) -> ConsumerOffset:
-        """MalformedZnodeError for what Java's `Long.parseLong` would refuse."""
+        """Raises MalformedZnodeError for what Java's `Long.parseLong` would refuse."""
         offset = int(data) if _NUMBER.fullmatch(data) else _LIMIT
         if not -_LIMIT <= offset < _LIMIT:
             raise MalformedZnodeError("consumer offset", f"{data[:80]!r} is no number of 64 bits")
@@ -39,7 +39,7 @@ class ConsumerSubscription:
 
     @classmethod
     def decode(cls, data: bytes) -> ConsumerSubscription:
-        """MalformedZnodeError when it is no JSON object of topics."""
+        """Raises MalformedZnodeError when it is no JSON object of topics."""
         fields = Fields.parse("consumer", data)
         counts = fields.mapping("subscription")
         if not all(isinstance(count, int) for count in counts.values()):

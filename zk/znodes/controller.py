@@ -33,7 +33,7 @@ class ControllerSeat:
 
     @classmethod
     def decode(cls, data: bytes) -> ControllerSeat:
-        """MalformedZnodeError when the broker id is missing."""
+        """Raises MalformedZnodeError when the broker id is missing."""
         fields = Fields.parse("controller", data)
         return cls(
             fields.integer("brokerid"),
@@ -53,7 +53,7 @@ class ControllerEpoch:
 
     @classmethod
     def decode(cls, data: bytes) -> ControllerEpoch:
-        """MalformedZnodeError when it is no integer, or one after which no other could be written."""
+        """Raises MalformedZnodeError when it is no integer, or one after which no other could be written."""
         if not data.isdigit() or len(data) > _EPOCH_DIGITS or not 0 <= (epoch := int(data)) < _EPOCH_MAX:
             raise MalformedZnodeError("controller epoch", f"{data[:80]!r} is no epoch")
         return cls(epoch)

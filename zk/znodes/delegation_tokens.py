@@ -40,7 +40,7 @@ class DelegationToken:
 
     @classmethod
     def decode(cls, data: bytes) -> DelegationToken:
-        """MalformedZnodeError."""
+        """Raises MalformedZnodeError."""
         fields = Fields.parse("delegation token", data)
         fields.version(1, 3)
         owner = fields.text("owner")
@@ -56,7 +56,7 @@ class DelegationToken:
 
 
 def _principal(text: str) -> str:
-    """`Type:name` of what is in the znode. MalformedZnodeError."""
+    """`Type:name` of what is in the znode. Raises MalformedZnodeError."""
     principal = text if ":" in text else paths.desanitize(text)
     if ":" not in principal:
         raise MalformedZnodeError("delegation token", f"{text[:80]!r} is no principal")

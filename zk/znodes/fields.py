@@ -26,7 +26,7 @@ class MalformedZnodeError(ValueError):
 
 
 def to_json(document: Mapping[str, Any]) -> bytes:
-    """Compact JSON in the mapping's order, UTF-8 without escapes for characters above ASCII, as Kafka writes it."""
+    """Return compact JSON in the mapping's order, UTF-8 without escapes for characters above ASCII, as Kafka writes it."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -41,7 +41,7 @@ class Fields:
 
     @classmethod
     def parse(cls, kind: str, data: bytes, *, is_secret: bool = False) -> Fields:
-        """The object in `data`. MalformedZnodeError when it is no JSON object; it shows nothing of what may be secret."""
+        """Return the object in `data`. Raises MalformedZnodeError when it is no JSON object; it shows nothing of what may be secret."""
         shown = f"{len(data)} bytes" if is_secret else _excerpt(data)
         try:
             document = json.loads(data.decode("utf-8-sig"))  # of bytes, it would guess UTF-16 and take half characters
@@ -54,7 +54,7 @@ class Fields:
         return cls(kind, document)
 
     def refuse(self, problem: str) -> MalformedZnodeError:
-        """The error to raise about this znode."""
+        """Return the error to raise about this znode."""
         return MalformedZnodeError(self.kind, problem)
 
     def has(self, key: str) -> bool:
@@ -62,21 +62,21 @@ class Fields:
         return self._document.get(key) is not None
 
     def version(self, lowest: int, highest: int | None = None) -> int:
-        """The integer `version`, which must lie within the bounds."""
+        """Return the integer `version`, which must lie within the bounds."""
         version = self.integer("version")
         if version < lowest or (highest is not None and version > highest):
             raise self.refuse(f"version {version} is not supported")
         return version
 
     def integer(self, key: str, default: int | None = None, *, bits: int = 32, lowest: int | None = None) -> int:
-        """An integer of so many bits; absent or null gives the default, or an error when there is none."""
+        """Return an integer of so many bits; absent or null gives the default, or an error when there is none."""
         value = self._document.get(key)
         if value is None and default is not None:
             return default
         return self._integer(key, value, bits, lowest)
 
     def integer_text(self, key: str) -> int:
-        """An integer of 64 bits that Kafka writes as a string; a bare number is accepted too."""
+        """Return an integer of 64 bits that Kafka writes as a string; a bare number is accepted too."""
         value = self._document.get(key)
         try:
             return self._integer(key, int(value) if isinstance(value, str) else value, 64)
@@ -84,7 +84,7 @@ class Fields:
             raise self.refuse(f"{key} is {_excerpt(value)}, not an integer") from None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A string; absent or null gives the default, or an error when there is none."""
+        """Return a string; absent or null gives the default, or an error when there is none."""
         value = self._document.get(key)
         if value is None and default is not None:
             return default
@@ -93,24 +93,24 @@ class Fields:
         return value
 
     def brokers(self, key: str) -> tuple[int, ...]:
-        """A list of broker ids."""
+        """Return a list of broker ids."""
         return self.broker_list(key, self._document.get(key))
 
     def broker_list(self, key: str, value: object) -> tuple[int, ...]:
-        """`value` as a tuple of broker ids, none of them negative; `key` for the error."""
+        """Return `value` as a tuple of broker ids, none of them negative; `key` for the error."""
         if not isinstance(value, list):
             raise self.refuse(f"{key} is {_excerpt(value)}, not a list")
         return tuple(self._integer(key, item, 32, 0) for item in value)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         value = self._document.get(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self.refuse(f"{key} is {_excerpt(value)}, not a list of strings")
         return tuple(value)
 
     def mapping(self, key: str, *, required: bool = False) -> dict[str, Any]:
-        """An object; empty when absent or null, unless it is required."""
+        """Return an object; empty when absent or null, unless it is required."""
         value = self._document.get(key)
         if value is None and not required:
             return {}
@@ -119,7 +119,7 @@ class Fields:
         return value
 
     def objects(self, key: str) -> list[Fields]:
-        """A list of objects."""
+        """Return a list of objects."""
         value = self._document.get(key)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self.refuse(f"{key} is {_excerpt(value)}, not a list of objects")

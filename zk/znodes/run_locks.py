@@ -22,7 +22,7 @@ class RunLockHolder:
 
     @classmethod
     def decode(cls, data: bytes) -> RunLockHolder:
-        """MalformedZnodeError when something is missing."""
+        """Raises MalformedZnodeError when something is missing."""
         fields = Fields.parse("run lock", data)
         fields.version(1)
         return cls(

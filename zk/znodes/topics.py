@@ -43,7 +43,7 @@ class TopicAssignment:
 
     @classmethod
     def decode(cls, data: bytes) -> TopicAssignment:
-        """MalformedZnodeError when it is no JSON or a partition makes no sense; without `partitions` it has none."""
+        """Raises MalformedZnodeError when it is no JSON or a partition makes no sense; without `partitions` it has none."""
         fields = Fields.parse("topic", data)
         return cls(
             _decode_replicas(fields, "partitions"),
@@ -81,7 +81,7 @@ class PartitionState:
 
     @classmethod
     def decode(cls, data: bytes) -> PartitionState:
-        """MalformedZnodeError when something is missing, or the ISR empty, from which nobody could ever be elected."""
+        """Raises MalformedZnodeError when something is missing, or the ISR empty, from which nobody could ever be elected."""
         fields = Fields.parse("partition state", data)
         recovery_state = fields.integer("leader_recovery_state", 0)
         if recovery_state not in (0, 1):

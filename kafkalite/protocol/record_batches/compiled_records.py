@@ -101,12 +101,12 @@ def preload() -> None:
 
 
 def is_loaded() -> bool:
-    """Is the compiled code there, or would its first use import it?"""
+    """True if the compiled code is imported, or can be at its first use."""
     return _loaded is not None
 
 
 def unreadable() -> tuple[type[Exception], ...]:
-    """What `decode` and its iterator raise for bytes that are no records."""
+    """Return the errors that `decode` and its iterator raise for bytes that are no records."""
     return (_loaded or _load()).unreadable
 
 

@@ -130,7 +130,7 @@ def _gzip_for_transit(data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> bytes | bytearray:
-    """What was compressed into `data`, at most `limit_bytes` of it.
+    """Return the decompressed `data`, at most `limit_bytes` of it.
 
     Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for data that is not what the
     codec writes, as DecompressedTooLarge where it would grow past the limit.

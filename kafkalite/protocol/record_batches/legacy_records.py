@@ -72,7 +72,7 @@ def legacy_records(buffer: Buffer, header: BatchHeader, limit_bytes: int = DECOM
 
 
 class MessageCrc(NamedTuple):
-    """What a message says that its CRC is, and whether it is."""
+    """Return the CRC that a message states, and whether it is right."""
 
     crc: int
     is_valid: bool

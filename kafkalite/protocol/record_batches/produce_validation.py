@@ -1,4 +1,4 @@
-"""What a leader checks before it takes records from a client, and which error each fault earns.
+"""Checks of a leader before it appends a client's records, and the error for each fault.
 
 In this order, as Kafka's produce path does; one partition of a produce request at a time:
 

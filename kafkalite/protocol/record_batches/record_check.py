@@ -1,4 +1,4 @@
-"""Are the records of a produced batch well formed? Every record is checked, at little cost where records look alike.
+"""Checks that the records of a produced batch are well formed. Every record is checked, at little cost where records look alike.
 
 A batch's CRC only says that the bytes arrived as the producer made them. A broker that stores records it never looked at
 passes a buggy producer's mistake on to every consumer, who then stops there for ever. So, as in Kafka, each record's
@@ -73,7 +73,7 @@ class TimestampDeltas(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where the structural bytes of a record lie, relative to its beginning."""
+    """Positions of the structural bytes of a record, relative to its beginning."""
 
     size: int
     fixed: tuple[int, ...]

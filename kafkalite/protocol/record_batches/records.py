@@ -193,7 +193,7 @@ class NewRecord(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What the one record of a control batch says: how the producer's transaction ended."""
+    """The one record of a control batch, which says how the producer's transaction ended."""
 
     type: int
     coordinator_epoch: int

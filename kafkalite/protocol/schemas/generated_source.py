@@ -15,7 +15,7 @@ class Source:
         self.functions: dict[str, str] = {}
 
     def add(self, name: str, make: Callable[[], str]) -> None:
-        """Have this function, made once."""
+        """Add this function; it is made once."""
         if name not in self.functions:
             self.functions[name] = make()
 

@@ -64,7 +64,7 @@ READER_NAMES: Final[dict[str, Any]] = {
     "too_many_tags": too_many_tags,
     "unpack_from": struct.unpack_from,
 }
-"""What generated readers use."""
+"""Names that generated readers use."""
 
 
 class Plain:

@@ -30,7 +30,7 @@ from kafkalite.types import Buffer
 
 
 class OpenBatch:
-    """The records of the batch at `header` of `buffer`, decompressed. Raises KafkaError INVALID_RECORD where they cannot be read."""
+    """Decompressed records of the batch at `header` of `buffer`. Raises KafkaError INVALID_RECORD where they cannot be read."""
 
     def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
         self.header = header
@@ -46,7 +46,7 @@ class OpenBatch:
         try:
             return list(decode_plain(self.plain, self.header))
         except unreadable():
-            # Names of headers that are no UTF-8 are none of our business; anything else is refused by the walk.
+            # Names of headers that are not UTF-8 are accepted; anything else is refused by the walk.
             return list(_walk_records(self.plain, self.header))
 
     def _encode(self, stays: Sequence[bool]) -> list[bytes]:

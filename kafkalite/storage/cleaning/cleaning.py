@@ -1,6 +1,6 @@
 """One compaction pass over a log: reads sealed segments, writes `.cleaned` ones beside them, and changes nothing else.
 
-`clean` is an iterator that does a little work at each step and yields what it did, so whoever drives it decides where the work
+`clean` is an iterator that does a little work at each step and yields what it did, so the caller decides where the work
 runs, how fast it goes and when it ends:
 
     Progress(bytes)      that many bytes were read and written; pause as the throttle demands
@@ -51,16 +51,16 @@ _OPEN_FILES: Final = 8
 
 
 class PassInterrupted(Exception):
-    """A pass did not come to its end for no fault of the log: its process was killed, or there was no memory."""
+    """Raised when a pass ended early through no fault of the log: its process was killed, or there was no memory."""
 
 
 class CorruptSegment(OSError):
-    """A segment to be compacted holds what is no valid batch."""
+    """Raised when a segment to be compacted holds bytes that are no valid batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningTask:
-    """What a pass needs to know: the segments from the oldest up to where the dirty part ends, and the settings.
+    """The input of a pass: the segments from the oldest up to where the dirty part ends, and the settings.
 
     `end_offset` is that of the last segment; `first_dirty_offset` where the keys begin to count. Times in ms.
     """

@@ -35,7 +35,7 @@ _END_S: Final = 10.0
 
 
 class PassFailed(Exception):
-    """A pass met an error that nobody expected, which its process has written to the broker's log."""
+    """Raised when a pass met an unexpected error, which its process has written to the broker's log."""
 
 
 class Failure(NamedTuple):

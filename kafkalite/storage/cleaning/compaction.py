@@ -15,7 +15,7 @@ A marker stays as long as data of its transaction does, then until its own horiz
 mere header if it is the last one of an active producer or of the pass.
 
 The first pass that meets a tombstone, or a marker without data, sets the batch's horizon to delete.retention.ms from then:
-whoever reads the log from its beginning within that time learns of the deletion (KIP-534). Offsets never change.
+a client that reads the log from its beginning within that time learns of the deletion (KIP-534). Offsets never change.
 
 Messages of the formats before batches have no place for a horizon. Tombstones among them stay in segments that were written less than
 delete.retention.ms before the last segment that was compacted before (Kafka's legacyDeleteHorizonMs).
@@ -38,7 +38,7 @@ from kafkalite.storage.segments.transaction_index import AbortedTransaction
 
 
 class DirtySegment(Protocol):
-    """What the choice asks of a segment; times in ms."""
+    """Properties of a segment on which the choice of a log depends; times in ms."""
 
     @property
     def base_offset(self) -> int: ...
@@ -212,7 +212,7 @@ class Transactions:
 
 
 class BatchFate(Enum):
-    """What a pass does with a batch before it looks at the records."""
+    """The treatment of a batch, decided before its records are read."""
 
     DISCARD = "discard"
     EMPTY = "keep the header"

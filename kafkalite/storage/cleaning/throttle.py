@@ -9,7 +9,7 @@ _BURST_S: Final = 1.0
 
 
 class Throttle:
-    """How long to pause so that no more than `bytes_per_second`, which may be changed, go through on the average."""
+    """Pauses so that on average no more than `bytes_per_second`, which may be changed, go through."""
 
     def __init__(self, bytes_per_second: float, now_s: float) -> None:
         self.bytes_per_second = bytes_per_second

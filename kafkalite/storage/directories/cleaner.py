@@ -53,7 +53,7 @@ _SHORT_OF_RESOURCES: Final = frozenset({errno.ENOMEM, errno.EAGAIN, errno.EMFILE
 
 
 class _Interruptions(NamedTuple):
-    """How often in a row the passes over a log were interrupted, and until when it is left out."""
+    """Number of passes over a log interrupted in a row, and the time until which the log is left out."""
 
     times: int
     until_ms: float
@@ -258,7 +258,7 @@ class LogCleaner:
 
 
 def task_for(log: PartitionLog, part: DirtyPart, config: CleanerConfig, now_ms: int) -> CleaningTask:
-    """What a pass over `log` up to the end of `part` needs to know. Raises OSError, KafkaError KAFKA_STORAGE_ERROR."""
+    """Return the task of a pass over `log` up to the end of `part`. Raises OSError, KafkaError KAFKA_STORAGE_ERROR."""
     threads = max(1, config.log_cleaner_threads)
     segments = list(log.segments)
     ends = log.segments.ends(log.log_end_offset)

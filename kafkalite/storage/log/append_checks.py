@@ -41,7 +41,7 @@ class AppendOrigin(Enum):
 
 
 class AppendResult(NamedTuple):
-    """Where records went; `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime.
+    """The place of appended records; `log_append_time_ms` is -1 unless the topic's timestamps are LogAppendTime.
 
     `duplicate` tells that the same batch was appended before: nothing was written, the offsets are the original ones.
     """

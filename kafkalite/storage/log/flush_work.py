@@ -1,4 +1,4 @@
-"""How far a log is on the medium, and what must be brought there so that it is safe up to an offset.
+"""The part of a log that is on the medium, and the writes that make it safe up to an offset.
 
 Work may run on another thread while the log goes on, so it counts only for what it has seen: not for records that were written in the place
 of truncated ones meanwhile, nor for a file that was written again.

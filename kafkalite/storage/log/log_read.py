@@ -1,4 +1,4 @@
-"""What one read of a log returns: bytes from the batch that holds an offset on, bounded by size and by an offset."""
+"""The result of one read of a log: bytes from the batch that holds an offset on, bounded by size and by an offset."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ _SETTLED: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITI
 
 
 class LoadProgress:
-    """How far one thread came that opens logs: logs opened, bytes of batches checked."""
+    """Progress of one thread that opens logs: logs opened, bytes of batches checked."""
 
     __slots__ = ("checked_bytes", "logs")
 
@@ -69,7 +69,7 @@ class LoadProgress:
 
 
 class LoadOptions(NamedTuple):
-    """What is known of a log before it is opened; `recovery_point` counts only when the stop was not clean."""
+    """Facts about a log before it is opened; `recovery_point` counts only when the stop was not clean."""
 
     clean: bool
     recovery_point: int

@@ -21,7 +21,7 @@ from kafkalite.protocol.record_batches.records import NO_TIMESTAMP
 
 
 class RetainedSegment(Protocol):
-    """What retention asks of a segment; times in ms."""
+    """Properties of a segment on which retention depends; times in ms."""
 
     @property
     def size(self) -> int: ...

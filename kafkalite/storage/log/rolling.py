@@ -1,4 +1,4 @@
-"""When a log begins a new segment, as Kafka's `LogSegment.shouldRoll`: by size, age, full indexes and offsets out of reach."""
+"""Rules for beginning a new segment, as Kafka's `LogSegment.shouldRoll`: by size, age, full indexes and offsets out of reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a log knows of its producers: sequence numbers for idempotence (KIP-98, KIP-360) and transactions still open.
+"""State of a log's producers: sequence numbers for idempotence (KIP-98, KIP-360) and transactions still open.
 
 Pure: it gets each batch in the order of offsets and reads no file. For each producer id it keeps the epoch, the last five
 batches (a client may have five requests under way, and any of them may be sent again) and the start of the open

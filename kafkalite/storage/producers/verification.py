@@ -1,4 +1,4 @@
-"""Who may begin a transaction in a partition: whose coordinator says that the partition is in it (KIP-890).
+"""Only producers whose coordinator says that the partition is in their transaction may begin it there (KIP-890).
 
 A leader asks before the first append of a transaction. The guard that it makes before asking must still be there when it appends: a marker
 that ends the transaction meanwhile takes it away, so an answer that comes late lets nobody begin a transaction that no coordinator knows,
@@ -26,7 +26,7 @@ class VerificationGuard:
 
 
 UNGUARDED: Final = VerificationGuard("nobody asks")
-"""transaction.partition.verification.enable is off, or the other side cannot be asked: whoever wants to begin may."""
+"""transaction.partition.verification.enable is off, or the other side cannot be asked: every producer may begin."""
 NOT_VERIFIED: Final = VerificationGuard("not verified")
 """Only a transaction that is open in the partition may go on."""
 NO_TRANSACTION: Final = VerificationGuard("no transaction")

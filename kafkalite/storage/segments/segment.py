@@ -56,7 +56,7 @@ _NO_BATCH = -1
 
 
 class FileSizes(NamedTuple):
-    """What a directory listing said about a segment: sizes of `.log`, `.index`, `.timeindex`, `.txnindex`."""
+    """Sizes of a segment's files in a directory listing: those of `.log`, `.index`, `.timeindex`, `.txnindex`."""
 
     log: int = 0
     offset_index: int = 0
@@ -65,7 +65,7 @@ class FileSizes(NamedTuple):
 
 
 class _Extent(NamedTuple):
-    """How far each file of a segment goes."""
+    """The end of each file of a segment."""
 
     size: int
     offset_entries: int
@@ -115,7 +115,7 @@ class Segment:
 
         self._files = files
         self.has_files = is_complete
-        """Are there indexes? Batches that come before are not in them."""
+        """True if the segment has indexes. Batches appended before they were made are not in them."""
         self._suffix = suffix
         self.directory = directory
         self.base_offset = base_offset
@@ -391,7 +391,7 @@ class Segment:
     def rebuild_indexes(self, headers: Iterator[BatchHeader], index_interval_bytes: int) -> int:
         """Index again the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.
 
-        The transaction index is emptied: whoever follows the producers through the batches writes it again.
+        The transaction index is emptied: the caller that follows the producers through the batches writes it again.
         """
         size = self._files.get(self.path).size()
         self._files.create(self.offset_index.path)
