@@ -37,10 +37,10 @@ def escaped_value(text: str, key: str = "a setting") -> str:
 
 
 def _escape(characters: re.Pattern[str], text: str) -> str:
-    return characters.sub(lambda found: _escape(found[0]), text)
+    return characters.sub(lambda found: _escape_character(found[0]), text)
 
 
-def _escape(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in _NAMED:
         return _NAMED[character]
     if " " <= character <= "~":
