@@ -36,7 +36,7 @@ class FakeConnection:
     def in_flight(self) -> int:
         return sum(not each.done() for each in self.waiting)
 
-    async def drained(self) -> None:
+    async def wait_drained(self) -> None:
         await self.taken.wait()
 
     def version_of(self, api_key: int) -> int:
