@@ -201,9 +201,8 @@ class RequestOrder:
         """Return what is to be sent now that this response is there: it, those behind it that were waiting for it, or nothing."""
         slot.done, slot.frame = True, response
         self.in_progress_bytes -= slot.request_bytes
-        if (
-            len(self.slots) == 1 and self.slots[0] is slot and self.phase is not _CLOSED
-        ):  # the usual case, without a copy
+        # The usual case, without a copy.
+        if len(self.slots) == 1 and self.slots[0] is slot and self.phase is not _CLOSED:
             self.slots.clear()
             self.phase = TRANSITIONS[self.phase][_DRAINED]
             return response or []

@@ -5,8 +5,8 @@ acknowledge by the offset of the next fetch, on which the leader moves its high 
 decides what to fetch and what an answer means. What the leader's log does not have is truncated when the leader answers with a diverging
 epoch (Fetch 12, KIP-595); older leaders are asked with OffsetForLeaderEpoch first (KIP-101, KIP-279).
 
-A partition that is followed anew must not wait for the end of a long poll without it, because acks=all waits for it: the loop drops its
-connection and fetches again, at most every `_RENEW_INTERVAL_S`.
+A newly followed partition is not in the long poll that is under way. Because acks=all waits for it, the loop drops its connection and
+fetches again, at most every `_RENEW_INTERVAL_S`.
 
 A replica that follower.replication.throttled.replicas names and that lags is left out of the fetches while all of them together exceed
 follower.replication.throttled.rate (KIP-73).
@@ -225,9 +225,8 @@ class LeaderFetcher:
             raise OSError(f"the fetch was answered with {code_of(response.error_code).name}")
         for state, data in states.match_answers(response, version):
             self._handle_answer(state, data)
-        if (
-            self._moved
-        ):  # before the next fetch tells the leader, which answers DeleteRecords then: a kill must not undo it
+        if self._moved:
+            # The next fetch tells the leader, which then answers DeleteRecords: a kill must not undo that.
             context.note_log_starts(self._moved)
             self._moved.clear()
         states.complete_fetch(response.session_id)

@@ -62,18 +62,18 @@ class Chunk:
         self._aborted = deque(sorted((first_offset, producer_id) for producer_id, first_offset in aborted))
         self._aborted_producers: set[int] = set()
         self._deferred: tuple[int, bool] | None = None
-        """From which offset the first batch, that would hold the event loop, is to be opened, and whether its CRC is checked."""
+        """The offset from which the first batch is opened off the event loop, and whether its CRC is checked; None otherwise."""
         self._problem: BaseException | None = None
         self.leader_epoch = -1
         """That of the last batch which `read_records` passed or read from, whether its records are shown or not; -1 before the first."""
 
     @property
     def is_deferred(self) -> bool:
-        """Is the first batch to be opened by another thread (`open_deferred`)?"""
+        """True if the first batch is to be opened by another thread (`open_deferred`)."""
         return self._deferred is not None
 
     def open_deferred(self) -> OpenedBatch:
-        """A reader of the first batch, for `finish_opening`; it changes nothing. ClientError."""
+        """Return a reader of the first batch, for `finish_opening`, without changing the buffer. Raises ClientError."""
         if self._deferred is None:
             raise InvariantBroken("only what is deferred is opened apart")
         position, check_crcs = self._deferred

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
@@ -22,7 +23,7 @@ class Call(Ticket):
 
 
 @dataclass(kw_only=True)
-class MachineScene(Generic[MachineT]):
+class MachineScene(ABC, Generic[MachineT]):
     """Appends are committed at once, unless `holding`: then `commit`, `refuse` and `time_out` say what becomes of the oldest."""
 
     holding: bool = False
@@ -39,9 +40,9 @@ class MachineScene(Generic[MachineT]):
             self.machine.apply(record)
         self._carry_out(self.machine.on_loaded(self.now()))
 
+    @abstractmethod
     def new_machine(self) -> MachineT:
-        """An empty one."""
-        raise NotImplementedError
+        """Return a machine that has replayed nothing."""
 
     def now(self) -> Now:
         return Now(self.now_ms, WALL_MS + self.now_ms)

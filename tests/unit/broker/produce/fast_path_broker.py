@@ -110,7 +110,7 @@ class Peer:
             data = data[size:]
         return found
 
-    def told(self, version: int = 7) -> list[tuple[int, ErrorCode, int]]:
+    def list_outcomes(self, version: int = 7) -> list[tuple[int, ErrorCode, int]]:
         """(correlation id, error, offset) of each answer since the last call."""
         found = []
         for frame in self.answers():

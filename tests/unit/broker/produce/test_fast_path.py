@@ -57,7 +57,7 @@ def test_requests_of_one_turn_are_one_write_for_each_partition(tmp_path: Path) -
             peer.send(produce(b"%d" % number, index=number % 2, correlation_id=number))
         assert not any(peer.answers() for peer in peers) and not broker.disk.sizes
         await virtual_time.settle()
-        told = [peer.told() for peer in peers]
+        told = [peer.list_outcomes() for peer in peers]
         assert told == [[(number, ErrorCode.NONE, 5 + number // 2)] for number in range(10)]
         assert len(broker.disk.sizes) == 2 and not broker.served
         assert broker.dispatcher.latencies[ApiKey.PRODUCE].count == 20
@@ -94,9 +94,9 @@ def test_what_is_not_plain_is_served_as_any_other_and_in_its_place(tmp_path: Pat
             peer.send(request)
             quick.send(produce(correlation_id=20 + number))
         await virtual_time.settle()
-        assert [each[0] for each in quick.told()] == [20, 21, 22]
+        assert [each[0] for each in quick.list_outcomes()] == [20, 21, 22]
         assert broker.served == [11, 12]
-        told = peer.told()
+        told = peer.list_outcomes()
         assert [each[:2] for each in told] == [(10, ErrorCode.NONE), (11, code), (12, ErrorCode.NONE)]
         assert (told[1][2] < 0) == (offset < 0) and told[0][2] < told[2][2]
         assert offset < 0 or told[0][2] < told[1][2] < told[2][2]
@@ -115,17 +115,17 @@ def test_nothing_overtakes_what_waits_for_the_end_of_the_turn(tmp_path: Path) ->
         assert [int.from_bytes(each[4:8], "big") for each in peer.answers()] == [1, 9]
         peer.send(produce(correlation_id=2))
         peer.send(produce(correlation_id=3, index=1))  # of another template
-        assert [each[0] for each in peer.told()] == [2, 3]
+        assert [each[0] for each in peer.list_outcomes()] == [2, 3]
         broker.served.clear()
         peer.send(produce(correlation_id=4, index=1))
         peer.send(METADATA, produce(correlation_id=5, index=1), produce(correlation_id=6, index=1))  # three in one read
         assert [int.from_bytes(each[4:8], "big") for each in peer.answers()] == [4, 9]
         await virtual_time.settle()
-        assert peer.told() == [(5, 0, 2), (6, 0, 3)] and broker.served == [9]
+        assert peer.list_outcomes() == [(5, 0, 2), (6, 0, 3)] and broker.served == [9]
         peer.send(METADATA, produce(correlation_id=7, index=1), METADATA, produce(correlation_id=8, index=1))
         assert [int.from_bytes(each[4:8], "big") for each in peer.answers()] == [9, 7, 9]
         await virtual_time.settle()
-        assert peer.told() == [(8, 0, 5)]
+        assert peer.list_outcomes() == [(8, 0, 5)]
 
     run(tmp_path, act)
 
@@ -136,11 +136,11 @@ def test_a_partition_that_changed_hands_in_the_turn_is_not_appended_to(tmp_path:
         peer.send(produce())
         broker.partition().resign()
         await virtual_time.settle()
-        assert peer.told() == [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+        assert peer.list_outcomes() == [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
         del broker.parts.replicas.partitions[broker.partition().topic_partition]
         peer.send(produce())
         await virtual_time.settle()
-        assert peer.told() == [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+        assert peer.list_outcomes() == [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
     assert run(tmp_path, act).logs[0].log_end_offset == 1
 
@@ -155,15 +155,15 @@ def test_a_failed_write_fails_all_requests_in_it_and_no_others(tmp_path: Path) -
             peer.send(produce())
         broker.disk.room = 150
         await virtual_time.settle()
-        assert other.told() == [(5, ErrorCode.NONE, 1)]
+        assert other.list_outcomes() == [(5, ErrorCode.NONE, 1)]
         for peer in peers:
-            assert peer.told() == [(5, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+            assert peer.list_outcomes() == [(5, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
         assert all_bytes(broker.logs[0]) == before
         broker.disk.room = None
         for peer in peers:
             peer.send(produce())
         await virtual_time.settle()
-        assert [peer.told()[0][2] for peer in peers] == [3, 4, 5]
+        assert [peer.list_outcomes()[0][2] for peer in peers] == [3, 4, 5]
 
     check_files(run(tmp_path, act).logs[0])
 
@@ -179,7 +179,7 @@ def test_what_nobody_expected_is_reported_and_answered(tmp_path: Path) -> None:
         with virtual_time.expected_errors() as errors:
             peer.send(produce())
             await virtual_time.settle()
-        assert peer.told() == [(5, ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+        assert peer.list_outcomes() == [(5, ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
         assert len(errors.contexts) == 1
 
     run(tmp_path, act)
@@ -193,17 +193,17 @@ def test_producers_with_numbers_are_told_of_what_they_sent_before(tmp_path: Path
         peer = await broker.peer(numbered(0, 0))
         peer.send(numbered(1, 1))
         await virtual_time.settle()
-        assert peer.told() == [(1, 0, 1)] and not broker.served
+        assert peer.list_outcomes() == [(1, 0, 1)] and not broker.served
         peer.send(numbered(1, 2))  # again
         peer.send(numbered(2, 3))
         peer.send(numbered(5, 4))
         await virtual_time.settle()
-        assert peer.told() == [(2, 0, 1), (3, 0, 2), (4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+        assert peer.list_outcomes() == [(2, 0, 1), (3, 0, 2), (4, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
         broker.served.clear()
         peer.send(numbered(3, 5))
         peer.send(numbered(4, 6), numbered(5, 7))  # three of one turn
         await virtual_time.settle()
-        assert peer.told() == [(5, 0, 3), (6, 0, 4), (7, 0, 5)] and not broker.served
+        assert peer.list_outcomes() == [(5, 0, 3), (6, 0, 4), (7, 0, 5)] and not broker.served
         other = await broker.peer(produce(index=1))
         other.send(produce())
         await virtual_time.settle()
@@ -212,11 +212,11 @@ def test_producers_with_numbers_are_told_of_what_they_sent_before(tmp_path: Path
         other.send(numbered(9, 7))  # follows only that
         await virtual_time.settle()
         for each in (peer, other):
-            assert each.told() == [(7, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+            assert each.list_outcomes() == [(7, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
         peer.send(numbered(6, 8), numbered(6, 9), numbered(7, 10))
         peer.send(numbered(8, 11), numbered(10, 12))
         await virtual_time.settle()
-        assert [each[1:] for each in peer.told()] == [
+        assert [each[1:] for each in peer.list_outcomes()] == [
             (0, 7),
             (0, 7),
             (0, 8),
@@ -241,7 +241,7 @@ def test_topics_that_change_or_refuse_records_are_served_as_ever(tmp_path: Path,
         peer = await broker.peer()
         peer.send(produce())
         await virtual_time.settle()
-        assert peer.told() == [(5, 0, 1)] and broker.served == [5]
+        assert peer.list_outcomes() == [(5, 0, 1)] and broker.served == [5]
 
     run(tmp_path, act, config)
 
@@ -286,7 +286,7 @@ def test_a_stop_serves_what_waits_for_the_end_of_the_turn(tmp_path: Path) -> Non
         peer = await broker.peer()
         peer.send(produce())
         broker.dispatcher.cancel_all()
-        assert peer.told() == [(5, ErrorCode.NONE, 1)]
+        assert peer.list_outcomes() == [(5, ErrorCode.NONE, 1)]
 
     run(tmp_path, act)
 

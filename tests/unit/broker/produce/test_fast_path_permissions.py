@@ -50,16 +50,16 @@ async def alices(broker: Broker, lifetime_ms: int | None = None) -> Peer:
     """A connection of hers that has sent a request like those that follow."""
     peer = Peer(broker)
     peer.connection.complete_authentication(ALICE, broker.dispatcher, lifetime_ms)
-    await told(peer)
+    await read_codes(peer)
     broker.served.clear()
     return peer
 
 
-async def told(peer: Peer) -> list[ErrorCode]:
+async def read_codes(peer: Peer) -> list[ErrorCode]:
     """What one more request is answered."""
     peer.send(produce())
     await virtual_time.settle()
-    return [each[1] for each in peer.told()]
+    return [each[1] for each in peer.list_outcomes()]
 
 
 def test_who_may_write_is_asked_about_once_until_an_acl_changes(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_who_may_write_is_asked_about_once_until_an_acl_changes(tmp_path: Path) 
         peer = await alices(broker)
         judge.asked.clear()
         for _ in range(3):
-            assert await told(peer) == [ErrorCode.NONE]
+            assert await read_codes(peer) == [ErrorCode.NONE]
         assert not broker.served
         host = peer.connection.peer_host
         assert judge.asked == [("User:alice", host, Permission(Operation.WRITE, ResourceType.TOPIC), "t")]
 
         judge.generation += 1
-        assert await told(peer) == [ErrorCode.NONE]
+        assert await read_codes(peer) == [ErrorCode.NONE]
         assert not broker.served and len(judge.asked) == 2
 
     run(tmp_path, act)
@@ -82,10 +82,10 @@ def test_who_may_write_is_asked_about_once_until_an_acl_changes(tmp_path: Path) 
 def test_who_may_write_no_more_is_refused_as_any_other(tmp_path: Path) -> None:
     async def act(broker: Broker, judge: Judge) -> None:
         peer = await alices(broker)
-        assert await told(peer) == [ErrorCode.NONE]
+        assert await read_codes(peer) == [ErrorCode.NONE]
         judge.forbid(ALICE)
         for served in ([5], [5, 5]):
-            assert await told(peer) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+            assert await read_codes(peer) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
             assert broker.served == served
         assert broker.logs[0].log_end_offset == 2
 
@@ -97,10 +97,10 @@ def test_the_quotas_of_others_do_not_matter(tmp_path: Path) -> None:
         peer = await alices(broker)
         broker.parts.quotas.take(QuotaEntity(user="bob"), {"producer_byte_rate": 1.0})
         broker.parts.quotas.take(QuotaEntity(client_id="other"), {"producer_byte_rate": 1.0})
-        assert await told(peer) == [ErrorCode.NONE]
+        assert await read_codes(peer) == [ErrorCode.NONE]
         assert not broker.served and peer.transport.reading
         broker.parts.quotas.take(QuotaEntity(user="alice"), {"producer_byte_rate": 1.0})
-        assert await told(peer) == [ErrorCode.NONE]
+        assert await read_codes(peer) == [ErrorCode.NONE]
         assert broker.served == [5] and not peer.transport.reading
 
     run(tmp_path, act)
@@ -111,10 +111,10 @@ def test_a_session_that_is_over_is_over_for_requests_that_repeat_each_other(tmp_
 
     async def act(broker: Broker, judge: Judge) -> None:
         peer = await alices(broker, SESSION_MS)
-        assert await told(peer) == [ErrorCode.NONE]
+        assert await read_codes(peer) == [ErrorCode.NONE]
         assert not broker.served
         await asyncio.sleep(SESSION_MS / 1000 + 0.01)
-        await told(peer)
+        await read_codes(peer)
         assert broker.served == [5], "whoever serves the session looks at it"
 
     run(tmp_path, act)

@@ -28,10 +28,10 @@ def test_acks_all_is_answered_when_the_record_is_committed(tmp_path: Path) -> No
         peer.send(METADATA)
         hasty.send(produce(correlation_id=8))
         await virtual_time.settle()
-        assert hasty.told() == [(8, 0, 5)] and not peer.answers() and not broker.served
+        assert hasty.list_outcomes() == [(8, 0, 5)] and not peer.answers() and not broker.served
         fetched(partition, 4)
         await virtual_time.settle()
-        assert peer.told() == [(0, 0, 2), (1, 0, 3)]
+        assert peer.list_outcomes() == [(0, 0, 2), (1, 0, 3)]
         fetched(partition, 6)
         await virtual_time.settle()
         answers = peer.answers()
@@ -52,7 +52,7 @@ def test_a_request_that_waits_for_replicas_shows_what_the_next_ones_look_like(tm
         assert broker.served == [0] and not peer.answers()
         fetched(broker.partition(), 3)
         await virtual_time.settle()
-        assert peer.told() == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
+        assert peer.list_outcomes() == [(0, 0, 0), (1, 0, 1), (2, 0, 2)]
 
     run(tmp_path, act)
 
@@ -70,7 +70,7 @@ def test_an_answer_that_is_there_waits_for_those_before_it(tmp_path: Path) -> No
         assert not peer.answers() and broker.served == [2]
         fetched(partition, 4)
         await virtual_time.settle()
-        assert peer.told() == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
+        assert peer.list_outcomes() == [(1, 0, 1), (2, 0, 2), (3, 0, 3)]
 
     run(tmp_path, act)
 
@@ -133,7 +133,7 @@ def test_what_was_appended_together_is_answered_together(tmp_path: Path, is_over
             partition.resign()
             await virtual_time.settle()
         code = ErrorCode.REQUEST_TIMED_OUT if is_over else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert [peer.told() for peer in peers] == [[(number, code, -1)] for number in range(3)]
+        assert [peer.list_outcomes() for peer in peers] == [[(number, code, -1)] for number in range(3)]
         assert broker.parts.replicas.pace.waiting == 0
 
     run(tmp_path, act)

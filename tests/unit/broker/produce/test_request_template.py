@@ -66,7 +66,7 @@ def test_requests_to_several_partitions_in_turn_are_all_recognised(tmp_path: Pat
         await virtual_time.settle()
         assert not broker.served
         offsets = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
-        assert peer.told() == [(number % 6, 0, offset) for number, offset in enumerate(offsets)]
+        assert peer.list_outcomes() == [(number % 6, 0, offset) for number, offset in enumerate(offsets)]
 
     run(tmp_path, act)
 
@@ -81,7 +81,7 @@ def test_a_part_of_a_request_is_not_taken_for_one_as_long(tmp_path: Path) -> Non
         peer.send(long[len(short) :])
         peer.send(short)
         await virtual_time.settle()
-        assert peer.told() == [(6, 0, 2), (5, 0, 3)]
+        assert peer.list_outcomes() == [(6, 0, 2), (5, 0, 3)]
 
     run(tmp_path, act)
 
@@ -96,7 +96,7 @@ def test_records_as_long_as_the_one_before_and_otherwise_made_are_seen_through(t
         for batch in (*(bytes(build_batch([each])) for each in others), bytes(headers)):
             peer.send(produce(batch=batch))
             await virtual_time.settle()
-        assert [offset for _, _, offset in peer.told()] == [4, 5, 6, 7]
+        assert [offset for _, _, offset in peer.list_outcomes()] == [4, 5, 6, 7]
         assert len(broker.served) == 1, "the one with a header"
         found = [(each.key, each.value, len(each.headers)) for each in records_of(broker.logs[0])]
         assert found[4:] == [(b"kv", b"v", 0), (b"", b"kvv", 0), (None, b"kvv", 0), (b"k", b"", 1)]

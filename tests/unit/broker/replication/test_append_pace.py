@@ -63,7 +63,9 @@ def test_what_comes_under_load_is_appended_together(tmp_path: Path) -> None:
         await asyncio.sleep(0.0004)
         assert broker.logs[0].log_end_offset == before + 3 and len(broker.disk.sizes) == 1
         await commit(broker)
-        assert [each.told()[-1] for each in peers] == [(20 + number, 0, before + number) for number in range(3)]
+        assert [each.list_outcomes()[-1] for each in peers] == [
+            (20 + number, 0, before + number) for number in range(3)
+        ]
 
     paced(tmp_path, act)
 
@@ -103,7 +105,7 @@ def test_a_single_producer_waits_for_nothing(tmp_path: Path) -> None:
             peer.send(produce(acks=-1, correlation_id=number))
             await virtual_time.settle()
             await commit(broker)
-            assert [each[:2] for each in peer.told()][-1] == (number, ErrorCode.NONE)
+            assert [each[:2] for each in peer.list_outcomes()][-1] == (number, ErrorCode.NONE)
             assert peer.transport.reading
 
     paced(tmp_path, act)
@@ -115,10 +117,10 @@ def test_whoever_waits_for_the_leader_only_is_served_in_the_same_turn(tmp_path: 
         peer.send(produce(acks=-1, correlation_id=20))
         hasty.send(produce(correlation_id=8))
         await virtual_time.settle()
-        assert [each[:2] for each in hasty.told()] == [(8, ErrorCode.NONE)]
+        assert [each[:2] for each in hasty.list_outcomes()] == [(8, ErrorCode.NONE)]
         assert peer.transport.reading, "what was to wait is appended too"
         await commit(broker)
-        assert [each[0] for each in peer.told()][-1] == 20
+        assert [each[0] for each in peer.list_outcomes()][-1] == 20
 
     paced(tmp_path, act)
 
@@ -163,7 +165,7 @@ def test_whatever_was_received_in_one_go_is_in_progress_and_then_nothing_is_read
         assert not broker.served, "none of them was served alone"
         await commit(broker)
         assert peer.transport.reading
-        assert [each[0] for each in peer.told()] == [*range(10), *range(100, 600), *range(1000, 2500)]
+        assert [each[0] for each in peer.list_outcomes()] == [*range(10), *range(100, 600), *range(1000, 2500)]
 
     paced(tmp_path, act)
 
@@ -232,7 +234,7 @@ def test_answers_leave_in_the_order_of_requests_whatever_they_are(tmp_path: Path
 def test_requests_whose_time_is_over_wait_no_more(tmp_path: Path) -> None:
     async def act(broker: Broker, peer: Peer) -> None:
         await asyncio.sleep(2)
-        assert {code for _, code, _ in peer.told()} == {ErrorCode.REQUEST_TIMED_OUT}
+        assert {code for _, code, _ in peer.list_outcomes()} == {ErrorCode.REQUEST_TIMED_OUT}
         assert broker.parts.replicas.pace.waiting == 0
 
     paced(tmp_path, act)

@@ -18,7 +18,7 @@ from tests.unit.broker.fake_log import TP, FakeLog
 from tests.unit.broker.replication.test_replicas import ID, OTHER_ID, Node, Watch, on_node
 
 
-def told(topic_id: bytes, controller_epoch: int = 1, **indexes: Any) -> UpdateMetadata:
+def make_update(topic_id: bytes, controller_epoch: int = 1, **indexes: Any) -> UpdateMetadata:
     """UpdateMetadata of the topic, of partition 0 unless `deleted` or `partitions` say otherwise."""
     deleted, partitions = indexes.get("deleted", ()), indexes.get("partitions", (0,))
     states = {each: PartitionMetadata(1, 0, [1], [1], [], 0, 1) for each in (*deleted, *partitions)}
@@ -42,7 +42,7 @@ def test_a_log_of_another_topic_is_not_served(leader: int, caplog: pytest.LogCap
             assert await node.order(leader=leader, epoch=0, topic_id=OTHER_ID) == ErrorCode.INCONSISTENT_TOPIC_ID
         assert TP not in node.replicas.partitions and not node.fetchers.followed and watch.told == 1
         assert node.roles[-1] == ([], [TP]), "coordinators hear that it is led here no more"
-        await node.replicas.update_metadata(told(OTHER_ID))
+        await node.replicas.update_metadata(make_update(OTHER_ID))
         with pytest.raises(KafkaError) as raised:
             node.replicas.require(TP)
         assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -81,9 +81,9 @@ def test_metadata_that_gives_a_topic_another_id_ends_the_former_ones_partitions_
 
     async def act(node: Node) -> None:
         await node.order()
-        await node.replicas.update_metadata(told(ID, partitions=(0, 1)))
+        await node.replicas.update_metadata(make_update(ID, partitions=(0, 1)))
         assert node.replicas.require(TP).is_leader
-        await node.replicas.update_metadata(told(OTHER_ID, partitions=(1,)))
+        await node.replicas.update_metadata(make_update(OTHER_ID, partitions=(1,)))
         assert TP not in node.replicas.partitions and list(node.replicas.topic_id_conflicts.reasons()) == ["t-0"]
         assert list(node.metadata.topics["t"].partitions) == [1], "those of the former topic are not the new one's"
 
@@ -96,20 +96,20 @@ def test_requests_that_were_overtaken_do_not_bring_a_former_topic_back(is_delete
 
     async def act(node: Node) -> None:
         await node.order()
-        await node.replicas.update_metadata(told(ID))
+        await node.replicas.update_metadata(make_update(ID))
         if is_deleted:
-            await node.replicas.update_metadata(told(ID, deleted=(0,), partitions=()))
+            await node.replicas.update_metadata(make_update(ID, deleted=(0,), partitions=()))
         await node.stop(delete=True)
         if not is_deleted:
-            await node.replicas.update_metadata(told(OTHER_ID))
+            await node.replicas.update_metadata(make_update(OTHER_ID))
         assert await node.order(epoch=7, topic_id=ID) == ErrorCode.STALE_CONTROLLER_EPOCH
-        await node.replicas.update_metadata(told(ID))
+        await node.replicas.update_metadata(make_update(ID))
         assert node.metadata.topic_name(ID) is None and not node.replicas.partitions
         assert await node.order(epoch=1, topic_id=OTHER_ID) == ErrorCode.NONE
         assert await node.order(epoch=8, topic_id=ID) == ErrorCode.STALE_CONTROLLER_EPOCH
         assert node.replicas.require(TP).is_leader and not node.replicas.topic_id_conflicts.found
         # A later controller has read ZooKeeper: it knows better.
-        await node.replicas.update_metadata(told(ID, controller_epoch=2))
+        await node.replicas.update_metadata(make_update(ID, controller_epoch=2))
         assert node.metadata.topic_name(ID) == "t" and list(node.replicas.topic_id_conflicts.reasons()) == ["t-0"]
 
     on_node(act)

@@ -257,26 +257,26 @@ def test_a_leader_that_metadata_learns_of_later_is_followed_then() -> None:
     """All sessions had ended. The new controller's LeaderAndIsr came before the metadata in which its leader lives, and it comes only once:
     such partitions had one replica in sync for ever, and took no records."""
 
-    def told(*brokers: int) -> UpdateMetadata:
+    def make_update(*brokers: int) -> UpdateMetadata:
         return UpdateMetadata(1, 1, -1, [], [LiveBroker(each, {}) for each in brokers])
 
     async def act(node: Node) -> None:
         await node.order(leader=9, epoch=4)
-        await node.replicas.update_metadata(told(1, 2, 3))
+        await node.replicas.update_metadata(make_update(1, 2, 3))
         assert node.fetchers.followed == {}
-        await node.replicas.update_metadata(told(1, 2, 3, 9))
+        await node.replicas.update_metadata(make_update(1, 2, 3, 9))
         assert node.fetchers.followed == {TP: 9}
         assert node.replicas.require(TP).leader_epoch == 4
         assert node.roles[-1] == ([], [TP])
 
         await node.order(leader=8, epoch=5)
         await node.order(leader=2, epoch=6)
-        await node.replicas.update_metadata(told(1, 2, 3, 8))
+        await node.replicas.update_metadata(make_update(1, 2, 3, 8))
         assert node.fetchers.followed == {TP: 2}, "an older order counts no more"
 
         await node.order(leader=7, epoch=7)
         await node.stop(epoch=7)
-        await node.replicas.update_metadata(told(1, 2, 3, 7))
+        await node.replicas.update_metadata(make_update(1, 2, 3, 7))
         assert node.fetchers.followed == {}, "a replica that was stopped follows nobody"
 
     on_node(act)
