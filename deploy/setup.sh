@@ -32,25 +32,29 @@ install_packages() {
     rm -f "$install_log"
 }
 
+# find_python : sets $python, which can make environments, to the user's choice ($PYTHON), else to the system's, which distributions
+# build with optimisation and to which their packages fit, else to the first on the PATH.
 find_python() {
-    for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
+    for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11 python}; do
         if command -v "$candidate" >/dev/null 2>&1 &&
-            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null &&
+            prepare_venv_module "$candidate"; then
             python=$candidate
             return
         fi
     done
-    fail "Python 3.11 or newer is needed; install it and run this again"
+    fail "${PYTHON:+PYTHON=$PYTHON: }Python 3.11 or newer with its venv module is needed; install it (Debian: python3-venv) and run this again"
+}
+
+# prepare_venv_module PYTHON : Debian keeps a part of it in a package of its own.
+prepare_venv_module() {
+    "$1" -c 'import ensurepip, venv' 2>/dev/null && return
+    can_install && install_packages "python$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
 }
 
 make_environment() {
     [ -x "$venv/bin/python" ] && "$venv/bin/python" -c 'import pip' 2>/dev/null && return
     find_python
-    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        package=python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv
-        can_install || fail "$python lacks the venv module; install it with: sudo apt-get install $package"
-        install_packages "$package" || fail "cannot install $package"
-    fi
     say "creating $venv"
     "$python" -m venv --clear "$venv"
 }
