@@ -18,17 +18,18 @@ can_install() {
     [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1
 }
 
-# install_packages PACKAGE... : quietly, the output is shown only when something went wrong.
+# install_packages PACKAGE... : quietly, the output is shown only when something went wrong; another apt may be at work.
 install_packages() {
     say "installing $*"
     install_log=$(mktemp)
     if ! { [ -n "${apt_updated:-}" ] || apt-get update; } >"$install_log" 2>&1 ||
-        ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$install_log" 2>&1; then
+        ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" \
+            >>"$install_log" 2>&1; then
         cat "$install_log" >&2
         rm -f "$install_log"
         return 1
     fi
-    apt_updated=yes
+    export apt_updated=yes
     rm -f "$install_log"
 }
 

@@ -2,11 +2,11 @@
 
     python -m tests.system --list
     python -m tests.system --rows 1,8,15 [--seed 7] [--times 3]
-    python -m tests.system --all
+    python -m tests.system --all [--workers 2]
     python -m tests.system --soak 60
 
 `--seed` is for what a row leaves to chance. Logs, data and histories of a run with a failure are kept below `--logs`. Exit status 1 when a
-row fails. `--soak` lets faults strike at random for so many minutes; see `soak`.
+row fails. With `--workers` tests of different files run at once. `--soak` lets faults strike at random for so many minutes; see `soak`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Progress:
         return outcome, sum(self.took_s[name] for name in mine), len(mine)
 
 
-def run(rows: Sequence[int], seed: int, logs: Path) -> bool:
-    """Run these rows once, print the table, and say whether all of them passed."""
+def run(rows: Sequence[int], seed: int, logs: Path, workers: int) -> bool:
+    """Run these rows once, print the table, and return whether all of them passed."""
     tests = {test: None for row in rows for test in ROWS[row].tests}
     by_file: dict[str, list[str]] = defaultdict(list)
     for test in tests:
@@ -64,6 +64,8 @@ def run(rows: Sequence[int], seed: int, logs: Path) -> bool:
     progress = Progress()
     began_s = time.monotonic()
     arguments = [f"--seed={seed}", f"--basetemp={logs}", "-p", "no:cacheprovider", "-q", "--no-header", "-rN"]
+    if workers > 1:
+        arguments += ["-n", str(workers), "--dist", "loadfile"]
     status = pytest.main([*arguments, *(test for some in by_file.values() for test in some)], [progress])
     print(f"\n{'row':>4}  {'outcome':8} {'seconds':>8} {'tests':>6}  what")
     passed = status == pytest.ExitCode.OK
@@ -90,6 +92,7 @@ def main() -> int:
     what.add_argument("--soak", type=float, metavar="MINUTES", help="faults at random for so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--times", type=int, default=1, help="how often, with one seed more each time")
+    parser.add_argument("--workers", type=int, default=1, help="how many processes share the tests of --rows and --all")
     parser.add_argument("--logs", type=Path, help="where logs are kept; by default a folder for temporary files")
     options = parser.parse_args()
     if options.list:
@@ -105,7 +108,7 @@ def main() -> int:
     rows = sorted(ROWS) if options.all else [int(each) for each in options.rows.split(",")]
     if unknown := [row for row in rows if row not in ROWS]:
         parser.error(f"there is no row {unknown}")
-    outcomes = [run(rows, options.seed + turn, logs / f"seed-{options.seed + turn}") for turn in range(options.times)]
+    outcomes = [run(rows, options.seed + turn, logs / f"seed-{options.seed + turn}", options.workers) for turn in range(options.times)]
     return 0 if all(outcomes) else 1
 
 
