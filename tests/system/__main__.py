@@ -108,7 +108,10 @@ def main() -> int:
     rows = sorted(ROWS) if options.all else [int(each) for each in options.rows.split(",")]
     if unknown := [row for row in rows if row not in ROWS]:
         parser.error(f"there is no row {unknown}")
-    outcomes = [run(rows, options.seed + turn, logs / f"seed-{options.seed + turn}", options.workers) for turn in range(options.times)]
+    outcomes = [
+        run(rows, options.seed + turn, logs / f"seed-{options.seed + turn}", options.workers)
+        for turn in range(options.times)
+    ]
     return 0 if all(outcomes) else 1
 
 
