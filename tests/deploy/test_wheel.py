@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import kafkalite
+from kafkalite.testing.archives import extract_all
 from zk.servers.server_classes import find_server_classes
 
 pytestmark = pytest.mark.timeout(600)  # an installation from the network is part of the first test
@@ -107,7 +108,7 @@ def wheel(builder: Builder, source_archive: Path) -> Path:
     """Built from what the source archive has."""
     unpacked = source_archive.parent / "unpacked"
     with tarfile.open(source_archive) as content:
-        content.extractall(unpacked, filter="data")
+        extract_all(content, unpacked)
     (found,) = unpacked.iterdir()
     return builder.build("wheel", found, 0o077)
 

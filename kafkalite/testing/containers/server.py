@@ -22,6 +22,7 @@ from testcontainers.core.network import Network
 
 import kafkalite
 from kafkalite.local.ports import ReservedPort
+from kafkalite.testing.archives import extract_all
 from kafkalite.testing.containers.neighbours import HEAR, SILENCE
 from kafkalite.testing.containers.owner import owner_labels, remove_orphans_once
 from zk.servers.server_classes import MissingRequirementError
@@ -246,7 +247,7 @@ class ServerContainer(DockerContainer):
                 archive.write(chunk)
             archive.seek(0)
             with tarfile.open(fileobj=archive) as found:
-                found.extractall(destination, filter="data")
+                extract_all(found, destination)
         return destination / Path(source).name
 
 

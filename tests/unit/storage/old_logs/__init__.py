@@ -6,6 +6,8 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
+from kafkalite.testing.archives import extract_all
+
 FORMATS: Final = {"0.9": 0, "0.10.2": 1}
 """The magic of all messages, by the brokers' release."""
 CODECS: Final = ("none", "gzip", "snappy", "lz4")
@@ -18,7 +20,7 @@ def unpack(release: str, directory: Path) -> Path:
     """The log directory of a broker of that release, below `directory`."""
     target = directory / release
     with tarfile.open(Path(__file__).with_name(f"{release}.tar.xz")) as packed:
-        packed.extractall(target, filter="data")
+        extract_all(packed, target)
     return target
 
 
