@@ -95,7 +95,7 @@ def fetch() -> Path:
     with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes fetch once
         if not complete.exists():
-            _fetch_into(home, maven, ARTIFACTS)
+            fetch_artifacts(home, maven, ARTIFACTS)
             complete.touch()
         archive = _archive_path(home)
         if not archive.exists():
@@ -122,19 +122,30 @@ def _fetch_beside(name: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
     with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
-            _fetch_into(home, maven, artifacts)
+            fetch_artifacts(home, maven, artifacts)
             complete.touch()
     return home
 
 
-def _fetch_into(home: Path, maven: str, artifacts: Sequence[tuple[str, str, str]]) -> None:
+def fetch_artifacts(home: Path, maven: str, artifacts: Sequence[tuple[str, str, str]], *options: str) -> None:
+    """Copy jars (group, name, version) and what they need into a folder; `options` are those of `dependency:copy-dependencies`.
+
+    Raises RuntimeError.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         dependencies = "\n".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)
         Path(scratch, "pom.xml").write_text(_POM.format(dependencies=dependencies))
-        command = [maven, "--quiet", "--batch-mode", "dependency:copy-dependencies", f"-DoutputDirectory={home}"]
+        command = [
+            maven,
+            "--quiet",
+            "--batch-mode",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={home}",
+            *options,
+        ]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
     if done.returncode != 0:
-        raise RuntimeError(f"Maven could not fetch Apache Kafka {VERSION}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(f"Maven could not fetch {artifacts}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def _archive_path(home: Path) -> Path:

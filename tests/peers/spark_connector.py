@@ -1,7 +1,8 @@
 """Spark 4.0.0 with Spark's own Kafka connector, fetched by pip and Maven, and programs that run in it.
 
 The connector's jars go with this release of Spark and no other, so it is kept apart from the project's own pyspark: in
-`$XDG_CACHE_HOME/kafkalite/spark-4.0.0`, put before everything else on the path of the programs that need it.
+`$XDG_CACHE_HOME/kafkalite/spark-4.0.0`, put before everything else on the path of the programs that need it. Its 400 MB are fetched by
+`python -m tests.peers.spark_connector`, so that a run of all tests can do so beside them.
 """
 
 from __future__ import annotations
@@ -12,21 +13,20 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from tests.conftest import foreign_program
-from tests.peers.apache_kafka import cache_folder
+from tests.peers.apache_kafka import cache_folder, fetch_artifacts
 from tests.spark.sessions import driver_environment
 
 SPARK: Final = "4.0.0"
 PACKAGES: Final = (f"pyspark=={SPARK}", "py4j==0.10.9.9")
 ARTIFACTS: Final = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.1",
-    "org.apache.commons:commons-pool2:2.12.0",
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.1"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
 )
 FETCH_TIMEOUT_S: Final = 900
 _ROOT: Final = Path(__file__).parents[2]
@@ -58,18 +58,22 @@ def _environment(home: Path) -> dict[str, str]:
 
 def _fetch_into(home: Path, maven: str) -> None:
     shutil.rmtree(home / "python", ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    _run([*pip, "--target", str(home / "python"), *PACKAGES], home)
-    with tempfile.TemporaryDirectory() as empty:
-        for artifact in ARTIFACTS:
-            copy = [maven, "--quiet", "--batch-mode", "dependency:copy", f"-Dartifact={artifact}"]
-            _run([*copy, f"-DoutputDirectory={home / 'jars'}"], Path(empty))
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+        "--no-deps",
+    ]
+    done = subprocess.run(
+        [*pip, "--target", str(home / "python"), *PACKAGES], capture_output=True, text=True, timeout=FETCH_TIMEOUT_S
+    )
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise RuntimeError(f"pip could not fetch {PACKAGES}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    fetch_artifacts(home / "jars", maven, ARTIFACTS, "-DexcludeTransitive=true")
 
 
 def jars() -> str:
@@ -95,3 +99,7 @@ def run_program(module: str, argument: Any, scratch: Path, timeout_s: float) -> 
         )
     assert done.returncode == 0, f"{module} ended with status {done.returncode}:\n{log.read_text()[-6000:]}"
     return json.loads(answer.read_text())
+
+
+if __name__ == "__main__":
+    fetch()
