@@ -170,7 +170,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made: asyncio.Transport = transport  # type: ignore[assignment]
         self._transport = made
-        made.set_write_buffer_limits(0)
+        # With a high-water mark of 0 the TLS transport of asyncio stays paused when all is sent.
+        made.set_write_buffer_limits(high=1, low=0)
         if self._server.admit(self):
             self._turns = self._server.reads.add(made)
             self._expect(HEAD_TIMEOUT_S)

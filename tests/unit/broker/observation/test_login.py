@@ -122,10 +122,15 @@ def test_pages_over_tls(tmp_path: Path) -> None:
         server = HttpServer({"/": page}, 3)
         await server.start("127.0.0.1", 0, await security.of_http())
         trust = ssl.create_default_context(cadata=authority.pem.decode())
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trust)
-        writer.write(b"GET / HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n")
-        assert (await reader.read()).endswith(b"names of topics")
-        writer.close()
+        for requests in (1, 2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=trust)
+            async with asyncio.timeout(http.TAKE_TIMEOUT_S / 4):  # as soon as the client has what was sent
+                for left in reversed(range(requests)):
+                    then = "keep-alive" if left else "close"
+                    writer.write(f"GET / HTTP/1.1\r\nHost: any\r\nConnection: {then}\r\n\r\n".encode())
+                    await reader.readuntil(b"names of topics")
+                assert await reader.read() == b""
+            writer.close()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET / HTTP/1.1\r\nHost: any\r\n\r\n")
         assert b"topics" not in await reader.read()
