@@ -161,7 +161,7 @@ class Broker:
     # Start
 
     async def start(self) -> None:
-        """Until requests are served and the first metadata has arrived."""
+        """Start all parts; return when requests are served and the first metadata has arrived."""
         self.state = BrokerState.STARTING
         await self._start_observation()
         early, stages = self._early, self.stages
@@ -214,7 +214,7 @@ class Broker:
         stages.end("roles and metadata received")
 
     async def _start_observation(self) -> None:
-        """First of all, so that a broker that recovers its logs for long is seen to be alive."""
+        """Start the HTTP listener before everything else, so that a broker with a long log recovery is seen to be alive."""
         if self.config.kafkalite_http_listener is not None:
             from kafkalite.broker.observation.pages import Observation  # 1 MB that brokers without it save
 
@@ -240,7 +240,7 @@ class Broker:
         return registration_of(self.config, server.bound_ports, self.clock.now_ms())
 
     async def _register(self, serving: Serving) -> None:
-        """At start, and again under each new session, which makes a new broker epoch."""
+        """Register the broker, at its start and under each new session, and note the broker epoch that results."""
         parts = serving.parts
         try:
             parts.replicas.broker_epoch = await parts.registrar.register(self._registration(serving.server))
@@ -250,8 +250,10 @@ class Broker:
         logger.info("registered as broker %d, broker epoch %d", parts.broker_id, parts.replicas.broker_epoch)
 
     async def _under_any_session(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Do what may be done again; under the next session when one ends meanwhile, because the machine is busy, or the znode of an
-        earlier life has to be waited for."""
+        """Run a repeatable step, again under the next session while one ends meanwhile.
+
+        That happens on a busy machine, and where the znode of the broker's earlier process has to expire first.
+        """
         while True:
             try:
                 return await step()
@@ -260,7 +262,7 @@ class Broker:
                 await self._early.session.wait_connected()
 
     async def _announce_listeners(self, serving: Serving) -> None:
-        """Have the controller tell everybody where this broker listens now."""
+        """Update the registration with the listeners as they are now, which the controller announces to the cluster."""
         try:
             await serving.parts.registrar.update(self._registration(serving.server))
         except (NoNodeError, SessionExpiredError):
@@ -324,7 +326,7 @@ class Broker:
     # Stop
 
     async def stop(self) -> None:
-        """A clean stop of a broker that has started: leaders moved away, answers sent, logs flushed, registration removed.
+        """Stop a started broker cleanly: move leaders away, send responses, flush logs, remove the registration.
 
         Checkpoints are written first, and again with the logs at the end: a kill during the stop undoes nothing that was answered. Raises
         UncleanStop, after all that could be done, for what failed or took too long.
@@ -379,7 +381,7 @@ class Broker:
 
     @property
     def left_to_stop(self) -> str:
-        """What a stop still has to do; the text changes as long as it comes along."""
+        """Return what a stop still has to do; the text changes as long as the stop makes progress."""
         if self.serving is not None and self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             leaders = sum(len(partition.replicas) > 1 for partition in self.serving.parts.replicas.leading())
             return f"{leaders} leaders to hand over"

@@ -52,7 +52,7 @@ class BoundedStop:
         self.problems: list[str] = []
 
     async def step(self, name: str, work: Coroutine[Any, Any, object], share: float = STEP_SHARE) -> None:
-        """Do a part of the stop, within its share of the time; `name` says what, for "stopping: NAME is waited for"."""
+        """Run a step of the stop within its share of the time. Log lines and `problems` call it `name`."""
         loop = asyncio.get_running_loop()
         self.step_name, began_s = name, loop.time()
         reserved_s = _RESERVED_SHARE * self._timeout_s if share < LAST_SHARE else 0.0
@@ -76,7 +76,7 @@ class BoundedStop:
             self._record_failure(name, problem)
 
     def call(self, name: str, function: Callable[[], object]) -> None:
-        """Do a part of the stop that waits for nothing."""
+        """Run a step of the stop that waits for nothing."""
         self.step_name = name
         try:
             function()

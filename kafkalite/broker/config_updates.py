@@ -64,7 +64,7 @@ def follow_settings(
     cleaner: LogCleaner,
     announce: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
-    """On each change bind listeners and `announce` them to the cluster, renew security, resolve host names and start log cleaners."""
+    """Subscribe to changed settings: bind listeners and `announce` them, renew security, resolve host names, start log cleaners."""
 
     async def rebind_listeners() -> None:
         await server.rebind()

@@ -50,7 +50,7 @@ class MetadataCache:
         return self._names.get(topic_id)
 
     def is_former(self, topic_id: bytes, controller_epoch: int) -> bool:
-        """True if this controller, or a later one, has told that the topic of this id is gone: who names it now was overtaken."""
+        """True if this controller or a later one has deleted the topic of this id, so that a request that names it is out of date."""
         return self._former_ids.get(topic_id, -1) >= controller_epoch
 
     def partition(self, topic_partition: TopicPartition) -> PartitionMetadata | None:
@@ -65,13 +65,13 @@ class MetadataCache:
         return broker.endpoints.get(listener) if broker else None
 
     def apply(self, update: UpdateMetadata) -> list[TopicPartition]:
-        """As `apply_in_portions`, in one go."""
+        """Apply an update at once, and return the partitions that left the cache."""
         return in_one_go(self.apply_in_portions(update))
 
     def apply_in_portions(self, update: UpdateMetadata) -> Work[list[TopicPartition]]:
-        """Take what the controller tells, which shows when all of it is there; returns the partitions that left the cache.
+        """Apply an update in portions, and return the partitions that left the cache.
 
-        No other may be under way.
+        The cache changes with the last portion, as a whole. Only one update may be in progress.
         """
         told: dict[str, TopicMetadata] = {}
         removed: list[TopicPartition] = []
@@ -119,7 +119,10 @@ class MetadataCache:
         return removed
 
     def _is_outdated(self, known: PartitionMetadata | None, state: PartitionMetadata, controller_epoch: int) -> bool:
-        """Of one topic and controller: it gave up waiting for a request that this broker does only now, behind newer ones."""
+        """True if the same controller has sent a later state already.
+
+        That is so for a request that the controller gave up waiting for and that this broker applies behind newer ones.
+        """
         return (
             known is not None
             and controller_epoch == self.controller_epoch
@@ -165,7 +168,7 @@ class MetadataCache:
         )
 
     async def wait_for_controller(self) -> None:
-        """Until some controller has told of the cluster, so that nobody is shown an empty one; not for ever."""
+        """Wait, with a bound, for the first metadata of a controller, so that no client is shown an empty cluster."""
         if self.version == 0 or self.controller_id < 0 or self.expects_topics:
             await self.wait_until(lambda: self.controller_id >= 0 and not self.expects_topics, _FIRST_METADATA_S)
             self.expects_topics = False  # they were deleted while this broker was away

@@ -52,9 +52,9 @@ _UNUSED_S = 10.0
 
 
 def run(config: BrokerConfig, log_level: str = "INFO", timings: bool = False) -> int:
-    """Run a broker until it is asked to stop; the exit code. ConfigError for faults in the environment that the settings do not allow.
+    """Run a broker until it is asked to stop, and return the exit code. `timings` prints the time of each stage to stderr.
 
-    With `timings` it tells on stderr how long each stage of its start and stop took.
+    Raises ConfigError for faults in the environment that the settings do not allow.
     """
     stages = Stages(since=since_process_began())
     stages.end("interpreter, imports and settings")
@@ -147,7 +147,7 @@ async def _serve(
 
 
 async def _stop(broker: Broker) -> list[str]:
-    """Stop a broker that has started; why the stop was not clean."""
+    """Stop a started broker, and return the reasons why the stop was not clean."""
     logger.info("stopping")
     telling = asyncio.get_running_loop().create_task(_tell_progress(broker))
     reasons: list[str] = []
@@ -178,7 +178,7 @@ def _tell_stages(stages: Stages) -> None:
 
 
 def _fault_control(config: BrokerConfig) -> FaultControl | None:
-    """Only if the environment names faults: see `fault_control`."""
+    """Return the control of faults on purpose; None unless the environment names faults."""
     if not any(name.startswith("KAFKALITE_FA") for name in os.environ):
         return None
     from kafkalite.broker.requests.fault_control import FaultControl, is_wanted
@@ -207,7 +207,7 @@ async def _tell_progress(broker: Broker) -> None:
 
 
 def _tell_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
-    """Each window's lines that were left out, also when no line follows."""
+    """Log how many lines each window left out, also when no line follows."""
     log.tell(time.time())
     loop.call_later(WINDOW_S, _tell_left_out, loop, log)
 

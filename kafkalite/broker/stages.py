@@ -40,16 +40,16 @@ class Stages:
         self.passed: list[Stage] = []
 
     def end(self, name: str) -> None:
-        """What was done since the last call had this name."""
+        """End a stage of this name, which began with the last call."""
         before, self._began = self._began, (self._now_s(), self._cpu_s())
         self.passed.append(Stage(name, self._began[0] - before[0], self._began[1] - before[1]))
 
     def begin(self) -> None:
-        """What was done since the last call belongs to no stage."""
+        """Begin a stage now; the time since the last call belongs to none."""
         self._began = self._now_s(), self._cpu_s()
 
     def table(self) -> str:
-        """The stages so far as text, with their sum; they are told once."""
+        """Return the stages since the last table as text, with their sum."""
         told, self.passed = self.passed, []
         total = Stage("together", sum(each.wall_s for each in told), sum(each.cpu_s for each in told))
         rows = [f"{each.name:40}{each.wall_s * 1000:8.0f} ms{each.cpu_s * 1000:12.0f} ms" for each in (*told, total)]
@@ -57,7 +57,7 @@ class Stages:
 
 
 def since_process_began() -> tuple[float, float]:
-    """Seconds since this process was made, and of the processor that it has used; the latter twice where the system does not tell."""
+    """Return the age of this process and the processor time that it has used, in seconds; the latter twice where the age is unknown."""
     used_s = time.process_time()
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

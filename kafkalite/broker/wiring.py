@@ -141,7 +141,7 @@ class BrokerParts:
 
 
 def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequence[ServedApi[Never]]) -> BrokerParts:
-    """The complete parts of a broker; nothing runs yet."""
+    """Make the complete parts of a broker; none of them runs yet."""
     live, clock, metadata, jobs, logs = early.live_config, early.clock, early.metadata, early.jobs, early.logs
     config, versions, store = live.current, early.protocol_version.requests, early.session.store
     connect = early.security.open

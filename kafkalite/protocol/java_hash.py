@@ -27,7 +27,10 @@ def java_abs(number: int) -> int:
 
 
 def in_hash_map_order(names: Sequence[str]) -> list[str]:
-    """As Java's `HashMap` iterates over what was put into it one by one: by bucket, of which at most three quarters are taken."""
+    """Return the names in the order in which a `java.util.HashMap` that they were put into one by one iterates over them.
+
+    It goes by bucket, and doubles the buckets when more than three quarters of them would be taken.
+    """
     buckets = 16
     while len(names) > buckets * 3 // 4:
         buckets *= 2

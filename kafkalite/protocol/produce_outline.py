@@ -25,10 +25,9 @@ _ONE_BYTE: Final = 127
 
 
 def one_batch_at(frame: Buffer, position: int, version: int) -> int:
-    """Where the records of the first partition begin, if they are all but `PLAIN_BYTES` of the request: it names no more than a short
-    one could then.
+    """Return the position of the first partition's records if they are all but `PLAIN_BYTES` of the request, else 0.
 
-    `position` is that of the request's body. 0 where that is not known, and for what is no such request.
+    Such a request names no more than a short one could. `position` is that of the request's body.
     """
     if version < _FIRST_VERSION:
         return 0

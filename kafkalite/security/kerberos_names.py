@@ -42,7 +42,7 @@ class KerberosName(NamedTuple):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The realm first, as rules count them."""
+        """Return the components as rules count them, the realm first."""
         return (self.realm or "", self.service, *([] if self.host is None else [self.host]))
 
 
@@ -86,7 +86,7 @@ class KerberosShortNames:
         self._rules = [_rule(text.strip()) for text in rules]
 
     def short_name(self, principal: str, default_realm: str) -> str:
-        """Of a principal as Kerberos names it. NoMatchingRule, ValueError."""
+        """Return the short name of a Kerberos principal. Raises NoMatchingRule, and ValueError for no principal."""
         name = KerberosName.parse(principal)
         if name.realm is None and name.host is None:
             return name.service

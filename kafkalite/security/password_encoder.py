@@ -80,5 +80,5 @@ def decode_password(text: str, secret: str) -> str:
 
 
 def _java_length(text: str) -> int:
-    """In units of UTF-16, as Java counts."""
+    """Return the length in UTF-16 code units, as Java counts."""
     return len(text.encode("utf-16-le")) // 2

@@ -126,7 +126,7 @@ def is_proven(mechanism: ScramMechanism, credential: ScramCredential, about: byt
 
 
 def server_signature(mechanism: ScramMechanism, server_key: bytes, about: bytes) -> bytes:
-    """By which a server proves that it knows the user's keys."""
+    """Return the signature by which a server proves that it knows the user's keys (RFC 5802)."""
     return hmac.digest(server_key, about, mechanism.hash_name)
 
 

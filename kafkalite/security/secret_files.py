@@ -30,9 +30,9 @@ def exposed_settings(path: Path, keys: Iterable[str]) -> str | None:
 
 
 def exposure(path: str | Path, content: str, allowed_by: str = ALLOWED_BY) -> str | None:
-    """Why a file with `content` (as in "a private key") must not be used as it is, with the remedy; None when others cannot read it.
+    """Return why a file with `content` ("a private key") must not be used, and the remedy; None if others cannot read it.
 
-    A file in a folder that others cannot enter is not theirs to read, whatever its own mode. OSError.
+    Others cannot read a file in a folder that they cannot enter, whatever its own mode. Raises OSError.
     """
     found = Path(path).resolve()
     mode = found.stat().st_mode
@@ -50,7 +50,7 @@ def _folders(path: Path) -> Sequence[Path]:
 
 
 def read_secret(path: str, content: str, *, is_allowed: bool) -> str:
-    """The text of a file with a secret. ValueError when everybody can read it and that is not allowed; OSError."""
+    """Return the text of a file with a secret. Raises OSError, and ValueError if everybody can read it and that is not allowed."""
     if not is_allowed and (why := exposure(path, content)) is not None:
         raise ValueError(why)
     return Path(path).read_text()

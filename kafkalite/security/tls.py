@@ -63,7 +63,7 @@ class TlsSettings:
 
     @property
     def files(self) -> list[str]:
-        """What it is made of on the disk: when one changes, a new context is due."""
+        """Return the paths of the stores; when one of these files changes, a new context is due."""
         return [each.location for each in (self.keystore, self.truststore) if each.location]
 
 
@@ -78,7 +78,7 @@ class _Content:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """For a listener. TlsError."""
+    """Return the context of a listener. Raises TlsError."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, settings)
     if not settings.keystore.is_set:
         raise TlsError("a listener with TLS needs ssl.keystore.location, or ssl.keystore.certificate.chain and .key")
@@ -89,7 +89,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """For connections to brokers; without a trust store the system's authorities are trusted. TlsError."""
+    """Return the context of connections to brokers, which trusts the system's authorities without a trust store. Raises TlsError."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = settings.checks_hostname
     if not settings.truststore.is_set:

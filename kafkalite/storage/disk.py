@@ -54,7 +54,7 @@ class File(Protocol):
         """Return up to `size` bytes; fewer only at the end of the file."""
 
     def read_in_memory(self, position: int, size: int) -> Buffer | None:
-        """As `read_at`, but None when the medium would have to be waited for."""
+        """Return up to `size` bytes, fewer only at the end of the file; None if the medium would have to be waited for."""
 
     def truncate(self, size: int) -> None: ...
 

@@ -79,7 +79,7 @@ class FetchContext(ABC):
 
     @abstractmethod
     def watch(self, on_ready: Callable[[Partition, bool], None]) -> Callable[[], None]:
-        """Have `on_ready` called on changes of the partitions; return the function that ends it."""
+        """Call `on_ready` on changes of the partitions until the returned function is called."""
 
     @abstractmethod
     def select_answers(self, answers: Answers) -> Answers:

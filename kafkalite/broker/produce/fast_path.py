@@ -195,7 +195,7 @@ class FastPath:
         body_position: int,
         request: messages.produce_request.ProduceRequest,
     ) -> None:
-        """Have requests like this one, which is served as any other, passed to the fast path from now on, if they may be."""
+        """Add a template to the sender, if this request makes one; requests like it are passed to the fast path from now on."""
         if sender.wants_template and (template := make_template(frame, version, body_position, request)) is not None:
             sender.add_template(template, self)
 

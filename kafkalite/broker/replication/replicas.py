@@ -121,7 +121,7 @@ class Replicas:
         return [partition for partition in self.partitions.values() if partition.is_leader]
 
     def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
-        """Have `watcher` notified of changes, from now on or once the partition is hosted here."""
+        """Notify `watcher` of changes, from now on or once the partition is hosted here."""
         self._watchers.setdefault(topic_partition, {})[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:

@@ -111,7 +111,7 @@ def unreadable() -> tuple[type[Exception], ...]:
 
 
 def builder() -> Callable[..., Any]:
-    """Makes builders of one plain batch, given its `batch_size` in bytes.
+    """Return a function that makes builders of one plain batch, given its `batch_size` in bytes.
 
     A builder's `append(number, timestamp, key, value, headers)` returns None when the batch is full.
     """
@@ -143,7 +143,7 @@ def decode(data: Buffer, header: BatchHeader, limit_bytes: int = DECOMPRESSED_LI
 
 
 def decode_plain(plain: Buffer, header: BatchHeader) -> Iterator[Any]:
-    """As `decode` for the decompressed records of a batch."""
+    """Return the records of a batch whose records are decompressed already; the iterator raises `unreadable`."""
     attributes = header.attributes
     if attributes & CODEC_MASK:
         header = header._replace(attributes=attributes & ~CODEC_MASK)
@@ -157,7 +157,7 @@ def decode_plain(plain: Buffer, header: BatchHeader) -> Iterator[Any]:
 
 
 def _joined_in_pieces(packed: bytes, plain: Buffer) -> memoryview:
-    """As `join` with `_ROOM`; other threads have their turn meanwhile. The kernel's memory is taken where it is written."""
+    """Join header, records and room in pieces, so that other threads run in between, in memory that is mapped as it is written."""
     batch = mmap(-1, len(packed) + len(plain) + ROOM_BYTES)
     batch[: len(packed)] = packed
     source, target = memoryview(plain), memoryview(batch)[len(packed) :]
@@ -168,7 +168,10 @@ def _joined_in_pieces(packed: bytes, plain: Buffer) -> memoryview:
 
 
 def find_starts(data: Buffer, position: int, end: int, count: int, starts: Starts) -> None:
-    """As `record_walk.find_starts`; lengths in varints of six to ten bytes pass."""
+    """Append the positions of `count` records to `starts`. Raises ValueError where they are malformed.
+
+    Accepts lengths in varints of six to ten bytes, which `record_walk.find_starts` refuses.
+    """
     if (
         position < end and data[end - 1] > 0x7F and end + ROOM_BYTES > len(data)
     ):  # a varint need not end within the data

@@ -101,7 +101,7 @@ _LITTLE_LENGTH = struct.Struct("<I")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """`data` compressed with `codec`; `level` None or -1 stands for the codec's default level."""
+    """Compress `data` with `codec`; `level` None or -1 stands for the codec's default level."""
     codec = Codec(codec)
     chosen = _DEFAULT_LEVEL.get(codec, 0) if level is None or level == -1 else level
     match codec:
@@ -118,7 +118,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def compress_for_transit(codec: int, data: Buffer) -> bytes:
-    """As `compress` at the default level, with a gzip that takes a quarter of zlib's time and at most 5 % more bytes."""
+    """Compress `data` at the default level; gzip takes a quarter of zlib's time and at most 5 % more bytes."""
     packed = _FOR_TRANSIT.get(codec)
     return compress(codec, data) if packed is None else packed(data)
 

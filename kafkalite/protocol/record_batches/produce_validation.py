@@ -268,7 +268,7 @@ def _check_timestamps(
 
 
 def _timestamps(plain: bytes | bytearray, header: BatchHeader) -> Iterator[int]:
-    """Of records that are known to be well formed."""
+    """Yield the timestamps of well-formed records in ms."""
     position = 0
     for _ in range(header.records_count):
         delta, *_, position = record_at(plain, position)
