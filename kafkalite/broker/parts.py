@@ -1,6 +1,6 @@
-"""The parts of the broker by the name that its handlers know them by, one protocol for each.
+"""The parts of the broker by the names that handlers and metrics know them by, one protocol for each.
 
-A handler states what it needs as a `Parts` of its own that combines these, so that its tests need no more than that.
+A module states what it needs as a `Parts` of its own that combines these, so that its tests need no more than that.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
+    from kafkalite.lifecycle import Jobs
     from kafkalite.types import BrokerId
     from zk.store import Store
 
@@ -54,6 +54,11 @@ class HasGroups(Protocol):
     def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
 
+class HasJobs(Protocol):
+    @property
+    def jobs(self) -> Jobs: ...
+
+
 class HasMetadata(Protocol):
     @property
     def metadata(self) -> MetadataCache: ...
@@ -82,11 +87,6 @@ class HasTopicCreation(Protocol):
 class HasTraffic(Protocol):
     @property
     def traffic(self) -> Traffic: ...
-
-
-class HasTransactionVerifier(Protocol):
-    @property
-    def transaction_verifier(self) -> TransactionVerifier: ...
 
 
 class HasTransactions(Protocol):

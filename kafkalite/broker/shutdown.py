@@ -12,33 +12,20 @@ from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.parts import HasBrokerId, HasConfig, HasMetadata, HasReplicas
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.controller_channel import ControllerChannel
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.config.broker import BrokerConfig
     from kafkalite.protocol.inter_broker import InterBrokerVersions
 
 logger = logging.getLogger("kafkalite.broker.shutdown")
 
 
-class Parts(Protocol):
+class Parts(HasBrokerId, HasConfig, HasMetadata, HasReplicas, Protocol):
     """The parts of the broker that a controlled shutdown uses."""
-
-    @property
-    def broker_id(self) -> BrokerId: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
 
     @property
     def versions(self) -> InterBrokerVersions: ...

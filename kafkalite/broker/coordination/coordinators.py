@@ -17,6 +17,7 @@ from kafkalite.coordinators.transaction.machine import TransactionMachine
 from kafkalite.coordinators.transaction.requests import MarkersWritten, WriteMarkers
 from kafkalite.coordinators.transaction.settings import TransactionSettings
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage.log.append_checks import AppendOrigin
 from kafkalite.storage.producers.verification import VerificationGuard
 from kafkalite.types import NO_BROKER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
@@ -52,7 +53,9 @@ class PartitionLogPort:
         if len(batch) > limit:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{len(batch)} bytes; max.message.bytes is {limit}")
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
-        return partition.append_own(batch, self._acks, now_ms, wall_ms, guard).first_offset
+        return partition.append(
+            batch, self._acks, now_ms, wall_ms, guard=guard, origin=AppendOrigin.COORDINATOR
+        ).first_offset
 
     def when_committed(self, end_offset: int, done: Callable[[ErrorCode], None]) -> None:
         """Call `done` once the high watermark reaches `end_offset`, or with the reason why it will not."""

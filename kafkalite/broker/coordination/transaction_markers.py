@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions, Work
 from kafkalite.protocol.record_batches.records import MAGIC, build_marker
+from kafkalite.storage.log.append_checks import AppendOrigin
 from kafkalite.storage.log.message_format import stored_magic
 from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 
@@ -125,7 +126,7 @@ class MarkerWriter:
         )
         try:
             partition.require_leader()
-            result = partition.append_own(batch, -1, self._clock.monotonic_ms(), wall_ms)
+            result = partition.append(batch, -1, self._clock.monotonic_ms(), wall_ms, origin=AppendOrigin.COORDINATOR)
         except KafkaError as problem:
             return problem.code
         codes[topic_partition] = ErrorCode.REQUEST_TIMED_OUT

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.backoff import Backoff
 from kafkalite.broker.replication.leader_offsets import code_of
@@ -230,6 +230,11 @@ class TransactionVerifier:
         for coordinator in self._coordinators.values():
             if coordinator.connection is not None:
                 coordinator.connection.close()
+
+
+class HasTransactionVerifier(Protocol):
+    @property
+    def transaction_verifier(self) -> TransactionVerifier: ...
 
 
 def _note_failure(leader: BrokerId, coordinator: _Coordinator, problem: Exception) -> None:

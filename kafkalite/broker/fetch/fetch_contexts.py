@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from kafkalite.broker.fetch.delayed_fetch import DelayedFetch
 from kafkalite.broker.fetch.fetch_authorization import authorize_session, is_denied
 from kafkalite.broker.fetch.leader_endpoints import FETCH_FROM, FetchLeaders
+from kafkalite.broker.parts import HasClock, HasQuotas, HasReplicas, HasTraffic
 from kafkalite.protocol import messages
 from kafkalite.storage.log.file_records import FileRecords
 from kafkalite.storage.open_files import NotInMemory
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.fetch.partition_reader import FetchParams, PartitionReader, ReadAnswers
     from kafkalite.broker.replication.follower_state import FetchRequester
     from kafkalite.broker.replication.partition import Partition
-    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.broker.requests.request_context import RequestContext
-    from kafkalite.broker.settings.quotas import ClientQuotas
-    from kafkalite.broker.traffic import Traffic
-    from kafkalite.clock import Clock
 
     Response: TypeAlias = messages.fetch_response.FetchResponse
     Reply: TypeAlias = Response | asyncio.Future[Response]
@@ -37,20 +34,8 @@ AT_ONCE: Final = 2000
 _INSTEAD_OF_WAITING_S: Final = 0.1
 
 
-class Parts(Protocol):
+class Parts(HasClock, HasQuotas, HasReplicas, HasTraffic, Protocol):
     """What fetches use of the broker."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
 
     @property
     def fetch_sessions(self) -> FetchSessionCache: ...

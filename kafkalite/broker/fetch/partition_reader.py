@@ -108,6 +108,9 @@ class PartitionReader:
                 partition.require_leader(item.current_leader_epoch)
             else:
                 partition.require_epoch(item.current_leader_epoch)
+            if params.is_follower and params.replica_id not in partition.followers:
+                knows_epoch = item.current_leader_epoch >= 0
+                raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._fill(data, partition, item, params, budget, min_one, requester)
         except KafkaError as problem:
             data.error_code = problem.code
@@ -127,39 +130,31 @@ class PartitionReader:
         min_one: bool,
         requester: FetchRequester,
     ) -> None:
-        log = partition.log
-        if params.is_follower and params.replica_id not in partition.followers:
-            code = (
-                ErrorCode.UNKNOWN_LEADER_EPOCH if item.current_leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            )
-            raise KafkaError(code)
+        log, is_follower = partition.log, params.is_follower
         if item.last_fetched_epoch >= 0 and self._diverges(data, partition, item):
             return
         if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if params.is_follower:
+        reads_committed = params.isolation_level == READ_COMMITTED and not is_follower
+        if is_follower:
             self._note_follower(partition, item, params.replica_id, requester)
             upper_bound = log.log_end_offset
-        elif params.isolation_level == READ_COMMITTED:
+        elif reads_committed:
             upper_bound = log.last_stable_offset
         else:
             upper_bound = log.high_watermark
         data.high_watermark = log.high_watermark
         data.last_stable_offset = log.last_stable_offset
         data.log_start_offset = log.log_start_offset
-        if self.choose_replica is not None and params.rack and partition.is_leader and not params.is_follower:
+        if self.choose_replica is not None and params.rack and partition.is_leader and not is_follower:
             preferred = self.choose_replica(partition, params.rack)
             if preferred is not None and preferred != partition.local_id:
                 data.preferred_read_replica = preferred
-                data.records = b""
                 return
-        data.records = b""
         # A replica outside the ISR is read for in each of its fetches: whether it may join can change without a record.
-        item.is_drained = item.fetch_offset >= upper_bound and (
-            not params.is_follower or params.replica_id in partition.isr
-        )
+        item.is_drained = item.fetch_offset >= upper_bound and (not is_follower or params.replica_id in partition.isr)
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
-            throttled = params.is_follower and is_throttled(
+            throttled = is_follower and is_throttled(
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id
             )
             now_ms = self.replicas.clock.monotonic_ms() if throttled else 0.0
@@ -179,11 +174,10 @@ class PartitionReader:
             data.records = records  # type: ignore[assignment]  # to the codec they are a buffer: see `FileRecords`
             if throttled:
                 self.throttled_rate.add(len(records), now_ms)
-            if params.isolation_level == READ_COMMITTED and not params.is_follower:
-                data.aborted_transactions = _encode_aborted(
-                    log.aborted_transactions(item.fetch_offset, upper_bound, read)
-                )
-        elif params.isolation_level == READ_COMMITTED and not params.is_follower:
+            if reads_committed:
+                aborted = log.aborted_transactions(item.fetch_offset, upper_bound, read)
+                data.aborted_transactions = _encode_aborted(aborted)
+        elif reads_committed:
             data.aborted_transactions = []
 
     def _must_throttle(self, partition: Partition, replica_id: BrokerId, now_ms: float) -> bool:
@@ -207,7 +201,6 @@ class PartitionReader:
         log = partition.log
         data.high_watermark, data.log_start_offset = log.high_watermark, log.log_start_offset
         data.last_stable_offset = log.last_stable_offset
-        data.records = b""
         return True
 
     def _note_follower(

@@ -16,10 +16,15 @@ import asyncio
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from kafkalite.broker.coordination.transaction_verification import Producer, Refusals, produce_refusal
+from kafkalite.broker.coordination.transaction_verification import (
+    HasTransactionVerifier,
+    Producer,
+    Refusals,
+    produce_refusal,
+)
 from kafkalite.broker.fetch.leader_endpoints import name_leaders
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasReplicas, HasTraffic, HasTransactionVerifier
+from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasReplicas, HasTraffic
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.produce.fast_path import WRITE, FastPath
 from kafkalite.broker.requests.failures import FailedItems, Failure

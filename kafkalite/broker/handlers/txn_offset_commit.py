@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol, TypeAlias
 
-from kafkalite.broker.coordination.transaction_verification import Producer, without_abortable
+from kafkalite.broker.coordination.transaction_verification import HasTransactionVerifier, Producer, without_abortable
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import commit_in_batches
 from kafkalite.broker.handlers.known_partitions import find_known_partitions
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas, HasTransactionVerifier
+from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext

@@ -14,7 +14,16 @@ from kafkalite.broker.observation import (
     topic_metrics,
     transaction_metrics,
 )
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
+from kafkalite.broker.observation.exposition import (
+    Family,
+    Sample,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    histogram_samples,
+    label_text,
+)
 from zk.store import SessionState
 
 if TYPE_CHECKING:
@@ -72,17 +81,17 @@ def _broker(broker: Observed, loop_lag: LoopLag) -> Iterator[Family]:
 
 def _session(broker: Observed, sessions: SessionCounts) -> Iterator[Family]:
     now = broker.store.state
-    yield Family(
+    yield gauges(
         "kafkalite_zookeeper_session_state",
-        "gauge",
         "1 for the state of the ZooKeeper session.",
-        [Sample(label_text(state=state.name.lower()), int(state is now)) for state in SessionState],
+        "state",
+        [(state.name.lower(), int(state is now)) for state in SessionState],
     )
-    yield Family(
+    yield counters(
         "kafkalite_zookeeper_session_changes_total",
-        "counter",
         "How often the ZooKeeper session entered a state.",
-        [Sample(label_text(state=state.name.lower()), sessions.entered[state]) for state in SessionState],
+        "state",
+        [(state.name.lower(), sessions.entered[state]) for state in SessionState],
     )
     old = "kafka_server_sessionexpirelistener_zookeeper"
     yield counter(

@@ -52,6 +52,18 @@ def counter(name: str, help: str, value: float, old_name: str | None = None) -> 
     return Family(name, "counter", help, (Sample("", value),), old_name)
 
 
+def gauges(
+    name: str, help: str, label: str, values: Iterable[tuple[object, float]], old_name: str | None = None
+) -> Family:
+    """Return a family with one sample for each value of `label`."""
+    return Family(name, "gauge", help, [Sample(label_text(**{label: each}), value) for each, value in values], old_name)
+
+
+def counters(name: str, help: str, label: str, values: Iterable[tuple[object, float]]) -> Family:
+    """Return a family of counters with one sample for each value of `label`."""
+    return Family(name, "counter", help, [Sample(label_text(**{label: each}), value) for each, value in values])
+
+
 def label_text(**labels: object) -> str:
     """Return labels as text, such as `topic="t",partition="0"`."""
     return ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in labels.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafkalite.broker.observation.exposition import Family, Sample, gauge, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, gauge, gauges, label_text
 from kafkalite.broker.observation.groups import GroupView
 from kafkalite.coordinators.group.group import GroupState
 
@@ -18,12 +18,7 @@ def families(groups: Sequence[GroupView], most_groups: int) -> Iterator[Family]:
     """Return the numbers of groups by state, and the lag by group and topic, and members."""
     states = Counter({str(state): 0 for state in GroupState})
     states.update(group.state for group in groups)
-    yield Family(
-        "kafkalite_groups",
-        "gauge",
-        "Groups that this broker coordinates, by state.",
-        [Sample(label_text(state=state), count) for state, count in states.items()],
-    )
+    yield gauges("kafkalite_groups", "Groups that this broker coordinates, by state.", "state", states.items())
     told = sorted(groups, key=lambda group: (-group.lag, group.group_id))[:most_groups]
     yield from _lags("group", "Members of a group.", told)
     yield gauge(

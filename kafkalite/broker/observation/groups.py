@@ -14,16 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kafkalite.broker.observation.peers import CoordinatedGroup, Peers
+from kafkalite.broker.parts import HasBrokerId, HasConfig, HasGroups, HasJobs, HasMetadata, HasReplicas
 from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.config.broker import BrokerConfig
     from kafkalite.coordinators.group.group import Group
-    from kafkalite.coordinators.group.machine import GroupMachine
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.lifecycle import Jobs
 
 logger = logging.getLogger("kafkalite.broker.observation")
 
@@ -101,26 +96,8 @@ def add_lags(
         lag.add(committed, end_of(topic_partition))
 
 
-class Parts(Protocol):
+class Parts(HasBrokerId, HasConfig, HasGroups, HasJobs, HasMetadata, HasReplicas, Protocol):
     """The parts of a broker from which groups and their lag are derived."""
-
-    @property
-    def broker_id(self) -> BrokerId: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def jobs(self) -> Jobs: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def groups(self) -> CoordinatorRuntime[GroupMachine]: ...
 
 
 class ClusterGroups:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, counter, counters, gauge, label_text
 
 _PROC: Final = Path("/proc/self")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -28,10 +28,8 @@ def families() -> Iterator[Family]:
     except OSError:  # not a Linux
         pass
     yield gauge("process_max_fds", "Files that may be open at once.", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    collections = [
-        Sample(label_text(generation=number), each["collections"]) for number, each in enumerate(gc.get_stats())
-    ]
-    yield Family("python_gc_collections_total", "counter", "Rounds of the garbage collector.", collections)
+    collections = [(number, each["collections"]) for number, each in enumerate(gc.get_stats())]
+    yield counters("python_gc_collections_total", "Rounds of the garbage collector.", "generation", collections)
     version = label_text(implementation=platform.python_implementation(), version=platform.python_version())
     yield Family("python_info", "gauge", "The interpreter.", (Sample(version, 1),))
 

@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
+from kafkalite.broker.observation.exposition import (
+    Family,
+    Sample,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    histogram_samples,
+    label_text,
+)
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
     from kafkalite.broker.connections.server import Server
-    from kafkalite.broker.settings.quotas import ClientQuotas
+    from kafkalite.broker.parts import HasQuotas
 
 
 class Latencies(Protocol):
@@ -25,13 +34,6 @@ class Latencies(Protocol):
     def follower_fetches(self) -> Histogram: ...
 
 
-class Parts(Protocol):
-    """The parts of a broker that these metrics read."""
-
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-
 class Serving(Protocol):
     """The dispatcher and servers that these metrics read."""
 
@@ -42,7 +44,7 @@ class Serving(Protocol):
     def server(self) -> Server: ...
 
     @property
-    def parts(self) -> Parts: ...
+    def parts(self) -> HasQuotas: ...
 
 
 def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
@@ -56,10 +58,28 @@ def latencies(dispatcher: Latencies) -> Iterator[tuple[str, Histogram]]:
 
 
 def families(serving: Serving) -> Iterator[Family]:
-    """Return latency by API, and connections by listener."""
+    """Return latency by API, then connections and their requests, then quotas."""
+    yield from _latency_families(serving.dispatcher)
+    yield from _connection_families(serving.server)
+    quotas = serving.parts.quotas.by_kind
+    yield counters(
+        "kafkalite_throttles_total",
+        "Times that a client or an address was silenced because it exceeded a quota, by kind of quota.",
+        "quota",
+        [(kind, quota.throttled) for kind, quota in quotas.items()],
+    )
+    yield counters(
+        "kafkalite_throttle_seconds_total",
+        "For how long these were silenced in sum.",
+        "quota",
+        [(kind, quota.throttled_ms / 1000) for kind, quota in quotas.items()],
+    )
+
+
+def _latency_families(dispatcher: Latencies) -> Iterator[Family]:
     durations: list[Sample] = []
     counts: list[Sample] = []
-    for name, histogram in latencies(serving.dispatcher):
+    for name, histogram in latencies(dispatcher):
         labels = label_text(request=name)
         durations += histogram_samples(histogram, labels)
         counts.append(Sample(labels, histogram.count))
@@ -76,15 +96,16 @@ def families(serving: Serving) -> Iterator[Family]:
         "From the turn of a request to its answer, what it waits for included.",
         durations,
     )
-    server = serving.server
+
+
+def _connection_families(server: Server) -> Iterator[Family]:
     connections = Counter(dict.fromkeys(server.bound_ports, 0))
     connections.update(each.listener for each in server.connections)
-    in_progress = sum(each.in_progress for each in server.connections)
-    yield Family(
+    yield gauges(
         "kafkalite_connections",
-        "gauge",
         "Open connections, by listener.",
-        [Sample(label_text(listener=listener), count) for listener, count in connections.items()],
+        "listener",
+        connections.items(),
         "kafka_server_socket_server_metrics_connection_count",
     )
     yield counter("kafkalite_connections_accepted_total", "Connections since the start.", server.accepted)
@@ -101,42 +122,21 @@ def families(serving: Serving) -> Iterator[Family]:
         server.memory.waits,
     )
     yield gauge("kafkalite_unread_response_bytes", "Responses that clients have not read.", server.unread.total_bytes)
-    yield Family(
-        "kafkalite_bounds_exceeded_total",
-        "counter",
-        "Connections that were closed because their bytes would have cost too much, by the bound that these broke.",
-        [Sample(label_text(bound=bound), count) for bound, count in sorted(server.bounds_exceeded.items())],
-    )
-    yield Family(
-        "kafkalite_authentications_total",
-        "counter",
-        "Authentications by SASL, by how they ended.",
-        [Sample(label_text(outcome=outcome), count) for outcome, count in sorted(server.authentications.items())],
-    )
-    yield Family(
-        "kafkalite_tls_handshakes_total",
-        "counter",
-        "Handshakes of TLS, by how they ended.",
-        [Sample(label_text(outcome=outcome), count) for outcome, count in sorted(server.handshakes.items())],
-    )
-    quotas = serving.parts.quotas.by_kind
-    yield Family(
-        "kafkalite_throttles_total",
-        "counter",
-        "Times that a client or an address was silenced because it exceeded a quota, by kind of quota.",
-        [Sample(label_text(quota=kind), quota.throttled) for kind, quota in quotas.items()],
-    )
-    yield Family(
-        "kafkalite_throttle_seconds_total",
-        "counter",
-        "For how long these were silenced in sum.",
-        [Sample(label_text(quota=kind), quota.throttled_ms / 1000) for kind, quota in quotas.items()],
-    )
-    yield Family(
+    for name, help, label, counts in (
+        (
+            "bounds_exceeded",
+            "Connections that were closed because their bytes would have cost too much, by the bound that these broke.",
+            "bound",
+            server.bounds_exceeded,
+        ),
+        ("authentications", "Authentications by SASL, by how they ended.", "outcome", server.authentications),
+        ("tls_handshakes", "Handshakes of TLS, by how they ended.", "outcome", server.handshakes),
+    ):
+        yield counters(f"kafkalite_{name}_total", help, label, sorted(counts.items()))
+    yield gauge(
         "kafkalite_requests_in_progress",
-        "gauge",
         "Requests that wait for their answer, delayed fetches among them.",
-        (Sample("", in_progress),),
+        sum(each.in_progress for each in server.connections),
     )
 
 

@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, gauges, label_text
+from kafkalite.broker.parts import HasConfig, HasReplicas, HasTraffic
 
 if TYPE_CHECKING:
     from kafkalite.broker.replication.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
     from kafkalite.broker.replication.partition import Partition
     from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.broker.traffic import TopicTraffic, Traffic
-    from kafkalite.config.broker import BrokerConfig
+    from kafkalite.broker.traffic import TopicTraffic
     from kafkalite.storage.directories.cleaner import LogCleaner
     from kafkalite.storage.directories.log_store import LogStore
     from kafkalite.storage.log.partition_log import PartitionLog
@@ -33,20 +32,11 @@ _OF_LOGS: Final = (
 )
 
 
-class Parts(Protocol):
+class Parts(HasConfig, HasTraffic, HasReplicas, Protocol):
     """The parts of a broker that these metrics read."""
 
     @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
     def fetchers(self) -> ReplicaFetchers: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
 
     @property
     def isr_changes(self) -> AlterPartitionSender | ZooKeeperIsrWriter: ...
@@ -138,30 +128,21 @@ def _logs(parts: Parts) -> Iterator[Family]:
     logs = sorted(parts.logs.all_logs(), key=lambda log: log.topic_partition)
     told = logs[: parts.config.kafkalite_metrics_max_partitions]
     for name, attribute, help, old in _OF_LOGS:
-        yield Family(
-            name,
-            "gauge",
-            help,
-            _of_logs(told, attribute),
-            f"kafka_log_log_{old}",
-        )
+        yield Family(name, "gauge", help, _of_logs(told, attribute), f"kafka_log_log_{old}")
     sizes = {each.path: 0 for each in parts.logs.online_directories}
     for log in logs:
         path = log.log_directory.path
         sizes[path] = sizes.get(path, 0) + log.size_bytes
-    yield Family(
-        "kafkalite_log_directory_size_bytes",
-        "gauge",
-        "Size of all logs in a directory.",
-        [Sample(label_text(directory=path), size) for path, size in sorted(sizes.items())],
+    yield gauges(
+        "kafkalite_log_directory_size_bytes", "Size of all logs in a directory.", "directory", sorted(sizes.items())
     )
     uncleanable = parts.cleaner.uncleanable
     left_out = Counter(log.log_directory.path for log in logs if log.topic_partition in uncleanable)
-    yield Family(
+    yield gauges(
         "kafkalite_uncleanable_partitions",
-        "gauge",
         "Logs that the cleaner cannot compact; /health says why.",
-        [Sample(label_text(directory=path), left_out[path]) for path in sorted(sizes)],
+        "directory",
+        [(path, left_out[path]) for path in sorted(sizes)],
         "kafka_log_logcleanermanager_uncleanable_partitions_count",
     )
     yield gauge(

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, gauge, label_text
+from kafkalite.broker.observation.exposition import Family, gauge, gauges
+from kafkalite.broker.parts import HasTransactions
 
 if TYPE_CHECKING:
     from kafkalite.broker.coordination.marker_sender import MarkerSender
-    from kafkalite.coordinators.runtime import CoordinatorRuntime
-    from kafkalite.coordinators.transaction.machine import TransactionMachine
 
 
-class Parts(Protocol):
+class Parts(HasTransactions, Protocol):
     """The parts of a broker that these metrics read."""
-
-    @property
-    def transactions(self) -> CoordinatorRuntime[TransactionMachine]: ...
 
     @property
     def marker_sender(self) -> MarkerSender: ...
@@ -31,11 +27,11 @@ def families(parts: Parts) -> Iterator[Family]:
         "Transactional ids that this broker coordinates.",
         sum(each["ids"] for each in counts),
     )
-    yield Family(
+    yield gauges(
         "kafkalite_transactions",
-        "gauge",
         "Transactions that are open (ongoing), or decided and not completed (prepared).",
-        [Sample(label_text(state=state), sum(each[state] for each in counts)) for state in ("ongoing", "prepared")],
+        "state",
+        [(state, sum(each[state] for each in counts)) for state in ("ongoing", "prepared")],
     )
     yield gauge(
         "kafkalite_transaction_markers_awaited",

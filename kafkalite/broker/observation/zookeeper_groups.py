@@ -13,39 +13,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.observation.groups import GroupView, add_lags
-from kafkalite.types import BrokerId, TopicPartition
+from kafkalite.broker.parts import HasBrokerId, HasConfig, HasJobs, HasMetadata, HasStore
+from kafkalite.types import TopicPartition
 from zk import consumer_groups, paths
 from zk.store import NoNodeError, StoreError
 from zk.znodes import MalformedZnodeError
 
 if TYPE_CHECKING:
-    from kafkalite.broker.metadata_cache import MetadataCache
-    from kafkalite.config.broker import BrokerConfig
-    from kafkalite.lifecycle import Jobs
-    from zk.store import Store
+    pass
 
 logger = logging.getLogger("kafkalite.broker.observation")
 
 ASK_AGAIN_S: Final = 10.0
 
 
-class Parts(Protocol):
+class Parts(HasBrokerId, HasConfig, HasJobs, HasMetadata, HasStore, Protocol):
     """The parts that tell the controller and read groups."""
-
-    @property
-    def broker_id(self) -> BrokerId: ...
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def jobs(self) -> Jobs: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def store(self) -> Store: ...
 
 
 class ZooKeeperGroups:

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer, Operation, Permission, ResourceType
+from kafkalite.broker.parts import HasClock, HasQuotas, HasReplicas, HasTraffic
 from kafkalite.broker.produce.commit_waits import CommitWaits
 from kafkalite.broker.produce.delayed_produce import find_refusal_log_start
 from kafkalite.broker.produce.partition_batches import PartitionBatches, open_batches
@@ -29,10 +30,6 @@ from kafkalite.protocol import messages
 from kafkalite.types import Buffer, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.broker.settings.quotas import ClientQuotas
-    from kafkalite.broker.traffic import Traffic
-    from kafkalite.clock import Clock
     from kafkalite.histogram import Histogram
     from kafkalite.security.principal import KafkaPrincipal
 
@@ -87,20 +84,8 @@ class Sender(Protocol):
         """Serve the oldest request on the fast path as any other."""
 
 
-class Parts(Protocol):
+class Parts(HasClock, HasQuotas, HasReplicas, HasTraffic, Protocol):
     """The parts of the broker that the fast path uses."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def quotas(self) -> ClientQuotas: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
-    def replicas(self) -> Replicas: ...
 
 
 class _Uncommitted(NamedTuple):

@@ -141,7 +141,7 @@ class Partition:
         return self.is_leader and len(self.isr) < len(self.replicas)
 
     def require_leader(self, current_leader_epoch: int = -1) -> None:
-        """KafkaError unless this broker leads, in the epoch that the caller knows if it gives one (KIP-320)."""
+        """Raise KafkaError unless this broker leads, in the epoch that the caller knows if it gives one (KIP-320)."""
         self.require_epoch(current_leader_epoch)
         if self.leader != self.local_id:
             raise KafkaError(
@@ -149,7 +149,7 @@ class Partition:
             )
 
     def require_epoch(self, current_leader_epoch: int) -> None:
-        """FENCED_LEADER_EPOCH for an older epoch than ours, UNKNOWN_LEADER_EPOCH for a newer one; -1 asks nothing."""
+        """Raise KafkaError FENCED_LEADER_EPOCH for an older epoch than ours, UNKNOWN_LEADER_EPOCH for a newer one; -1 matches any."""
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             code = (
                 ErrorCode.FENCED_LEADER_EPOCH
@@ -242,11 +242,12 @@ class Partition:
         acks: int,
         now_ms: float,
         wall_ms: int,
-        request_version: int,
+        request_version: int = 9,
         check: ClientCheck = None,
         guard: VerificationGuard = UNGUARDED,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Append a producer's records in this leader's epoch; offsets are set in `records`.
+        """Append a producer's or coordinator's records in this leader's epoch; offsets are set in `records`.
 
         Raises TooMuchAtOnce as `PartitionLog.append_as_leader`, and NOT_ENOUGH_REPLICAS before anything is written if acks=all cannot hold.
         """
@@ -257,6 +258,7 @@ class Partition:
             leader_epoch=self.leader_epoch,
             now_ms=wall_ms,
             request_version=request_version,
+            origin=origin,
             check=check,
             guard=guard,
         )
@@ -264,23 +266,11 @@ class Partition:
         return result
 
     def append_plain(self, records: bytearray, headers: list[BatchHeader], now_ms: float, wall_ms: int) -> int:
-        """Batches of several producers of the fast path (`broker/produce/partition_batches`); the offset of the first one's record."""
+        """Append batches of several producers of the fast path (`broker/produce/partition_batches`); return the first offset."""
         end_before = self.log.log_end_offset
         first_offset = self.log.append_plain(records, headers, self.leader_epoch, wall_ms)
         self.after_append(end_before, now_ms)
         return first_offset
-
-    def append_own(
-        self, batch: bytearray, acks: int, now_ms: float, wall_ms: int, guard: VerificationGuard = UNGUARDED
-    ) -> AppendResult:
-        """Append a batch that a coordinator on this broker made; raises as `append`."""
-        self._require_replicas(acks)
-        end_before = self.log.log_end_offset
-        result = self.log.append_as_leader(
-            batch, leader_epoch=self.leader_epoch, now_ms=wall_ms, origin=AppendOrigin.COORDINATOR, guard=guard
-        )
-        self.after_append(end_before, now_ms)
-        return result
 
     def _require_replicas(self, acks: int) -> None:
         if acks == -1 and len(self.isr) < self.effective_min_isr:
@@ -434,23 +424,21 @@ class Partition:
         missed = [f for f in self.followers.values() if f.missed_expansion and self.pending_change is None]
         return next(filter(None, map(self._expansion, missed)), None)
 
-    def laggards(self, now_ms: float) -> list[BrokerId]:
-        """Return ISR members that have been behind for longer than replica.lag.time.max.ms."""
-        end = self.log.log_end_offset
-        return [
+    def shrink(self, now_ms: float) -> IsrChange | None:
+        """Return the ISR change without members that have been behind for longer than replica.lag.time.max.ms.
+
+        Returns None if there are none or a change is in flight.
+        """
+        if not self.is_leader or self.pending_change is not None or len(self.isr) <= 1:
+            return None
+        out = [
             broker
             for broker in self.isr
             if broker != self.local_id
             and (follower := self.followers.get(broker)) is not None
-            and follower.log_end_offset != end
+            and follower.log_end_offset != self.log.log_end_offset
             and now_ms - follower.last_caught_up_ms > self.lag_max_ms
         ]
-
-    def shrink(self, now_ms: float) -> IsrChange | None:
-        """Return the ISR change without laggards, None if there are none or a change is in flight."""
-        if not self.is_leader or self.pending_change is not None or len(self.isr) <= 1:
-            return None
-        out = self.laggards(now_ms)
         if not out:
             return None
         reason = f"replicas {','.join(map(str, out))} did not catch up within {self.lag_max_ms:.0f} ms"

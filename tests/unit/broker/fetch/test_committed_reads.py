@@ -9,6 +9,7 @@ from typing import Any
 from kafkalite.config.topic import TopicConfig
 from kafkalite.protocol import messages
 from kafkalite.protocol.record_batches.records import TRANSACTIONAL, build_marker, iter_batches
+from kafkalite.storage.log.append_checks import AppendOrigin
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.broker.fake_log import assignment, make_partition
@@ -35,7 +36,7 @@ class Site:
 
     def end(self, *, commit: bool) -> None:
         marker = build_marker(commit=commit, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS)
-        self.partition.append_own(marker, 1, 0.0, NOW_MS)
+        self.partition.append(marker, 1, 0.0, NOW_MS, origin=AppendOrigin.COORDINATOR)
 
     async def fetch(self, offset: int, *, max_bytes: int = 1 << 20, session: tuple[int, int] = (0, -1)) -> Any:
         """`session` is its id and epoch; an incremental fetch names no partitions."""

@@ -14,6 +14,7 @@ from kafkalite.broker.handlers.produce import produce
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.record_batches.records import TRANSACTIONAL, build_marker
+from kafkalite.storage.log.append_checks import AppendOrigin
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.broker.fake_log import assignment, make_partition
@@ -76,7 +77,7 @@ def test_the_first_append_of_a_transaction_is_verified(tmp_path: Path) -> None:
         assert await site.produce(batch(1), batch(1)) == [0, 0]
         assert len(site.verifier.asked) == 1, "the transaction is open"
         marker = build_marker(commit=True, producer_id=7, producer_epoch=3, coordinator_epoch=0, timestamp=0)
-        site.partitions[0].append_own(marker, 1, 0.0, 0)
+        site.partitions[0].append(marker, 1, 0.0, 0, origin=AppendOrigin.COORDINATOR)
         assert await site.produce(batch(2), batch(2)) == [0, 0]
         assert site.verifier.asked[1:] == [(Producer("x", 7, 3), [TopicPartition("t", 0)])]
 
@@ -107,7 +108,7 @@ def test_a_marker_that_comes_meanwhile_wins(tmp_path: Path) -> None:
         site.verifier.refusals = asyncio.get_running_loop().create_future()
         reply = site.send(batch())
         marker = build_marker(commit=False, producer_id=7, producer_epoch=3, coordinator_epoch=0, timestamp=0)
-        site.partitions[0].append_own(marker, 1, 0.0, 0)
+        site.partitions[0].append(marker, 1, 0.0, 0, origin=AppendOrigin.COORDINATOR)
         site.verifier.refusals.set_result({})
         (answer,) = (await reply).responses[0].partition_responses
         assert answer.error_code == ErrorCode.INVALID_TXN_STATE
