@@ -16,30 +16,24 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kafkalite.broker.bounded_stop import HAND_OVER_SHARE, LAST_SHARE, BoundedStop
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.config_updates import follow_settings
-from kafkalite.broker.connections.listener_security import LOOK_EVERY_S, ListenerSecurity
+from kafkalite.broker.connections.listener_security import LOOK_EVERY_S
 from kafkalite.broker.connections.server import Server
 from kafkalite.broker.coordination.leadership_proof import CHECKS
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
-from kafkalite.broker.identity.delegation_tokens import DelegationTokens
-from kafkalite.broker.identity.user_lookup import UserCredentials
-from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.registration import registration_of
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_metering import RequestMetering
-from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
 from kafkalite.broker.settings.quota_znodes import all_settings, quotas_in
-from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.broker.shutdown import controlled_shutdown
 from kafkalite.broker.stages import Stages
-from kafkalite.broker.wiring import BrokerParts, EarlyParts, wire
+from kafkalite.broker.wiring import BrokerParts, make_early_parts, wire
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import InvariantBroken
-from kafkalite.lifecycle import Jobs, UnexpectedErrors
-from kafkalite.protocol.inter_broker import ProtocolVersion
-from kafkalite.storage.directories.cleaner import LogCleaner, RunPass, in_executor
+from kafkalite.lifecycle import UnexpectedErrors
+from kafkalite.storage.directories.cleaner import RunPass
 from kafkalite.storage.directories.identity import check_identity, claim_directories, read_identity
 from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.storage.disk import Disk
@@ -61,9 +55,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 logger = logging.getLogger("kafkalite.broker")
-
-OLDEST_PROTOCOL = (2, 1, 1)
-"""The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
 _HAND_OVER_S = 1.0
 """How long a controller that stops waits for the brokers to hear its last decisions."""
@@ -98,7 +89,9 @@ class Broker:
         stages: Stages | None = None,
         unauthenticated_reads: UnauthenticatedReads | None = None,
     ) -> None:
-        live = LiveConfig(config)
+        self._early = early = make_early_parts(
+            LiveConfig(config), session, disk, clock, rng, fatal, run_pass, unauthenticated_reads
+        )
         self.stages = stages or Stages()
         self.store: Store = session.store
         self.clock = clock
@@ -106,46 +99,8 @@ class Broker:
         self.cluster_id = ""
         self.state = BrokerState.NOT_RUNNING
         self.errors = UnexpectedErrors(fatal)
-        self.jobs = Jobs()
-        self.metadata = MetadataCache()
-        protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
-        if protocol_version < OLDEST_PROTOCOL:
-            raise ConfigError(
-                f"inter.broker.protocol.version is {config.inter_broker_protocol_version}; this broker speaks 2.1-IV1 and newer"
-            )
-        logs = LogStore(live, disk, clock, rng)
-        self.cleaner = LogCleaner(logs, live, clock, run_pass or in_executor(disk))
-        dynamic_configs = DynamicConfigs(self.store, live)
-        self._tokens = DelegationTokens(self.store, live, clock)
-        users = UserCredentials(self.store, dynamic_configs.read, clock)
-        self.security = ListenerSecurity(
-            live,
-            users.find,
-            clock.now_ms,
-            self._tokens.credential,
-            lambda: clock.monotonic_ms() / 1000,
-            unauthenticated_reads,
-        )
-        self._early = EarlyParts(
-            live_config=live,
-            session=session,
-            clock=clock,
-            rng=rng,
-            fatal=fatal,
-            jobs=self.jobs,
-            protocol_version=protocol_version,
-            metadata=self.metadata,
-            quotas=ClientQuotas(
-                (config.quota_window_num, config.quota_window_size_seconds),
-                (config.controller_quota_window_num, config.controller_quota_window_size_seconds),
-            ),
-            users=users,
-            logs=logs,
-            cleaner=self.cleaner,
-            dynamic_configs=dynamic_configs,
-            security=self.security,
-            delegation_tokens=self._tokens,
-        )
+        self.jobs, self.metadata = early.jobs, early.metadata
+        self.security, self.cleaner = early.security, early.cleaner
         self._observation: Observation | None = None
         self._fault_control = fault_control
         self._stop: BoundedStop | None = None
@@ -191,7 +146,7 @@ class Broker:
             early.users.take(entity, settings)
         if parts.acls is not None:  # which everything that is served asks
             await again(partial(parts.acls.start, early.session, self.jobs))
-        await again(lambda: self._tokens.start(early.session, self.jobs))
+        await again(lambda: self._early.delegation_tokens.start(early.session, self.jobs))
         await self.security.prepare()
         await server.bind()
         stages.end("parts made, settings read, listeners bound")
@@ -318,7 +273,7 @@ class Broker:
 
     async def _remove_expired_tokens(self, parts: BrokerParts) -> None:
         if parts.controller.is_active:
-            await self._tokens.remove_expired()
+            await self._early.delegation_tokens.remove_expired()
 
     def _apply_retention(self, logs: LogStore) -> None:
         logs.delete_old_segments(self.clock.now_ms())
@@ -365,7 +320,7 @@ class Broker:
         await stop.step("watch of configuration changes", config_changes_watch.stop())
         if parts.acls is not None:
             await stop.step("watches of ACLs", parts.acls.stop())
-        await stop.step("watch of delegation tokens", self._tokens.stop())
+        await stop.step("watch of delegation tokens", self._early.delegation_tokens.stop())
         await stop.step("jobs", self.jobs.stop())
         await stop.step("controller", parts.controller.stop())
         await stop.step("replica fetchers", parts.fetchers.close())

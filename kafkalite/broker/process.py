@@ -120,20 +120,8 @@ async def _serve(
         logger.debug("the start failed", exc_info=problem)
         reasons.append(str(problem) or repr(problem))
     else:
-        # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
-        gc.collect()
-        gc.freeze()
-        collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
-        collections.start()
         _release_unused(loop, disk)
-        stages.end("garbage collector settled")
-        if tell is not None:
-            tell(stages)
-        print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
-        loop.run_in_executor(None, preload)
-        await stopping.wait()
-        reasons += await _stop(broker)
-        collections.stop()
+        reasons += await _run_until(stopping, broker, stages, tell)
     stop_asked.cancel()
     if reasons or starting.cancelled():
         await store.close()
@@ -144,6 +132,26 @@ async def _serve(
         _MARGIN_S, lambda: "kafkalite broker: all is closed but its event loop, which is left behind", status
     )
     return status
+
+
+async def _run_until(
+    stopping: asyncio.Event, broker: Broker, stages: Stages, tell: Callable[[Stages], None] | None
+) -> list[str]:
+    """Run a started broker until it is to stop, and stop it; return the reasons why the stop was not clean."""
+    # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
+    gc.collect()
+    gc.freeze()
+    collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
+    collections.start()
+    stages.end("garbage collector settled")
+    if tell is not None:
+        tell(stages)
+    print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
+    asyncio.get_running_loop().run_in_executor(None, preload)
+    await stopping.wait()
+    reasons = await _stop(broker)
+    collections.stop()
+    return reasons
 
 
 async def _stop(broker: Broker) -> list[str]:

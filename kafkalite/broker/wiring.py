@@ -40,6 +40,7 @@ from kafkalite.broker.settings.rates import replication_rates
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.clock import Clock
+from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
 from kafkalite.controller.channel_manager import open_tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.lifecycle import Jobs
@@ -47,18 +48,22 @@ from kafkalite.portions import Portions
 from kafkalite.protocol import messages
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.security.principal import principals_in
-from kafkalite.storage.directories.cleaner import LogCleaner
+from kafkalite.storage.directories.cleaner import LogCleaner, RunPass, in_executor
 from kafkalite.storage.directories.log_store import LogStore
+from kafkalite.storage.disk import Disk
 from kafkalite.types import BrokerId, Endpoint
 from zk.broker_registrar import BrokerRegistrar
 from zk.session import Session
 from zk.store import Store
 
 if TYPE_CHECKING:
-    from kafkalite.config.broker import BrokerConfig, LiveConfig
+    from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
+
+OLDEST_PROTOCOL = (2, 1, 1)
+"""The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
 _STALE_MARGIN_S = 5.0
 """Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
@@ -138,6 +143,56 @@ class BrokerParts:
     @property
     def transactions(self) -> CoordinatorRuntime[TransactionMachine]:
         return self.coordinators.transactions
+
+
+def make_early_parts(
+    live: LiveConfig,
+    session: Session,
+    disk: Disk,
+    clock: Clock,
+    rng: random.Random,
+    fatal: Callable[[str], None],
+    run_pass: RunPass | None,
+    unauthenticated_reads: UnauthenticatedReads | None,
+) -> EarlyParts:
+    """Make the first parts of a broker. Raises ConfigError for an inter-broker protocol that is too old."""
+    config = live.current
+    protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
+    if protocol_version < OLDEST_PROTOCOL:
+        raise ConfigError(
+            f"inter.broker.protocol.version is {config.inter_broker_protocol_version}; this broker speaks 2.1-IV1 and newer"
+        )
+    logs = LogStore(live, disk, clock, rng)
+    dynamic_configs = DynamicConfigs(session.store, live)
+    delegation_tokens = DelegationTokens(session.store, live, clock)
+    users = UserCredentials(session.store, dynamic_configs.read, clock)
+    return EarlyParts(
+        live_config=live,
+        session=session,
+        clock=clock,
+        rng=rng,
+        fatal=fatal,
+        jobs=Jobs(),
+        protocol_version=protocol_version,
+        metadata=MetadataCache(),
+        quotas=ClientQuotas(
+            (config.quota_window_num, config.quota_window_size_seconds),
+            (config.controller_quota_window_num, config.controller_quota_window_size_seconds),
+        ),
+        users=users,
+        logs=logs,
+        cleaner=LogCleaner(logs, live, clock, run_pass or in_executor(disk)),
+        dynamic_configs=dynamic_configs,
+        security=ListenerSecurity(
+            live,
+            users.find,
+            clock.now_ms,
+            delegation_tokens.credential,
+            lambda: clock.monotonic_ms() / 1000,
+            unauthenticated_reads,
+        ),
+        delegation_tokens=delegation_tokens,
+    )
 
 
 def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequence[ServedApi[Never]]) -> BrokerParts:

@@ -107,20 +107,16 @@ def check_records(
             or not _is_regular(data, start, end, count, keys_required, headers_at_once)
         )
     ):
-        if headers_at_once != ANY_HEADERS and end - start > _LOOKED_AT_BYTES:
-            _look_for_headers(data, start, end, count, headers_at_once)
-        checked = check_compiled(memoryview(data)[start:end], count)
-        if checked is not None and (checked.all_have_keys or not keys_required):
-            return TimestampDeltas(checked.smallest, checked.largest)
-    keyless: list[int] = []
+        checked = _check_compiled(data, start, end, count, keys_required, headers_at_once)
+        if checked is not None:
+            return checked
+    keyless: list[int] | None = [] if keys_required else None
     smallest, largest = 1 << 63, -(1 << 63)
     position, index = start, 0
     portion = 1
     try:
         if count < _WORTH_A_RUN:
-            position, smallest, largest = _check_each(
-                data, start, 0, count, keyless if keys_required else None, headers_at_once
-            )
+            position, smallest, largest = _check_each(data, start, 0, count, keyless, headers_at_once)
             index = count
         while index < count:
             run = _regular_run(data, position, end, index, count, keys_required, headers_at_once)
@@ -131,9 +127,7 @@ def check_records(
                 portion = 1
             else:
                 stop = min(count, index + portion)
-                position, low, high = _check_each(
-                    data, position, index, stop, keyless if keys_required else None, headers_at_once
-                )
+                position, low, high = _check_each(data, position, index, stop, keyless, headers_at_once)
                 index = stop
                 portion = min(2 * portion, _LARGEST_PORTION)
             smallest = min(smallest, low)
@@ -148,6 +142,18 @@ def check_records(
             [(number, "Compacted topic cannot accept message without key in topic partition.") for number in keyless],
         )
     return TimestampDeltas(smallest, largest)
+
+
+def _check_compiled(
+    data: bytes | bytearray, start: int, end: int, count: int, keys_required: bool, headers_at_once: int
+) -> TimestampDeltas | None:
+    """Return the timestamp deltas if compiled code finds the records in order; None leaves the decision to the walk."""
+    if headers_at_once != ANY_HEADERS and end - start > _LOOKED_AT_BYTES:
+        _look_for_headers(data, start, end, count, headers_at_once)
+    checked = check_compiled(memoryview(data)[start:end], count)
+    if checked is None or (keys_required and not checked.all_have_keys):
+        return None
+    return TimestampDeltas(checked.smallest, checked.largest)
 
 
 def _look_for_headers(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
@@ -209,7 +215,7 @@ def _regular_run(
     smallest, largest = 1 << 63, -(1 << 63)
     while length < longest:
         wanted = min(window, longest - length)
-        checked = _check_window(data, position + length * shape.size, index + length, wanted, shape, data, position)
+        checked = _check_window(data, position + length * shape.size, index + length, wanted, shape, position)
         if checked is None:
             return None
         taken, low, high = checked
@@ -223,20 +229,13 @@ def _regular_run(
 
 
 def _check_window(
-    data: bytes | bytearray,
-    position: int,
-    index: int,
-    wanted: int,
-    shape: _Shape,
-    model: bytes | bytearray,
-    model_position: int,
+    data: bytes | bytearray, position: int, index: int, wanted: int, shape: _Shape, model: int
 ) -> tuple[int, int, int] | None:
-    """Return how many of the next `wanted` records have the model's shape, and their timestamp deltas; None at a wrong offset."""
-    size = shape.size
-    taken = wanted
+    """Return how many of the next `wanted` records are shaped as the one at `model`, and their deltas; None at a wrong offset."""
+    size, taken = shape.size, wanted
     for column in shape.fixed:
         found = data[position + column : position + taken * size : size]
-        byte = model[model_position + column]
+        byte = data[model + column]
         if found.count(byte) != taken:
             taken -= len(found.lstrip(bytes((byte,))))
             if not taken:
