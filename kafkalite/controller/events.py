@@ -8,32 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from kafkalite.controller.control_requests import StopReplica
 from kafkalite.controller.requests import AlterPartition
 from kafkalite.types import BrokerId, TopicPartition
 
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What the queue holds."""
+
+
 # -- election; handled whether or not this broker is the active controller
 
 
 @dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(Event):
     """The broker is ready: watch /controller and try to be elected."""
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerChange:
+class ControllerChange(Event):
     """/controller was created or changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reelect:
+class Reelect(Event):
     """/controller was deleted, or a new ZooKeeper session began."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Event):
     """The ZooKeeper session ended: resign before anything else."""
 
 
@@ -41,58 +46,58 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerChange:
+class BrokerChange(Event):
     """The children of /brokers/ids changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerModifications:
+class BrokerModifications(Event):
     """A broker's registration changed, for example its endpoints."""
 
     broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
-class TopicChange:
+class TopicChange(Event):
     """The children of /brokers/topics changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionModifications:
+class PartitionModifications(Event):
     """A topic's assignment was rewritten."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDeletion:
+class TopicDeletion(Event):
     """Topics were marked for deletion."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirEventNotification:
+class LogDirEventNotification(Event):
     """A broker lost a log directory."""
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChangeNotification:
+class IsrChangeNotification(Event):
     """Leaders wrote ISRs to ZooKeeper (before KIP-497)."""
 
 
 @dataclass(frozen=True, slots=True)
-class ZkPartitionReassignment:
+class ZkPartitionReassignment(Event):
     """/admin/reassign_partitions appeared or changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionReassignmentIsrChange:
+class PartitionReassignmentIsrChange(Event):
     """The state of a partition that is being reassigned changed (before KIP-497)."""
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class ZkPreferredElection:
+class ZkPreferredElection(Event):
     """/admin/preferred_replica_election appeared."""
 
 
@@ -100,7 +105,7 @@ class ZkPreferredElection:
 
 
 @dataclass(frozen=True, slots=True)
-class AutoPreferredReplicaLeaderElection:
+class AutoPreferredReplicaLeaderElection(Event):
     """The interval leader.imbalance.check.interval.seconds has passed."""
 
 
@@ -108,12 +113,12 @@ class AutoPreferredReplicaLeaderElection:
 
 
 @dataclass(frozen=True, slots=True)
-class UncleanLeaderElectionEnable:
+class UncleanLeaderElectionEnable(Event):
     """Unclean elections were allowed for the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class TopicUncleanLeaderElectionEnable:
+class TopicUncleanLeaderElectionEnable(Event):
     """Unclean elections were allowed for one topic."""
 
     topic: str
@@ -123,7 +128,7 @@ class TopicUncleanLeaderElectionEnable:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderAndIsrResponseReceived:
+class LeaderAndIsrResponseReceived(Event):
     """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` is the incarnation that answered."""
 
     broker_id: BrokerId
@@ -133,7 +138,7 @@ class LeaderAndIsrResponseReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class StopReplicaResponseReceived:
+class StopReplicaResponseReceived(Event):
     """The response to `request`: `error` is that of the whole request, `errors` those of partitions."""
 
     broker_id: BrokerId
@@ -147,14 +152,14 @@ class StopReplicaResponseReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartitionReceived:
+class AlterPartitionReceived(Event):
     """A leader proposes ISRs (KIP-497)."""
 
     request: AlterPartition
 
 
 @dataclass(frozen=True, slots=True)
-class ControlledShutdown:
+class ControlledShutdown(Event):
     """A broker is about to stop and moves its leaderships to others."""
 
     broker_id: BrokerId
@@ -162,7 +167,7 @@ class ControlledShutdown:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateProducerIds:
+class AllocateProducerIds(Event):
     """A broker needs a block of producer ids."""
 
     broker_id: BrokerId
@@ -170,7 +175,7 @@ class AllocateProducerIds:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLeaderElection:
+class ReplicaLeaderElection(Event):
     """ElectLeaders for `partitions`, None for all."""
 
     partitions: tuple[TopicPartition, ...] | None
@@ -178,43 +183,14 @@ class ReplicaLeaderElection:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiPartitionReassignment:
+class ApiPartitionReassignment(Event):
     """AlterPartitionReassignments: the target replicas by partition, None to cancel."""
 
     targets: dict[TopicPartition, tuple[BrokerId, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ListPartitionReassignments:
+class ListPartitionReassignments(Event):
     """ListPartitionReassignments for `partitions`, None for all."""
 
     partitions: tuple[TopicPartition, ...] | None
-
-
-Event: TypeAlias = (
-    Startup
-    | ControllerChange
-    | Reelect
-    | Expire
-    | BrokerChange
-    | BrokerModifications
-    | TopicChange
-    | PartitionModifications
-    | TopicDeletion
-    | LogDirEventNotification
-    | IsrChangeNotification
-    | ZkPartitionReassignment
-    | PartitionReassignmentIsrChange
-    | ZkPreferredElection
-    | AutoPreferredReplicaLeaderElection
-    | UncleanLeaderElectionEnable
-    | TopicUncleanLeaderElectionEnable
-    | LeaderAndIsrResponseReceived
-    | StopReplicaResponseReceived
-    | AlterPartitionReceived
-    | ControlledShutdown
-    | AllocateProducerIds
-    | ReplicaLeaderElection
-    | ApiPartitionReassignment
-    | ListPartitionReassignments
-)

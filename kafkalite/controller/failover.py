@@ -20,7 +20,7 @@ from kafkalite.controller.machines.partition_state_machine import elect_missing_
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
 from kafkalite.controller.machines.request_batch import RequestBatch
 from kafkalite.controller.notifications import delete_notifications
-from kafkalite.controller.steps import Steps, connect, list_children, pause, pieces, publish
+from kafkalite.controller.steps import Connect, Pause, Steps, list_children, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics
@@ -69,7 +69,7 @@ def on_controller_failover(
 def _load_cluster(cluster: ClusterState) -> Steps[None]:
     cluster.brokers = yield from read_brokers()
     for broker in cluster.brokers.values():
-        yield from connect(broker)
+        yield Connect(broker)
     names = legal_names((yield from list_children(paths.TOPICS, watch=True)))
     partitions = yield from load_topics(cluster, names)
     for partition, leadership in (yield from read_leaderships(partitions)).items():
@@ -95,7 +95,7 @@ def _set_replica_states(cluster: ClusterState) -> Steps[None]:
                 if not online:
                     offline.append(PartitionAndReplica(partition, broker))
         yield from remove_from_isrs(cluster, offline)
-        yield from pause()
+        yield Pause()
 
 
 def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
@@ -109,7 +109,7 @@ def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartit
                 cluster.set_status(partition, PartitionStatus.ONLINE)
             else:
                 cluster.set_status(partition, PartitionStatus.OFFLINE)
-        yield from pause()
+        yield Pause()
 
 
 def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
@@ -127,4 +127,4 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
                 batch.leader_and_isr(online, partition)
             batch.update_metadata((partition,))
         yield from publish(batch.commands())
-        yield from pause()
+        yield Pause()

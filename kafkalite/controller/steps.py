@@ -137,15 +137,10 @@ def publish(commands: Sequence[Command]) -> Steps[None]:
 
 
 def pieces(items: Iterable[T]) -> Iterator[list[T]]:
-    """Split items into pieces that take some 10 ms each, to be followed by a `pause`."""
+    """Split items into pieces that take some 10 ms each, to be followed by a `Pause`."""
     remaining = iter(items)
     while some := list(islice(remaining, _PIECE)):
         yield some
-
-
-def pause() -> Steps[None]:
-    """Yield `Pause`."""
-    yield Pause()
 
 
 def finish_with_pauses(work: Work[T]) -> Steps[T]:
@@ -158,16 +153,6 @@ def finish_with_pauses(work: Work[T]) -> Steps[T]:
     except StopIteration as end:
         result: T = end.value
         return result
-
-
-def connect(broker: RegisteredBroker) -> Steps[None]:
-    """Yield `Connect`."""
-    yield Connect(broker)
-
-
-def disconnect(broker_id: BrokerId) -> Steps[None]:
-    """Yield `Disconnect`."""
-    yield Disconnect(broker_id)
 
 
 def draw_topic_ids(count: int) -> Steps[list[bytes]]:

@@ -11,7 +11,7 @@ from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, connect, disconnect, pause, pieces, publish
+from kafkalite.controller.steps import Connect, Disconnect, Pause, Steps, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.types import BrokerId
 
@@ -29,9 +29,9 @@ def process_broker_change(cluster: ClusterState) -> Steps[None]:
         return
     logger.info("new brokers %s, dead %s, bounced %s, live %s", new, dead, bounced, sorted(registered))
     for broker in (*new, *bounced):
-        yield from connect(registered[broker])
+        yield Connect(registered[broker])
     for broker in dead:
-        yield from disconnect(broker)
+        yield Disconnect(broker)
     if new:
         for broker in new:
             known[broker] = registered[broker]
@@ -64,16 +64,16 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     for leaderless in pieces(sorted(cluster.leaderless)):
         elections.append(RequestBatch(cluster))
         yield from elect_missing_leaders_in(cluster, leaderless, elections[-1])
-        yield from pause()
+        yield Pause()
     everything = RequestBatch(cluster)
     everything.update_metadata((), brokers)
     for some in pieces(cluster.partitions()):
         everything.update_metadata((partition for partition, _ in some), brokers)
-        yield from pause()
+        yield Pause()
     yield from publish((yield from everything.paced_commands()))
     for elected in elections:
         yield from publish(elected.commands())
-        yield from pause()
+        yield Pause()
     replicas = cluster.replicas_of_brokers(brokers)
     yield from change_replica_states(cluster, replicas, ReplicaStatus.ONLINE)
     awaited = [
@@ -104,7 +104,7 @@ def process_broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> 
     if (current.endpoints, current.features) == (known.endpoints, known.features):
         return
     cluster.brokers[broker_id] = current
-    yield from connect(current)
+    yield Connect(current)
     batch = RequestBatch(cluster)
     batch.update_metadata(())
     yield from publish(batch.commands())

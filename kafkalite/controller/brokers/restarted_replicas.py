@@ -23,7 +23,7 @@ from collections.abc import Collection
 
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.machines.replica_state_machine import remove_from_isr
-from kafkalite.controller.steps import Steps, pause, pieces
+from kafkalite.controller.steps import Pause, Steps, pieces
 from kafkalite.types import BrokerId, TopicPartition
 
 
@@ -55,7 +55,7 @@ def demote_restarted_replicas(
             if len(restarted) < len(members):
                 for broker in restarted:
                     leaving[broker].append(partition)
-        yield from pause()
+        yield Pause()
     for broker, partitions in leaving.items():
         current = yield from remove_from_isr(cluster, broker, partitions)
         for partition, leadership in current.items():

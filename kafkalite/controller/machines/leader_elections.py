@@ -12,7 +12,7 @@ from kafkalite.controller.machines.partition_state_machine import (
     bring_partitions_online,
     elect_missing_leaders,
 )
-from kafkalite.controller.steps import Steps, exists, partition_list, pause, pieces, read, write
+from kafkalite.controller.steps import Pause, Steps, exists, partition_list, pieces, read, write
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 from zk import paths
@@ -45,7 +45,7 @@ def elect_leaders(
             elif partitions is not None or refusal.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results[partition] = refusal
         if len(wanted) > len(some):
-            yield from pause()
+            yield Pause()
     strategy = Strategy.OFFLINE_UNCLEAN if unclean else Strategy.PREFERRED
     failures = (yield from bring_partitions_online(cluster, elected, strategy)) if elected else {}
     results |= {partition: failures.get(partition) for partition in elected}

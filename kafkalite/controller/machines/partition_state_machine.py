@@ -29,7 +29,7 @@ from kafkalite.controller.machines.leadership_znodes import (
     write_leaderships,
 )
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, pause, pieces, publish
+from kafkalite.controller.steps import Pause, Steps, pieces, publish
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import election
@@ -73,7 +73,7 @@ def bring_partitions_online(
     for some in pieces(partitions):
         failures |= yield from _bring_online(cluster, some, strategy)
         if len(partitions) > len(some):
-            yield from pause()
+            yield Pause()
     return failures
 
 

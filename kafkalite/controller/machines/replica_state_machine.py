@@ -23,7 +23,7 @@ from kafkalite.controller.cluster_state import ClusterState, Leadership, Partiti
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import current_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, pause, pieces, publish
+from kafkalite.controller.steps import Pause, Steps, pieces, publish
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 _LIVING = frozenset({ReplicaStatus.NEW, ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_INELIGIBLE})
@@ -46,7 +46,7 @@ def change_replica_states(
     for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
         yield from _change_states(cluster, some, target)
         if len(replicas) > len(some):
-            yield from pause()
+            yield Pause()
 
 
 def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[list[PartitionAndReplica]]:

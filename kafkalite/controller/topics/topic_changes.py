@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.machines import partition_state_machine
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.steps import Steps, list_children, pause, pieces, write
+from kafkalite.controller.steps import Pause, Steps, list_children, pieces, write
 from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics, read_topic, topic_write
 from kafkalite.types import TopicPartition
@@ -54,7 +54,7 @@ def on_new_partition_creation(cluster: ClusterState, partitions: Sequence[TopicP
         return
     replicas: list[PartitionAndReplica] = []
     for some in pieces(partitions):
-        yield from pause()
+        yield Pause()
         partition_state_machine.change_partition_states(cluster, some, PartitionStatus.NEW)
         replicas += [PartitionAndReplica(p, b) for p in some for b in cluster.partition(p).assignment.replicas]
     yield from change_replica_states(cluster, replicas, ReplicaStatus.NEW)

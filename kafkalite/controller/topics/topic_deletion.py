@@ -14,7 +14,7 @@ from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica
 from kafkalite.controller.machines.partition_state_machine import change_partition_states
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, list_children, list_children_of_each, pause, pieces, publish, write
+from kafkalite.controller.steps import Pause, Steps, list_children, list_children_of_each, pieces, publish, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -84,7 +84,7 @@ def resume_deletions(cluster: ClusterState, topics: Collection[str]) -> Steps[No
             replicas = cluster.replicas_of_topic(topic)
             retried += (r for r in replicas if cluster.replica_status(r) is ReplicaStatus.DELETION_INELIGIBLE)
             eligible.append(topic)
-        yield from pause()
+        yield Pause()
     if retried:
         yield from change_replica_states(cluster, retried, ReplicaStatus.OFFLINE)
     for some in pieces(complete):
@@ -140,19 +140,19 @@ def process_replica_deletions(
 def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
     """Remove topics from the metadata of brokers, then stop and delete the online replicas."""
     deletions = cluster.deletions
-    yield from pause()
+    yield Pause()
     new = [topic for topic in topics if topic not in deletions.started]
     partitions = [partition for topic in new for partition in cluster.topics[topic].topic_partitions()]
     for some in pieces(partitions):
         change_partition_states(cluster, some, PartitionStatus.OFFLINE)
         change_partition_states(cluster, some, PartitionStatus.NON_EXISTENT)
-        yield from pause()
+        yield Pause()
     deletions.started.update(new)
     for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
         tombstones = RequestBatch(cluster)
         tombstones.update_metadata(some)
         yield from publish(tombstones.commands())
-        yield from pause()
+        yield Pause()
     alive: list[PartitionAndReplica] = []
     dead: list[PartitionAndReplica] = []
     for replicas in pieces(replica for topic in topics for replica in cluster.replicas_of_topic(topic)):
@@ -161,7 +161,7 @@ def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
                 continue
             reachable = cluster.is_online(replica.broker_id, replica.partition)
             (alive if reachable else dead).append(replica)
-        yield from pause()
+        yield Pause()
     if dead:
         waiting = {replica.partition.topic for replica in dead}
         logger.info("deletion waits for offline replicas: %s", ", ".join(sorted(waiting)))

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import ClusterState, Topic
-from kafkalite.controller.steps import Steps, draw_topic_ids, pause, pieces, read, write
+from kafkalite.controller.steps import Pause, Steps, draw_topic_ids, pieces, read, write
 from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
 from zk import paths
 from zk.store import BadVersionError, NoNodeError, StoreError, Write
@@ -32,7 +32,7 @@ def load_topics(cluster: ClusterState, names: Sequence[str]) -> Steps[list[Topic
     loaded: list[TopicPartition] = []
     for some in pieces(names):
         loaded += yield from _load_some(cluster, some)
-        yield from pause()
+        yield Pause()
     return loaded
 
 
@@ -53,12 +53,12 @@ def _load_some(cluster: ClusterState, names: Sequence[str]) -> Steps[list[TopicP
     for name, assignment in found.items():
         is_large = len(assignment.partitions) > _LARGE_TOPIC
         if is_large:
-            yield from pause()  # decoding it took several milliseconds
+            yield Pause()  # decoding it took several milliseconds
         cluster.add_topic(name, given.get(name) or _topic_id(name, assignment))
         parts_of = assignments(assignment)
         for some in pieces(parts_of):
             if is_large:
-                yield from pause()
+                yield Pause()
             for index in some:
                 partition = TopicPartition(name, index)
                 cluster.set_assignment(partition, parts_of[index])
