@@ -110,7 +110,7 @@ class Broker:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings as they are now."""
+        """Return the settings as they are now."""
         return self._early.live_config.current
 
     # Start
@@ -344,7 +344,7 @@ class Broker:
         return f"{self._early.logs.left_to_close} logs to close{step}"
 
     async def _notice_failed_directories(self, replicas: Replicas) -> None:
-        """Partitions of a failed directory go offline, and the controller is notified (Kafka's LogDirEvent)."""
+        """Drop the partitions of failed directories and notify the controller (Kafka's LogDirEvent)."""
         if replicas.drop_offline_partitions():
             event = LogDirEvent(broker_id=self.broker_id).encode()
             await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)

@@ -135,7 +135,7 @@ class Watchdog:
         self._timer.start()
 
     def cancel(self) -> None:
-        """The process ends by itself."""
+        """Stop the timer, because the process ends by itself."""
         if self._timer is not None:
             self._timer.cancel()
 

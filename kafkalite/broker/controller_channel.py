@@ -45,7 +45,7 @@ class ControllerChannel:
     async def request(
         self, message: Request[ResponseT], deadline_s: float | None = None, max_version: int | None = None
     ) -> ResponseT:
-        """The controller's response. TimeoutError when no controller answered until `deadline_s` (loop time; None: for ever)."""
+        """Return the controller's response. Raises TimeoutError without one until `deadline_s` (loop time; None: for ever)."""
         loop = asyncio.get_running_loop()
         while True:
             try:

@@ -80,7 +80,7 @@ class GarbageCollections:
         self._due_since_s = None
 
     def _collecting(self, phase: Literal["start", "stop"], _: dict[str, int]) -> None:
-        """Python calls this before and after each collection."""
+        """Called by Python before and after each collection."""
         now_s = self._now_s()
         if phase == "start":
             self._began_s = now_s

@@ -93,7 +93,7 @@ def _subject(record: logging.LogRecord) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with all that is not printable escaped as Python writes it, cut after CHARACTERS_MAX."""
+    """Return the text with all that is not printable escaped as Python does it, cut after CHARACTERS_MAX."""
     if len(text) > CHARACTERS_MAX:
         text = f"{text[:CHARACTERS_MAX]}… ({len(text)} characters)"
     if text.isprintable():

@@ -9,7 +9,7 @@ from zk.znodes import BrokerRegistration, RegisteredEndpoint
 
 
 def registration_of(config: BrokerConfig, bound_ports: Mapping[str, int], now_ms: int) -> BrokerRegistration:
-    """The advertised listeners that are bound, with the ports that the system chose where none is configured, and the rack."""
+    """Return the advertised listeners that are bound, with the ports that the system chose where none is configured, and the rack."""
     endpoints = tuple(
         RegisteredEndpoint(each.listener, each.host, each.port or bound_ports[each.listener], each.security_protocol)
         for each in config.advertised_listeners

@@ -82,7 +82,7 @@ def leaders_left(metadata: MetadataCache, broker_id: BrokerId) -> int:
 
 
 def prospects(metadata: MetadataCache, broker_id: BrokerId) -> Hashable:
-    """What decides whether leaders can be moved away from a broker: who lives, and who is in sync with it."""
+    """Return what decides if leaders can be moved away from a broker: the live brokers, and the replicas in sync with it."""
     led = {
         (name, number): tuple(partition.isr)
         for name, topic in metadata.topics.items()
@@ -102,7 +102,7 @@ def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], b
 
 
 async def _ask(parts: Parts, timeout_s: float) -> list[TopicPartition] | None:
-    """The partitions that are still led here; None when the controller refuses to tell. TimeoutError without a controller."""
+    """Return the partitions still led here; None if the controller refuses. Raises TimeoutError without a controller."""
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
         broker_id=parts.broker_id, broker_epoch=parts.replicas.broker_epoch
     )

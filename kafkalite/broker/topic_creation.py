@@ -72,11 +72,11 @@ class TopicCreation:
         return (await self._create_topics([name]))[name]
 
     async def close(self) -> None:
-        """Creations that are on their way end here; the controller goes on with what it has been asked for."""
+        """Cancel the creations in flight here; the controller goes on with what was requested."""
         await end_tasks(dict.fromkeys(self._in_flight.values()))
 
     async def partition_count(self, topic: str) -> int:
-        """The partitions that a topic has in ZooKeeper, 0 when it is not there or cannot be read."""
+        """Return the number of a topic's partitions in ZooKeeper, 0 if it is absent or unreadable."""
         try:
             data, _ = await self._store.read(paths.topic(topic))
             return len(TopicAssignment.decode(data).partitions)
@@ -84,7 +84,7 @@ class TopicCreation:
             return 0
 
     async def _create_topics(self, names: list[str]) -> dict[str, ErrorCode]:
-        """The outcome of each, of those that somebody else has asked for already that of theirs."""
+        """Return the outcome of each creation; those in flight already share the outcome of the earlier request."""
         begun = [name for name in names if name not in self._in_flight]
         if begun:
             self._begin(begun)
@@ -102,7 +102,7 @@ class TopicCreation:
         task.add_done_callback(forget_creation)
 
     async def _create(self, names: list[str]) -> dict[str, ErrorCode]:
-        """One request for all, as Kafka's AutoTopicCreationManager makes it."""
+        """Send one request for all topics, as Kafka's AutoTopicCreationManager does."""
         m = messages.create_topics_request
         request = m.CreateTopicsRequest(
             topics=[self._describe_topic(name) for name in names],
@@ -119,7 +119,7 @@ class TopicCreation:
         return {name: _still_electing(codes.get(name, ErrorCode.NONE)) for name in names}
 
     def _describe_topic(self, name: str) -> messages.create_topics_request.CreatableTopic:
-        """An ordinary topic has the cluster's defaults, an internal one settings of its own.
+        """Return the settings of a new topic: the cluster's defaults, or an internal topic's own.
 
         Internal topics get as many replicas as there are brokers, up to offsets.topic.replication.factor and
         transaction.state.log.replication.factor: Kafka refuses to make them while there are fewer.

@@ -22,7 +22,7 @@ BATCHES_COUNTED: Final = 100
 
 
 def count_records(batches: Buffer, size_bytes: int | None = None) -> int:
-    """The records in whole batches, exact up to BATCHES_COUNTED of them and an estimate beyond.
+    """Return the number of records in whole batches, exact up to BATCHES_COUNTED batches and an estimate beyond.
 
     A batch that is cut at the end, and markers of transactions, do not count. Of `size_bytes` only the first may be known: `batches`.
     """
@@ -67,13 +67,13 @@ class Traffic:
         found.records_in += records
 
     def count_fetched(self, topic: str, batches: Buffer, size_bytes: int) -> None:
-        """A consumer is sent batches of `size_bytes`, which begin with these."""
+        """Count batches of `size_bytes` that are sent to a consumer and begin with these."""
         found = self.topics.get(topic) or self._begin(topic)
         found.bytes_out += size_bytes
         found.records_out += count_records(batches, size_bytes)
 
     def forget(self, topics: Iterable[str]) -> None:
-        """These topics are gone."""
+        """Drop the counts of deleted topics."""
         for topic in topics:
             self.topics.pop(topic, None)
 

@@ -133,7 +133,7 @@ class BrokerParts:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings as they are now."""
+        """Return the settings as they are now."""
         return self.live_config.current
 
     @property

@@ -212,7 +212,7 @@ class FrameReader:
         return self._shared[size:]
 
     def alone(self, count: int) -> bytes | None:
-        """`count` more bytes, with which a frame begins; None when one has begun. If they are no frame, `receive` is to be called."""
+        """Return `count` received bytes that begin a frame; None in the middle of one. If they are no frame, `receive` is to be called."""
         return bytes(self._shared[:count]) if self._frame is None and not self._head else None
 
     def receive(self, count: int) -> list[tuple[memoryview, bool]]:

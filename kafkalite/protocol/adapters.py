@@ -21,12 +21,12 @@ _AdapterT = TypeVar("_AdapterT")
 
 
 def upgrade(api_name: str, direction: str, version: int) -> Upgrade | None:
-    """Makes the newest structure of a message that was read in `version`; None where nothing is to be done."""
+    """Return the upgrade to the newest structure for a message that was read in `version`; None where none is needed."""
     return _find(_UPGRADES, api_name, direction, version)
 
 
 def downgrade(api_name: str, direction: str, version: int) -> Downgrade | None:
-    """Fill the old structure of a message that is to be written in `version`; None where nothing is to be done."""
+    """Return the downgrade to the old structure for a message to be written in `version`; None where none is needed."""
     return _find(_DOWNGRADES, api_name, direction, version)
 
 

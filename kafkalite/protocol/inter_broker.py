@@ -37,7 +37,7 @@ class ProtocolVersion(_Release):
 
     @classmethod
     def parse(cls, text: str) -> ProtocolVersion:
-        """ "2.7-IV2", "3.9", "0.10.2". ValueError when it is none of these forms."""
+        """Parse a version such as "2.7-IV2", "3.9" or "0.10.2". Raises ValueError for other forms."""
         match = re.fullmatch(r"(0\.)?(\d+)\.(\d+)(?:\.\d+)?(?:-IV(\d+))?", text.strip())
         if match is None:
             raise ValueError(f"inter.broker.protocol.version {text!r} has no form like 3.9 or 2.7-IV2")
@@ -52,22 +52,22 @@ class ProtocolVersion(_Release):
 
     @property
     def manages_features(self) -> bool:
-        """/feature is managed (KIP-584)."""
+        """True if /feature is managed (KIP-584)."""
         return self >= (2, 7, 0)
 
     @property
     def alters_partitions(self) -> bool:
-        """Leaders ask the controller for ISR changes (KIP-497) instead of writing ZooKeeper themselves."""
+        """True if leaders ask the controller for ISR changes (KIP-497) instead of writing them to ZooKeeper."""
         return self >= (2, 7, 2)
 
     @property
     def gives_topic_ids(self) -> bool:
-        """Topics have ids (KIP-516)."""
+        """True if topics have ids (KIP-516)."""
         return self >= (2, 8, 0)
 
     @property
     def allocates_producer_ids(self) -> bool:
-        """Brokers ask the controller for producer ids instead of ZooKeeper (KIP-730)."""
+        """True if brokers ask the controller for producer ids instead of ZooKeeper (KIP-730)."""
         return self >= (3, 0, 0)
 
     @property

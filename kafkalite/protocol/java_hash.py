@@ -8,7 +8,7 @@ _SMALLEST = -(1 << 31)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`: h = 31 h + unit over the UTF-16 code units, wrapped to a signed 32-bit number."""
+    """Return `String.hashCode`: h = 31 h + unit over the UTF-16 code units, wrapped to a signed 32-bit number."""
     hashed = 0
     if text.isascii():
         for unit in text.encode():
@@ -21,7 +21,7 @@ def java_hash(text: str) -> int:
 
 
 def java_abs(number: int) -> int:
-    """`Utils.abs` of a Java int, which `number` is wrapped to: of the smallest number, which has no opposite, it is 0."""
+    """Return `Utils.abs` of `number` wrapped to a Java int: 0 for the smallest int, which has no opposite."""
     wrapped = _to_signed(number & 0xFFFFFFFF)
     return 0 if wrapped == _SMALLEST else abs(wrapped)
 

@@ -108,13 +108,13 @@ def _find_declared(name: str) -> Schemas | None:
 
 
 def _shapes(api: Api, direction: str) -> list[Struct]:
-    """Schemas whose union is the unified shape, newest first: those that the table of APIs names, and all that are declared by us."""
+    """Return the schemas whose union is the unified shape, newest first: those that `apis` names, and all declared by us."""
     versions = {*(api.shapes or (api.max_version,)), *declared_versions(api)}
     return [schema(api, direction, version) for version in sorted(versions, reverse=True)]
 
 
 def _union(roots: Iterable[Struct]) -> dict[str, dict[str, Field]]:
-    """Fields by struct name; of a field that several versions have, the newest counts."""
+    """Return fields by struct name; the newest version of a field counts."""
     union: dict[str, dict[str, Field]] = {}
     for root in roots:
         for struct in root.structs():

@@ -119,7 +119,7 @@ class AclFilter(NamedTuple):
 
     @property
     def named_patterns(self) -> tuple[ResourcePattern, ...]:
-        """The few patterns that can be meant, where type and name are given and how the name is meant; else none."""
+        """Return the patterns that a filter with type, name and kind of pattern can match, which are few; none for other filters."""
         if self.type is ResourceType.ANY or self.name is None or self.pattern is PatternType.MATCH:
             return ()
         patterns = (PatternType.LITERAL, PatternType.PREFIXED) if self.pattern is PatternType.ANY else (self.pattern,)

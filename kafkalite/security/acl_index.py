@@ -54,7 +54,7 @@ class AclIndex:
             yield from entries
 
     def bindings(self, wanted: AclFilter) -> Iterator[AclBinding]:
-        """Every rule that a filter takes; None or few patterns are looked at where it names them."""
+        """Yield every rule that a filter matches; few patterns are examined where it names them."""
         named = wanted.named_patterns
         for resource in named or list(self._resources):
             if wanted.matches_resource(resource):

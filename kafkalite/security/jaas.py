@@ -28,7 +28,7 @@ class LoginModule:
 
 
 def jaas_file(setting: str | None, environment: Mapping[str, str]) -> str | None:
-    """The file that a setting names, else the one that Kafka's start scripts give to Java in KAFKA_OPTS; None without any."""
+    """Return the file that a setting names, else the one that KAFKA_OPTS gives to Java; None without any."""
     if setting:
         return setting
     found = re.search(_OF_JAVA, environment.get("KAFKA_OPTS", ""))
@@ -36,7 +36,7 @@ def jaas_file(setting: str | None, environment: Mapping[str, str]) -> str | None
 
 
 def parse_jaas_line(text: str) -> LoginModule:
-    """The one login module of a `sasl.jaas.config`. ValueError, without the secrets, for anything else."""
+    """Return the one login module of a `sasl.jaas.config`. Raises ValueError, without the secrets, for anything else."""
     tokens = _Tokens(text)
     module = _module(tokens)
     if tokens.peek() is not None:
@@ -45,7 +45,7 @@ def parse_jaas_line(text: str) -> LoginModule:
 
 
 def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginModule, ...]]:
-    """The login modules of each section of a file. ValueError, without the secrets, for what is none."""
+    """Return the login modules of each section of a file. Raises ValueError, without the secrets, for malformed text."""
     tokens = _Tokens(text)
     sections: dict[str, tuple[LoginModule, ...]] = {}
     while (name := tokens.peek()) is not None:

@@ -29,7 +29,7 @@ class JavaKeyStore:
 
 
 def read_java_keystore(data: bytes, password: str | None) -> JavaKeyStore:
-    """The content of a store; without a password its integrity is not checked, as in Java. ValueError when it cannot be read."""
+    """Return the content of a store; without a password its integrity is not checked, as in Java. Raises ValueError if unreadable."""
     content, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         expected = hashlib.sha1(_utf16(password) + b"Mighty Aphrodite" + content, usedforsecurity=False).digest()
@@ -42,7 +42,7 @@ def read_java_keystore(data: bytes, password: str | None) -> JavaKeyStore:
 
 
 def unprotected_key(protected: bytes, password: str) -> bytes:
-    """A private key (PKCS 8, DER) of the store. ValueError for another password."""
+    """Return a private key (PKCS 8, DER) of the store. Raises ValueError for a wrong password."""
     encrypted = _last_octets(protected)
     salt, body, check = encrypted[:_DIGEST_BYTES], encrypted[_DIGEST_BYTES:-_DIGEST_BYTES], encrypted[-_DIGEST_BYTES:]
     secret, digest, stream = _utf16(password), salt, b""
@@ -60,7 +60,7 @@ def _utf16(password: str) -> bytes:
 
 
 def _last_octets(der: bytes) -> bytes:
-    """The OCTET STRING at the end of an EncryptedPrivateKeyInfo."""
+    """Return the OCTET STRING at the end of an EncryptedPrivateKeyInfo."""
     position = _content(der, 0)[0]
     _, algorithm_end = _content(der, position)
     begin, end = _content(der, algorithm_end)

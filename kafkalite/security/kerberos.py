@@ -37,7 +37,7 @@ class Accepted(Protocol):
 
     @property
     def initiator(self) -> str:
-        """The client's principal, once it is complete."""
+        """Return the client's principal, once the authentication is complete."""
 
     def step(self, token: bytes) -> bytes: ...
 
@@ -52,7 +52,7 @@ def is_available() -> bool:
 
 
 def krb5_conf(environment: Mapping[str, str]) -> str | None:
-    """The file that Kafka's start scripts give to Java in KAFKA_OPTS, unless the library is given one: KRB5_CONFIG."""
+    """Return the file that KAFKA_OPTS gives to Java, unless KRB5_CONFIG gives one to the library; None without any."""
     found = re.search(_OF_JAVA, environment.get("KAFKA_OPTS", ""))
     return found[1].strip("\"'") if found is not None and "KRB5_CONFIG" not in environment else None
 
@@ -136,7 +136,7 @@ def _call(call: Callable[[], Any]) -> Any:
 
 
 def accept(principal: str, keytab: str) -> Accepted:
-    """A new authentication of somebody who has a ticket for this principal, whose keys are in the file. KerberosError.
+    """Start the authentication of a client with a ticket for this principal, whose keys are in the file. Raises KerberosError.
 
     As in Java, * is any principal that has keys there: a broker with several names needs that.
     """
@@ -148,14 +148,14 @@ def accept(principal: str, keytab: str) -> Accepted:
 
 @cache
 def default_realm() -> str:
-    """The one of krb5.conf. KerberosError without any."""
+    """Return the default realm of krb5.conf. Raises KerberosError without any."""
     gssapi = _package()
     name = gssapi.Name("anybody", gssapi.NameType.kerberos_principal)
     return str(_call(lambda: name.canonicalize(gssapi.MechType.kerberos))).rpartition("@")[2]
 
 
 def initiate(service: str, host: str, principal: str, keytab: str) -> Exchange:
-    """A client's exchange, with the keys of a principal or (without a file) with the ticket that is in the cache. KerberosError."""
+    """Start a client's exchange, with the keys of a principal or, without a file, with the cached ticket. Raises KerberosError."""
     gssapi = _package()
     credentials = None
     if keytab:

@@ -34,7 +34,7 @@ class KerberosName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KerberosName:
-        """ValueError for what is none."""
+        """Parse the name of a principal. Raises ValueError."""
         found = _NAME.fullmatch(text)
         if found is None:
             raise ValueError(f"{text!r} is no name of a Kerberos principal")

@@ -21,7 +21,7 @@ _BLOCK_BYTES: Final = 16
 
 
 def encode_password(password: str, secret: str) -> str:
-    """The text that is kept."""
+    """Return the text that is stored."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     salt, vector, plain = secrets.token_bytes(_SALT_BYTES), secrets.token_bytes(_BLOCK_BYTES), password.encode()
@@ -43,7 +43,7 @@ def encode_password(password: str, secret: str) -> str:
 
 
 def decode_password(text: str, secret: str) -> str:
-    """The password. ValueError, which shows nothing of it, when the secret is another one or the text cannot be read."""
+    """Return the password. Raises ValueError, without the password, for a wrong secret or malformed text."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 

@@ -22,7 +22,7 @@ class KafkaPrincipal:
 
     @classmethod
     def parse(cls, text: str) -> KafkaPrincipal:
-        """`Type:name`. ValueError for another text."""
+        """Parse `Type:name`. Raises ValueError for another text."""
         kind, colon, name = text.partition(":")
         if not colon or not kind or not name:
             raise ValueError(f"{text!r} must be a principal such as {USER}:name")
@@ -30,7 +30,7 @@ class KafkaPrincipal:
 
     @classmethod
     def from_stored(cls, text: str) -> KafkaPrincipal:
-        """A principal as brokers keep it, `Type:name`, both of which may be empty. ValueError without a colon."""
+        """Parse a principal as brokers store it, `Type:name`, both of which may be empty. Raises ValueError without a colon."""
         kind, colon, name = text.partition(":")
         if not colon:
             raise ValueError(f"{text!r} is no principal: it has no colon")
@@ -42,7 +42,7 @@ ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
 
 
 def principals_in(text: str) -> frozenset[KafkaPrincipal]:
-    """`Type:name` between semicolons, as in `super.users`. ValueError for what is none."""
+    """Return the principals `Type:name` between semicolons, as in `super.users`. Raises ValueError for malformed text."""
     return frozenset(KafkaPrincipal.parse(each.strip()) for each in text.split(";") if each.strip())
 
 

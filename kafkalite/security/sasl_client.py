@@ -47,7 +47,7 @@ class SaslCredentials:
             raise ValueError(f"the SASL mechanism {self.mechanism} is not known; known are {', '.join(MECHANISMS)}")
 
     def start_exchange(self, host: str) -> Exchange:
-        """A new authentication at a server of this name. KerberosError, also from the exchange."""
+        """Start the authentication at a server of this name. Raises KerberosError, also from the exchange."""
         if self.mechanism == "GSSAPI":
             from kafkalite.security.kerberos import initiate
 

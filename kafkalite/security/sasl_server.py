@@ -192,7 +192,7 @@ class OAuthBearerServer:
 
 
 def _bearer(message: bytes) -> tuple[str, str]:
-    """(authorization id, token) of a first message: `n,a=id,^Aauth=Bearer token^A^A`. SaslMalformed."""
+    """Return (authorization id, token) of a first message: `n,a=id,^Aauth=Bearer token^A^A`. SaslMalformed."""
     try:
         header, *pairs = message.decode().split("\x01")
     except UnicodeDecodeError:

@@ -31,12 +31,12 @@ class ScramMechanism(IntEnum):
 
     @property
     def config_key(self) -> str:
-        """Its name in SASL, under which credentials are kept: `SCRAM-SHA-256`."""
+        """Return the name in SASL, under which credentials are stored: `SCRAM-SHA-256`."""
         return self.name.replace("_", "-")
 
     @property
     def hash_name(self) -> str:
-        """The name of its hash function in hashlib."""
+        """Return the name of the hash function in hashlib."""
         return self.name.removeprefix("SCRAM_").replace("_", "").lower()
 
 
@@ -50,13 +50,13 @@ class ScramCredential:
     iterations: int
 
     def encode(self) -> str:
-        """The text that is kept."""
+        """Return the text that is stored."""
         salt, stored, server = (b64encode(each).decode() for each in (self.salt, self.stored_key, self.server_key))
         return f"salt={salt},stored_key={stored},server_key={server},iterations={self.iterations}"
 
     @classmethod
     def decode(cls, text: str) -> ScramCredential:
-        """The credential of a text, its parts in any order. ValueError for what is none."""
+        """Parse a stored credential, its parts in any order. Raises ValueError for malformed text."""
         parts = dict(pair.partition("=")[::2] for pair in text.split(","))
         if parts.keys() != {"salt", "stored_key", "server_key", "iterations"}:
             raise ValueError("a SCRAM credential has salt, stored_key, server_key and iterations")

@@ -60,7 +60,7 @@ def _decoded_name(text: str) -> str:
 
 
 def parse_client_first(message: bytes) -> ClientFirst:
-    """ValueError for what is none."""
+    """Parse the client's first message. Raises ValueError for malformed text."""
     found = re.fullmatch(_FIRST, text := message.decode())
     if found is None:
         raise ValueError("Invalid SCRAM client first message format")
@@ -72,7 +72,7 @@ def parse_client_first(message: bytes) -> ClientFirst:
 
 
 def parse_server_first(message: bytes) -> ServerFirst:
-    """ValueError for what is none."""
+    """Parse the server's first message. Raises ValueError for malformed text."""
     found = re.fullmatch(_SERVER_FIRST, text := message.decode())
     if found is None:
         raise ValueError("the server's first message of SCRAM cannot be read")
@@ -80,7 +80,7 @@ def parse_server_first(message: bytes) -> ServerFirst:
 
 
 def parse_client_final(message: bytes) -> ClientFinal:
-    """ValueError for what is none."""
+    """Parse the client's final message. Raises ValueError for malformed text."""
     found = re.fullmatch(_FINAL, text := message.decode())
     if found is None:
         raise ValueError("Invalid SCRAM client final message format")
@@ -88,12 +88,12 @@ def parse_client_final(message: bytes) -> ClientFinal:
 
 
 def without_proof(nonce: str, channel_binding: str = _NO_BINDING) -> str:
-    """The client's final message up to the proof."""
+    """Return the client's final message up to the proof."""
     return f"c={channel_binding},r={nonce}"
 
 
 def text_of(content: bytes) -> str:
-    """Bytes as they stand in a message."""
+    """Return bytes as text of a message."""
     return b64encode(content).decode()
 
 
@@ -110,7 +110,7 @@ def auth_message(first_bare: str, server_first: str, final_without_proof: str) -
 
 
 def client_proof(mechanism: ScramMechanism, salted: bytes, about: bytes) -> bytes:
-    """The proof of who knows the salted password."""
+    """Return the proof that the client knows the salted password."""
     client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
     stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
     return _xor(client_key, hmac.digest(stored_key, about, mechanism.hash_name))

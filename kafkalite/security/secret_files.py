@@ -45,7 +45,7 @@ def exposure(path: str | Path, content: str, allowed_by: str = ALLOWED_BY) -> st
 
 
 def _folders(path: Path) -> Sequence[Path]:
-    """Those that must be entered to reach it."""
+    """Return the folders that must be entered to reach a file."""
     return path.parents
 
 

@@ -124,7 +124,7 @@ def _context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _openssl_name(suite: str) -> str:
-    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256` there; those of TLS 1.3 have one name and stay on."""
+    """Return OpenSSL's name, `ECDHE-RSA-AES128-GCM-SHA256` for `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`; TLS 1.3 has one name."""
     if "_WITH_" not in suite:
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
@@ -195,7 +195,7 @@ def _from_pem(data: bytes, store: StoreSettings) -> _Content:
 
 
 def _blocks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(label, the block with its lines) of each block of PEM; texts in one line, as properties have them, are wrapped again."""
+    """Yield (label, the block with its lines) of each block of PEM; texts in one line, as properties have them, are wrapped again."""
     position = 0
     while (begin := data.find(b"-----BEGIN ", position)) >= 0:
         label_end = data.find(b"-----", begin + 11)
@@ -249,7 +249,7 @@ def _encrypt_key(key: PKCS12PrivateKeyTypes) -> tuple[bytes, str]:
 
 
 def peer_name(certificate: bytes) -> str:
-    """The name of a certificate's owner (DER), as Java writes it. ValueError for what is none."""
+    """Return the name of a certificate's owner (DER), as Java writes it. Raises ValueError for malformed data."""
     from cryptography.x509 import load_der_x509_certificate
 
     from kafkalite.security.distinguished_name import rfc2253

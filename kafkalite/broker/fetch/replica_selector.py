@@ -14,7 +14,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 def selector(
     class_name: str | None, metadata: MetadataCache, broker_id: BrokerId
 ) -> Callable[[Partition, str], BrokerId | None] | None:
-    """The chooser for a replica.selector.class; None for leaders only. ValueError names a class that is not known."""
+    """Return the chooser for a replica.selector.class; None for leaders only. Raises ValueError for an unknown class."""
     if not class_name or class_name.endswith("LeaderSelector"):
         return None
     if class_name != RACK_AWARE:
@@ -27,7 +27,7 @@ def selector(
 
 
 def nearest(partition: Partition, rack: str, metadata: MetadataCache, leader: BrokerId) -> BrokerId | None:
-    """The leader if it is in `rack`, else the in-sync replica there that has most records; None when there is none."""
+    """Return the leader if it is in `rack`, else the in-sync replica there with the most records; None if there is none."""
 
     def in_rack(broker: BrokerId) -> bool:
         known = metadata.brokers.get(broker)

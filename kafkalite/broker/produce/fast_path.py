@@ -66,7 +66,7 @@ class Sender(Protocol):
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """The principal of the sender, which re-authentication never changes."""
+        """Return the principal of the sender, which re-authentication never changes."""
 
     def send_response(self, response: bytes) -> None:
         """Send the response to the oldest request on the fast path."""

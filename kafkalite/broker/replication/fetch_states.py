@@ -248,7 +248,7 @@ class FetchStates:
                     yield self.followed[topic_partition], data
 
     def complete_fetch(self, session_id: int) -> None:
-        """Go on in the session of that id; with 0 the leader keeps none, and the next request is a full fetch."""
+        """Continue in the session of that id; with 0 the leader keeps none, and the next request is a full fetch."""
         self.session.complete_fetch(session_id)
         if self.session.epoch == FULL_FETCH_EPOCH:
             self.changed = dict.fromkeys(self.followed)

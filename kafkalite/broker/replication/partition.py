@@ -39,10 +39,10 @@ class Watcher(Protocol):
     """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
 
     def on_append(self, partition: Partition) -> None:
-        """The log end offset moved, or the partition changed hands."""
+        """Called when the log end offset moved or the partition changed hands."""
 
     def on_high_watermark(self, partition: Partition) -> None:
-        """More records are committed."""
+        """Called when more records are committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ class Partition:
 
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
-        """The largest set that may be the ISR now."""
+        """Return the largest set that may be the ISR now."""
         if self.pending_change is None or len(self.pending_change.isr) < len(self.isr):
             return self.isr
         return self.pending_change.isr
 
     @property
     def effective_min_isr(self) -> int:
-        """min.insync.replicas, but not more than there are replicas (3.7 and newer)."""
+        """Return min.insync.replicas, but not more than there are replicas (3.7 and newer)."""
         return min(self.log.config.min_insync_replicas, max(1, len(self.replicas)))
 
     @property
@@ -396,7 +396,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The lowest log start offset of the live replicas, which DeleteRecords answers.
+        """Return the lowest log start offset of the live replicas, which DeleteRecords answers.
 
         -1 as long as one of them has not fetched in this leader epoch: it may be elected next, and start where it did before.
         """

@@ -22,7 +22,7 @@ class ReplicaFetchers:
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of records fetched from all leaders."""
+        """Return the bytes of records fetched from all leaders."""
         return self._context.bytes_in
 
     def refuse_partitions(self) -> None:

@@ -480,12 +480,12 @@ class Replicas:
             partition.stop_waiting(self.clock.monotonic_ms())
 
     def checkpoint_high_watermarks(self) -> None:
-        """Every replica.high.watermark.checkpoint.interval.ms, once roles are known."""
+        """Write the high watermarks to disk, once roles are known."""
         if self.has_roles:
             self.logs.checkpoint_high_watermarks()
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics and status pages."""
+        """Return counts for metrics and status pages."""
         leading = self.leading()
         return {
             "partitions": len(self.partitions),

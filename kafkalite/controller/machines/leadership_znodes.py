@@ -124,7 +124,7 @@ def create_leaderships(
 
 
 def _parents(cluster: ClusterState, partitions: Collection[TopicPartition]) -> Iterator[list[Create]]:
-    """Creations of the znodes above the states, level by level, outermost first."""
+    """Return the creations of the znodes above the states, level by level, outermost first."""
     topics = dict.fromkeys(partition.topic for partition in partitions)
     started = {t for t in topics if any(p.leadership is not None for p in cluster.topics[t].partitions.values())}
     yield [Create(paths.partitions(topic)) for topic in topics if topic not in started]

@@ -204,7 +204,7 @@ def _check_gzip_members(data: Buffer, limit_bytes: int) -> None:
 
 
 def _gzip_size(data: Buffer) -> int | None:
-    """Size that the last member announces; right for the single member that Kafka's clients write."""
+    """Return the size that the last member announces; right for the single member that Kafka's clients write."""
     size: int = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0]
     return size if 0 < size < 1032 * len(data) else None  # deflate shrinks by no more; the rest is another member's
 
@@ -259,7 +259,7 @@ def _write_by_spare(write_into: Callable[[Any, Any], int], data: Buffer) -> byte
 
 
 def _zstd_size(data: Buffer) -> int | None:
-    """Frame_Content_Size of a zstd frame header (RFC 8878, 3.1.1.1), None when it is not given."""
+    """Return the Frame_Content_Size of a zstd frame header (RFC 8878, 3.1.1.1), None when it is not given."""
     if bytes(data[:4]) != _ZSTD_MAGIC or len(data) < 6:
         return None
     descriptor = data[4]

@@ -79,7 +79,7 @@ class MessageCrc(NamedTuple):
 
 
 def message_crcs(buffer: Buffer, header: BatchHeader) -> list[MessageCrc]:
-    """The CRC of each message whose record `legacy_records` gives, in the same order; it raises nothing else where that raised nothing."""
+    """Return the CRC of each message whose record `legacy_records` gives, in order; raise nothing where that raised nothing."""
     plain = _open_message(buffer, header, DECOMPRESSED_LIMIT_BYTES)
     return [MessageCrc(each.crc, crc_of(plain, each) == each.crc) for each in iter_batches(plain)]
 

@@ -105,7 +105,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Position behind the batch."""
+        """Return the position behind the batch."""
         return self.position + self.batch_length + LOG_OVERHEAD
 
     @property
@@ -226,7 +226,7 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 
 
 def checksum_of(magic: int) -> tuple[int, Callable[[Buffer, int], int]]:
-    """(the first byte that the CRC of a batch or an older message covers, its function, which takes bytes and the CRC up to them)."""
+    """Return (first byte that the CRC of a batch or an older message covers, function of bytes and the CRC up to them)."""
     return (_CHECKED_FROM, crc32c) if magic == MAGIC else (legacy_headers.CHECKED_FROM, zlib.crc32)
 
 

@@ -187,7 +187,7 @@ def _read_field(lines: _Reading, field: Field, flexible: bool, target: str) -> N
 
 
 def _read_length(lines: _Reading, flexible: bool, format_: str, of_string: bool = False) -> None:
-    """Leaves the length in n, negative for null."""
+    """Write code that leaves the length in n, negative for null."""
     if not flexible:
         lines.add_fixed(format_, "n")
         return

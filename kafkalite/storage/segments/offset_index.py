@@ -124,7 +124,7 @@ class OffsetIndex:
         return number, self._words(first, min(_BLOCK_ENTRIES, self.count - first))
 
     def _words(self, first: int, count: int) -> array[int]:
-        """Relative offset and position of each of `count` entries."""
+        """Return relative offset and position of each of `count` entries."""
         words = array("i", self.files.read(self.path, first * ENTRY_SIZE, count * ENTRY_SIZE))
         if sys.byteorder == "little":
             words.byteswap()
