@@ -8,12 +8,13 @@ A message of more than `bounds.PLAIN_BYTES` is read with a budget: in portions b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from kafkalite.portions import Work
+from kafkalite.portions import Work, in_one_go
 from kafkalite.protocol import adapters, messages
-from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.apis import APIS, Api, ApiKey
 from kafkalite.protocol.bounds import (
     BROKERS_MEMORY_BYTES,
     BROKERS_MEMORY_FACTOR,
@@ -35,6 +36,8 @@ from kafkalite.protocol.schemas.compiler import (
     compile_writer,
 )
 from kafkalite.types import Buffer
+
+T = TypeVar("T")
 
 _BETWEEN_BROKERS: Final = frozenset(
     {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.ALTER_PARTITION}
@@ -86,28 +89,25 @@ def writer(api_key: int, direction: str, version: int) -> Writer:
     """Return the compiled writer of one message version, with its adapter."""
     api = APIS[api_key]
     classes = getattr(messages, f"{api.name}_{direction}").CLASSES
-    write = compile_writer(messages.schema(api, direction, version), classes)
-    downgrade = adapters.downgrade(api.name, direction, version)
-    if downgrade is None:
-        return write
-
-    def downgrade_and_write(message: Any) -> list[Buffer]:
-        downgrade(message, version)
-        return write(message)
-
-    return downgrade_and_write
+    return _downgrade_before(compile_writer(messages.schema(api, direction, version), classes), api, direction, version)
 
 
 @cache
 def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWriter:
     """Return the compiled writer of long messages of one version, with its adapter."""
     api = APIS[api_key]
-    write = compile_portioned_writer(messages.schema(api, direction, version))
+    return _downgrade_before(
+        compile_portioned_writer(messages.schema(api, direction, version)), api, direction, version
+    )
+
+
+def _downgrade_before(write: Callable[[Any], T], api: Api, direction: str, version: int) -> Callable[[Any], T]:
+    """Return the writer behind the adapter of its version, if that has one."""
     downgrade = adapters.downgrade(api.name, direction, version)
     if downgrade is None:
         return write
 
-    def downgrade_and_write(message: Any) -> Work[list[Buffer]]:
+    def downgrade_and_write(message: Any) -> T:
         downgrade(message, version)
         return write(message)
 
@@ -117,14 +117,14 @@ def portioned_writer(api_key: int, direction: str, version: int) -> PortionedWri
 def decode_request(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """Return the request whose body begins at `position`. ProtocolViolation when it cannot be read."""
     if len(buffer) > PLAIN_BYTES:
-        return _in_one_go(request_portions(api_key, version, buffer, position))
+        return in_one_go(request_portions(api_key, version, buffer, position))
     return reader(api_key, "request", version)(buffer, position)
 
 
 def decode_response(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Any:
     """Return the response whose body begins at `position`. ProtocolViolation when it cannot be read."""
     if len(buffer) > PLAIN_BYTES:
-        return _in_one_go(response_portions(api_key, version, buffer, position))
+        return in_one_go(response_portions(api_key, version, buffer, position))
     return reader(api_key, "response", version)(buffer, position)
 
 
@@ -146,14 +146,6 @@ def request_budget(api_key: int, request_bytes: int) -> Budget:
 def response_portions(api_key: int, version: int, buffer: Buffer, position: int = 0) -> Reading:
     """Decode as `decode_response` does, a portion at each step."""
     return metered_reader(api_key, "response", version)(buffer, position, Budget(len(buffer), RESPONSE_MEMORY_BYTES))
-
-
-def _in_one_go(portions: Reading) -> Any:
-    while True:
-        try:
-            next(portions)
-        except StopIteration as end:
-            return end.value
 
 
 def encode_request(message: Any, version: int) -> list[Buffer]:

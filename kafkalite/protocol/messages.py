@@ -158,9 +158,7 @@ def _make_namespace(name: str) -> SimpleNamespace:
         is_request = direction == "request" and struct_name == roots[0].name
         base = Request if is_request else Message
         classes[struct_name] = _make_class(struct_name, tuple(fields.values()), classes, api, base)
-    root = classes[roots[0].name]
-    root.DIRECTION = direction  # type: ignore[attr-defined]
-    return SimpleNamespace(**classes, ROOT=root, CLASSES=classes)
+    return SimpleNamespace(**classes, ROOT=classes[roots[0].name], CLASSES=classes)
 
 
 def namespace_names() -> list[str]:

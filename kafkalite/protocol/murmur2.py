@@ -30,8 +30,3 @@ def murmur2(data: Buffer) -> int:
     hashed ^= hashed >> 13
     hashed = hashed * _MULTIPLIER & _MASK
     return hashed ^ hashed >> 15
-
-
-def partition_for_key(key: Buffer, partition_count: int) -> int:
-    """Return the partition of `key` among `partition_count` ones, as Kafka's default partitioner chooses it."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count

@@ -179,9 +179,7 @@ class SessionlessWatch:
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
-    def on_high_watermark(self, partition: Partition) -> None:
-        if self.on_ready is not None:
-            self.on_ready(partition, True)
+    on_high_watermark = on_append
 
 
 class FullFetch(FetchContext):
