@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
@@ -28,31 +29,23 @@ _PROGRESS_S: Final = 5.0
 _MB: Final = 1_000_000
 
 
+@dataclass(slots=True)
 class DirectoryOpening:
     """Opens the logs of one directory; `high_watermarks`, `to_delete` and `is_clean` are known once `run` is over."""
 
-    def __init__(
-        self,
-        directory: LogDirectory,
-        configs: Mapping[str, TopicConfig],
-        default_config: TopicConfig,
-        rng: Random,
-        now_ms: int,
-        producer_expiration_ms: int,
-    ) -> None:
-        self.directory = directory
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.to_delete: list[str] = []
-        self.is_clean = False
-        """Was the directory left in good order?"""
-        self.total = 0
-        self._configs = configs
-        self._default_config = default_config
-        self._rng = rng
-        self._now_ms = now_ms
-        self._producer_expiration_ms = producer_expiration_ms
-        self._waiting: deque[tuple[TopicPartition, str, LoadOptions, int | None]] = deque()
-        self._progress: list[LoadProgress] = []
+    directory: LogDirectory
+    configs: Mapping[str, TopicConfig]
+    default_config: TopicConfig
+    rng: Random
+    now_ms: int
+    producer_expiration_ms: int
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    to_delete: list[str] = field(default_factory=list)
+    is_clean: bool = False
+    """True if the directory was left in good order."""
+    total: int = 0
+    _waiting: deque[tuple[TopicPartition, str, LoadOptions, int | None]] = field(default_factory=deque)
+    _progress: list[LoadProgress] = field(default_factory=list)
 
     @property
     def opened(self) -> int:
@@ -92,8 +85,8 @@ class DirectoryOpening:
                 clean,
                 recovery_points.get(topic_partition, 0),
                 log_starts.get(topic_partition, 0),
-                self._now_ms,
-                self._producer_expiration_ms,
+                self.now_ms,
+                self.producer_expiration_ms,
             )
             self._waiting.append((topic_partition, path, options, first_dirty.get(topic_partition)))
 
@@ -108,13 +101,13 @@ class DirectoryOpening:
                     topic_partition, path, options, first_dirty_offset = self._waiting.popleft()
                 except IndexError:
                     break
-                config = self._configs.get(topic_partition.topic, self._default_config)
+                config = self.configs.get(topic_partition.topic, self.default_config)
                 log = load_log(
                     topic_partition,
                     directory,
                     path,
                     config=config,
-                    rng=self._rng,
+                    rng=self.rng,
                     options=options,
                     files=files,
                     progress=progress,

@@ -82,10 +82,10 @@ class LogStore:
         self._disk = disk
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self.lost_nothing = False
-        """Were all directories left in good order, so that every record that was here before the start is here now?"""
+        """True if all directories were left in good order, so that every record that was here before the start is here now."""
         self.future = FutureLogs(self)
         self._closings: list[DirectoryClosing] | None = None
-        """What `close` has begun."""
+        """Closings in progress, once `close` was called."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
         """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()

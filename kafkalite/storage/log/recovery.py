@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
@@ -125,11 +126,11 @@ def load_log(
 
     A thread that opens logs beside others has `files` of its own, through which it opens files until the log is complete.
     """
-    loader = _Loader(
-        topic_partition, log_directory, path, config, options, files or log_directory.files, progress or LoadProgress()
+    progress = progress or LoadProgress()
+    log = _Loader(topic_partition, log_directory, path, config, options, files or log_directory.files, progress).load(
+        rng
     )
-    log = loader.load(rng)
-    loader.progress.logs += 1
+    progress.logs += 1
     if files is not None:
         for segment in log.segments:
             for name in segment.paths():
@@ -138,36 +139,28 @@ def load_log(
     return log
 
 
+@dataclass(slots=True)
 class _Loader:
     """The steps of opening one log, with what they share."""
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        log_directory: LogDirectory,
-        path: str,
-        config: TopicConfig,
-        options: LoadOptions,
-        files: OpenFiles,
-        progress: LoadProgress,
-    ) -> None:
-        self.files = files
-        self.progress = progress
-        self.topic_partition = topic_partition
-        self.log_directory = log_directory
-        self.path = path
-        self.config = config
-        self.options = options
-        self.segments: list[Segment] = []
-        self.epochs = LeaderEpochs()
-        self.epochs_on_disk: list[tuple[int, int]] = []
-        self.epochs_changed = False
-        self.rebuilt: set[int] = set()
-        self.has_gaps = config.compacts
-        """May offsets be missing between batches, since some were removed?"""
+    topic_partition: TopicPartition
+    log_directory: LogDirectory
+    path: str
+    config: TopicConfig
+    options: LoadOptions
+    files: OpenFiles
+    progress: LoadProgress
+    segments: list[Segment] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    epochs_on_disk: list[tuple[int, int]] = field(default_factory=list)
+    epochs_changed: bool = False
+    rebuilt: set[int] = field(default_factory=set)
+    has_gaps: bool = False
+    """True if offsets are missing between batches, or may be, because the topic is compacted."""
 
     def load(self, rng: Random) -> PartitionLog:
         disk, options = self.log_directory.disk, self.options
+        self.has_gaps = self.config.compacts
         entries = _settle_files(self.files, self.path)
         snapshots = ProducerSnapshots(disk, self.path, entries)
         self._read_epochs()  # first: who opens segments may find epochs in their batches
