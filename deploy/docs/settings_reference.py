@@ -25,7 +25,13 @@ _EFFECTS = {
 def _table(keys: Iterable[Key]) -> str:
     lines = ["| Setting | Type | Default | Acts | What it does |", "|---|---|---|---|---|"]
     for key in keys:
-        default = "" if key.default is None else f"`{key.shown(key.default)}`" if key.shown(key.default) else "empty"
+        default = (
+            ""
+            if key.default is None
+            else f"`{key.format_hidden(key.default)}`"
+            if key.format_hidden(key.default)
+            else "empty"
+        )
         meaning = key.documentation + (f" ({key.reason})" if key.reason else "")
         lines.append(
             f"| `{key.name}` | {key.type.name.lower()} | {default} | {_EFFECTS[key.effect]} | {cell(meaning)} |"

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from kafkalite.config.broker_keys import BROKER_KEYS, BrokerSettings
-from kafkalite.config.keys import HIDDEN, ConfigError, Effect, InvalidValue, Key
+from kafkalite.config.keys import ConfigError, Effect, InvalidValue, Key
 from kafkalite.config.listeners import (
     DEFAULT_PROTOCOL_MAP,
     check_hosts_can_be_reached,
@@ -50,7 +50,7 @@ class BrokerConfig(BrokerSettings):
     """Every setting of a broker, typed and checked; made by `from_properties`.
 
     `originals` holds the texts as they were given, also of keys that are no setting of a broker, and
-    `topic_defaults` what a topic without settings of its own has. There is no `repr`: it could show secrets; see `shown`.
+    `topic_defaults` what a topic without settings of its own has. There is no `repr`: it could show secrets.
     """
 
     listener_security_protocol_map: Mapping[str, str] = field(
@@ -62,7 +62,7 @@ class BrokerConfig(BrokerSettings):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-        """The settings in `properties`, replaced by those in `overrides`.
+        """Return the settings in `properties`, replaced by those in `overrides`.
 
         Raises ConfigError that names key, value and remedy of every problem. Of unknown keys only `warnings` tells.
         """
@@ -79,11 +79,11 @@ class BrokerConfig(BrokerSettings):
 
     @property
     def inter_broker_listener(self) -> Endpoint:
-        """The advertised listener through which brokers talk to each other."""
+        """Return the advertised listener through which brokers talk to each other."""
         return next(each for each in self.advertised_listeners if each.listener == self.inter_broker_listener_name)
 
     def warnings(self) -> Iterator[str]:
-        """A sentence about each setting that was given and has no effect; values may be secrets and are left out."""
+        """Yield a sentence about each setting that was given and has no effect; values may be secrets and are left out."""
         for name in sorted(self.originals):
             key = BROKER_KEYS.get(name)
             if key is None and not is_of_listener(name):
@@ -92,12 +92,6 @@ class BrokerConfig(BrokerSettings):
                 yield f"{name} has no effect: {key.reason}"
             elif name == "log.message.format.version" and not self.topic_defaults.message_format_acts:
                 yield f"{name} has no effect: {FORMAT_IS_FIXED}"
-
-    def shown(self) -> Iterator[tuple[str, str]]:
-        """Name and text of what was given, for a log; secrets and unknown keys, which may be secrets, are hidden."""
-        for name, text in sorted(self.originals.items()):
-            key = BROKER_KEYS.get(name)
-            yield name, HIDDEN if key is None or key.sensitive else text
 
 
 LiveConfig: TypeAlias = Live[BrokerConfig]
@@ -108,13 +102,13 @@ FORMAT_IS_FIXED: Final = "from an inter.broker.protocol.version of 3.0 on, recor
 
 
 def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:
-    """The settings in the file at `path`, if any, which the option --config names, replaced by `overrides`. Raises ConfigError."""
+    """Return the settings in the file at `path`, if any, which the option --config names, replaced by `overrides`. Raises ConfigError."""
     texts = read_properties(path, "--config") if path is not None else {}
     return BrokerConfig.from_properties(texts, overrides)
 
 
 def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:
-    """What topics inherit from broker settings: for every topic key the first synonym that is set.
+    """Return what topics inherit from broker settings: for every topic key the first synonym that is set.
 
     Raises InvalidValue for a value that its key does not take, KafkaError INVALID_CONFIG for contradicting ones.
     """
@@ -129,7 +123,7 @@ def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:
 
 
 def _in_topic_unit(key: Key, text: str, factor: int) -> str:
-    """`text` in the unit of the topic's key; negative numbers mean "without limit" in every unit."""
+    """Return `text` in the unit of the topic's key; negative numbers mean "without limit" in every unit."""
     value = key.parse(text)
     if factor != 1:
         return str(value * factor if value >= 0 else -1)
@@ -149,7 +143,7 @@ def _parse(originals: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
-    """The fields that are made of several settings, or parsed further than their plain text."""
+    """Return the fields that are made of several settings, or parsed further than their plain text."""
     resolved: dict[str, Any] = {}
 
     def note(name: str, make: Callable[[], Any]) -> Any:
@@ -263,7 +257,7 @@ def _listener_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _security_problems(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
-    """What a listener lacks to keep what its protocol promises."""
+    """Yield a sentence about each setting without which a listener cannot do what its protocol promises."""
     protocol, listener = endpoint.security_protocol, endpoint.listener
     try:
         settings = security_of(config.originals, listener)

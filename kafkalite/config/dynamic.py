@@ -26,7 +26,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigSynonym",
     "Operation",
-    "altered",
+    "apply_operations",
     "check_broker_overrides",
     "describe_broker",
     "describe_cluster_default",
@@ -63,23 +63,23 @@ class BrokerSources:
         yield ConfigSource.STATIC_BROKER, self.static
 
     def merge(self) -> dict[str, str]:
-        """Every given key with the text that counts."""
+        """Return every given key with the text that counts."""
         return dict(self.static) | dict(self.cluster_default) | dict(self.per_broker)
 
     def effective(self) -> dict[str, str]:
-        """What a running broker obeys, for `BrokerConfig.from_properties`.
+        """Return the settings that a running broker obeys, for `BrokerConfig.from_properties`.
 
         Keys that need a restart are the file's, whatever somebody wrote into a znode past a broker, and so are those of
         the cluster's default that make sense for one broker only.
         """
         default = {name: text for name, text in self.cluster_default.items() if name not in _PER_BROKER_ONLY}
-        altered = default | dict(self.per_broker)
+        overrides = default | dict(self.per_broker)
         return dict(self.static) | {
-            name: text for name, text in altered.items() if (key := BROKER_KEYS.get(name)) is None or key.dynamic
+            name: text for name, text in overrides.items() if (key := BROKER_KEYS.get(name)) is None or key.dynamic
         }
 
     def topic_defaults(self) -> TopicConfig:
-        """What topics inherit now. Raises InvalidValue, or KafkaError INVALID_CONFIG for contradicting values."""
+        """Return what topics inherit now. Raises InvalidValue, or KafkaError INVALID_CONFIG for contradicting values."""
         return topic_defaults_of(self.merge())
 
 
@@ -109,12 +109,12 @@ class ConfigEntry:
 def describe_topic(
     sources: BrokerSources, overrides: Mapping[str, str], names: AbstractSet[str] | None = None
 ) -> list[ConfigEntry]:
-    """The settings of a topic whose own ones are `overrides`; of those in `names` when given, unknown ones left out."""
+    """Return the settings of a topic whose own ones are `overrides`; of those in `names` when given, unknown ones left out."""
     return [_topic_entry(key, sources, overrides) for name, key in TOPIC_KEYS.items() if names is None or name in names]
 
 
 def describe_broker(sources: BrokerSources, names: AbstractSet[str] | None = None) -> list[ConfigEntry]:
-    """The settings of a broker; unknown keys that it was given are listed last, without their values."""
+    """Return the settings of a broker; unknown keys that it was given are listed last, without their values."""
     given = sources.merge()
     entries = [
         _broker_entry(key, sources)
@@ -130,7 +130,7 @@ def describe_broker(sources: BrokerSources, names: AbstractSet[str] | None = Non
 def describe_cluster_default(
     cluster_default: Mapping[str, str], names: AbstractSet[str] | None = None
 ) -> list[ConfigEntry]:
-    """What is set for all brokers at once; nothing else has a value there."""
+    """Return the settings that are set for all brokers at once; nothing else has a value there."""
     sources = BrokerSources(cluster_default=cluster_default)
     return [
         _broker_entry(BROKER_KEYS.get(name) or Key(name, ConfigType.UNKNOWN, None), sources)
@@ -173,7 +173,7 @@ def _refuse_keys(names: Iterable[str], reason: str) -> None:
 
 
 def _check_together(sources: BrokerSources, overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """What a broker would make of all its settings.
+    """Refuse overrides that contradict other settings of the broker.
 
     A default of all brokers is judged as a broker without overrides of its own sees it, so that it does not depend on
     the broker that was asked.
@@ -248,8 +248,10 @@ class Operation:
     value: str | None = None
 
 
-def altered(current: Mapping[str, str], operations: Collection[Operation], keys: Mapping[str, Key]) -> dict[str, str]:
-    """The overrides after IncrementalAlterConfigs; `keys` is TOPIC_KEYS or BROKER_KEYS. Values are not checked here.
+def apply_operations(
+    current: Mapping[str, str], operations: Collection[Operation], keys: Mapping[str, Key]
+) -> dict[str, str]:
+    """Return the overrides after IncrementalAlterConfigs; `keys` is TOPIC_KEYS or BROKER_KEYS. Values are not checked here.
 
     Raises KafkaError INVALID_REQUEST for a key named twice, an unknown operation or a missing value, INVALID_CONFIG when
     something is added to or taken from what is no list.
@@ -307,7 +309,7 @@ def _topic_entry(key: Key, sources: BrokerSources, overrides: Mapping[str, str])
 
 
 def _inherit_value(key: Key, sources: BrokerSources) -> object:
-    """What the broker's settings give for a topic key, whichever unit they use."""
+    """Return the value of a topic key by the broker's settings, whichever unit they use."""
     merged = sources.merge()
     for synonym in key.synonyms:
         if (text := merged.get(synonym.name)) is not None:
@@ -317,13 +319,13 @@ def _inherit_value(key: Key, sources: BrokerSources) -> object:
 
 
 def _broker_synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
-    """Only the first synonym is reported, as Apache Kafka does: coarser units count but are not shown."""
+    """Yield the sources of the first synonym only, as Apache Kafka does: coarser units count but are not reported."""
     for synonym in key.synonyms[:1]:
         yield from _synonyms(BROKER_KEYS[synonym.name], sources)
 
 
 def _synonyms(key: Key, sources: BrokerSources) -> Iterator[ConfigSynonym]:
-    """What each source gives for a broker setting, the nearest source first."""
+    """Yield the value of a broker setting in each source, the nearest source first."""
     for source, texts in sources.in_priority():
         if (text := texts.get(key.name)) is not None:
             yield ConfigSynonym(key.name, text, source)

@@ -53,7 +53,7 @@ class ContainerSettings(NamedTuple):
 
 
 def container_settings(environment: Mapping[str, str], hostname: str) -> ContainerSettings:
-    """Raises ConfigError when variables are missing or contradict each other."""
+    """Return the settings of the servers. Raises ConfigError when variables are missing or contradict each other."""
     given = {name: text for name, text in environment.items() if text}
     if ("ZOOKEEPER_CLIENT_PORT" in given or "ZOOKEEPER_SERVERS" in given) and "KAFKA_ZOOKEEPER_CONNECT" not in given:
         properties, server_id = _zookeeper(given)
@@ -69,7 +69,7 @@ def container_settings(environment: Mapping[str, str], hostname: str) -> Contain
 
 
 def broker_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the `KAFKA_*` variables say, without defaults. Raises ConfigError for a KRaft controller."""
+    """Return the settings of the `KAFKA_*` variables, without defaults. Raises ConfigError for a KRaft controller."""
     settings = {}
     for variable, text in environment.items():
         prefix, _, name = variable.partition("_")
@@ -79,7 +79,7 @@ def broker_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
-    """The settings as variables of a container, which `broker_settings` reads back."""
+    """Return the settings as variables of a container, which `broker_settings` reads back."""
     return {
         "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper(): text
         for name, text in properties.items()
@@ -111,7 +111,7 @@ def _without_kraft(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _complete_listeners(settings: dict[str, str], host: str) -> None:
-    """What is advertised is listened on, at every interface; without either the broker is at port 9092 of `host`."""
+    """Add missing listeners: an advertised one listens at every interface; without any the broker is at port 9092 of `host`."""
     if "listeners" not in settings:
         advertised = settings.setdefault("advertised.listeners", f"PLAINTEXT://{host}:9092")
         settings["listeners"] = ",".join(

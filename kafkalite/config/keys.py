@@ -90,7 +90,7 @@ Rule: TypeAlias = Callable[[Any], Refusal | None]
 
 
 def rule(text: str, accepts: Callable[[Any], bool]) -> Rule:
-    """Say `text` to what is not accepted."""
+    """Return a rule that refuses what is not accepted, with `text`."""
     return lambda value: None if accepts(value) else Refusal(value, text)
 
 
@@ -152,7 +152,7 @@ class Key:
 
     @property
     def full_documentation(self) -> str:
-        """The documentation, with what a value does not do."""
+        """Return the documentation, with what a value does not do."""
         return (
             f"{self.documentation} Effect: {self.effect.value}; {self.reason}." if self.reason else self.documentation
         )
@@ -162,18 +162,18 @@ class Key:
         return self.type is ConfigType.PASSWORD
 
     def parse(self, text: str) -> Any:
-        """The typed value of `text`. Raises InvalidValue when it has another type or breaks the rule."""
+        """Return the typed value of `text`. Raises InvalidValue when it has another type or breaks the rule."""
         value = _READERS[self.type](self, text.strip())
         return self.check(value)
 
     def check(self, value: Any) -> Any:
-        """The value itself. Raises InvalidValue when it breaks the rule."""
+        """Return the value itself. Raises InvalidValue when it breaks the rule."""
         if (refusal := self.rule(value)) is not None:
-            raise InvalidValue(self.name, self.shown(refusal.value), refusal.text)
+            raise InvalidValue(self.name, self.format_hidden(refusal.value), refusal.text)
         return value
 
     def format(self, value: Any) -> str | None:
-        """The text that `parse` reads back; None stays None."""
+        """Return the text that `parse` reads back; None stays None."""
         if value is None:
             return None
         if isinstance(value, bool):
@@ -184,8 +184,8 @@ class Key:
             return repr(value).replace("e+", "E").replace("e", "E")
         return str(value)
 
-    def shown(self, value: Any) -> str:
-        """The text for messages and logs: secrets are replaced."""
+    def format_hidden(self, value: Any) -> str:
+        """Return the text for messages and logs: secrets are replaced."""
         return HIDDEN if self.sensitive else str(self.format(value))
 
     def refuse(self, text: str, needed: str) -> InvalidValue:
@@ -204,7 +204,7 @@ def declare(
     reason: str = "",
     resolved: Any = AS_DECLARED,
 ) -> Any:
-    """A dataclass field that is also a setting; its name with dots for underscores is the key.
+    """Return a dataclass field that is also a setting; its name with dots for underscores is the key.
 
     `effect` is at once for what is dynamic, at restart for the rest, and none where only a `reason` is given.
 
@@ -218,7 +218,7 @@ def declare(
 
 
 def keys_of(table: Any) -> Mapping[str, Key]:
-    """The settings that a dataclass declares, by name, in order of declaration."""
+    """Return the settings that a dataclass declares, by name, in order of declaration."""
     keys = {}
     for item in fields(table):
         if "key" in item.metadata:

@@ -25,12 +25,12 @@ _ENDPOINT: Final = rf"([A-Za-z0-9_.-]+)://{_HOST_AND_PORT}"
 
 
 def listener_text(endpoint: Endpoint) -> str:
-    """`NAME://host:port`, IPv6 hosts in brackets."""
+    """Return `NAME://host:port`, IPv6 hosts in brackets."""
     return f"{endpoint.listener}://{address_text(endpoint.host, endpoint.port)}"
 
 
 def parse_protocol_map(text: str) -> Mapping[str, str]:
-    """Listener name to security protocol. Raises ValueError naming the wrong entry and the remedy."""
+    """Return the security protocol of each listener name. Raises ValueError naming the wrong entry and the remedy."""
     protocols: dict[str, str] = {}
     for entry in _entries(text):
         name, _, protocol = (part.strip().upper() for part in entry.rpartition(":"))
@@ -43,7 +43,7 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
 
 
 def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """The listeners in `text`. Raises ValueError naming the wrong one and the remedy."""
+    """Return the listeners in `text`. Raises ValueError naming the wrong one and the remedy."""
     endpoints = []
     for entry in _entries(text):
         match = re.fullmatch(_ENDPOINT, entry)
@@ -64,7 +64,7 @@ def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, 
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """`host:port`, an IPv6 host in brackets; an empty host means every interface. ValueError when it is none."""
+    """Return host and port of `host:port`, an IPv6 host in brackets; an empty host means every interface. Raises ValueError."""
     match = re.fullmatch(_HOST_AND_PORT, text)
     if match is None or not 0 <= int(match[3]) <= 65535:
         raise ValueError(f"{text!r} must be host:port, an IPv6 host in brackets")
@@ -72,7 +72,7 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def parse_connection_limits(text: str) -> tuple[tuple[str, int], ...]:
-    """(address or host name, connections) of each entry of max.connections.per.ip.overrides; ValueError names a wrong one.
+    """Return (address or host name, connections) for each entry of max.connections.per.ip.overrides. ValueError names a wrong one.
 
     The last colon separates, so IPv6 addresses need no brackets, as in Kafka.
     """
@@ -95,7 +95,7 @@ def are_connection_limits(text: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Is it an IP address, rather than a name?"""
+    """True if the host is an IP address rather than a name."""
     try:
         ip_address(host)
     except ValueError:

@@ -31,11 +31,11 @@ class Live(Generic[_Settings]):
         self._subscribers: list[Callable[[_Settings, _Settings], None]] = []
 
     def subscribe(self, changed: Callable[[_Settings, _Settings], None]) -> None:
-        """Have `changed(before, after)` called after each replacement, in the order of subscription."""
+        """Call `changed(before, after)` after each replacement, in the order of subscription."""
         self._subscribers.append(changed)
 
     def replace(self, settings: _Settings) -> None:
-        """These are the settings from now on."""
+        """Replace the settings, and call the subscribers."""
         before, self.current = self.current, settings
         for changed in self._subscribers:
             changed(before, settings)

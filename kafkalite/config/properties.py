@@ -21,7 +21,7 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path, option: str = "") -> dict[str, str]:
-    """The settings in a file. Raises ConfigError when it cannot be read or is no properties file, naming the `option` that named it."""
+    """Return the settings in a file. Raises ConfigError, which names the `option`, when it is not readable or no properties file."""
     named = f"{option}: " if option else ""
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -39,7 +39,7 @@ def read_properties(path: Path, option: str = "") -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The settings in the text of a .properties file. Raises ConfigError for a broken \\uXXXX escape."""
+    """Return the settings in the text of a .properties file. Raises ConfigError for a broken \\uXXXX escape."""
     settings = {}
     for line in _logical_lines(text):
         key, value = _split(line)
@@ -48,7 +48,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_overrides(arguments: Iterable[str]) -> dict[str, str]:
-    """The settings in `key=value` arguments of a command line; the last of several for one key wins.
+    """Return the settings in `key=value` arguments of a command line; the last of several for one key wins.
 
     Raises ConfigError for an argument without a key or without an equals sign.
     """
@@ -62,7 +62,7 @@ def parse_overrides(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments, continuation lines joined, leading blanks gone, never empty."""
+    """Yield lines without comments, continuation lines joined, leading blanks gone, never empty."""
     pending: str | None = None
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         line = raw.lstrip(_BLANKS)
@@ -81,7 +81,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Key and value, still escaped; the key ends at the first blank, `=` or `:` that is not escaped."""
+    """Return key and value, still escaped; the key ends at the first blank, `=` or `:` that is not escaped."""
     end = len(_KEY.match(line)[0])  # type: ignore[index]
     rest = line[end:].lstrip(_BLANKS)
     if rest[:1] in ("=", ":"):

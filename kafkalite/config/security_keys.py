@@ -133,7 +133,7 @@ _OF_MECHANISMS: Final = ("sasl.jaas.config", "connections.max.reauth.ms")
 
 
 def security_of(originals: Mapping[str, str], listener: str, mechanism: str | None = None) -> SecuritySettings:
-    """What counts for one listener, and for one mechanism of it. InvalidValue names the key whose value is wrong."""
+    """Return the settings that count for one listener, and for one mechanism of it. InvalidValue names the key whose value is wrong."""
     values = {}
     for name, key in SECURITY_KEYS.items():
         for given in _names(name, listener, mechanism):
@@ -153,13 +153,13 @@ def _names(name: str, listener: str, mechanism: str | None) -> list[str]:
 
 
 def is_of_listener(name: str) -> bool:
-    """Is it one of these settings, for a listener or a mechanism?"""
+    """True if the name is one of these settings, for a listener or a mechanism."""
     if not name.startswith("listener.name."):
         name = "." + name
     return any(name.endswith("." + known) for known in SECURITY_KEYS)
 
 
 def is_secret(name: str) -> bool:
-    """Is it a password among these settings, for all listeners, for one or for a mechanism?"""
+    """True if the name is a password among these settings, for all listeners, for one or for a mechanism."""
     dotted = "." + name
     return any(dotted.endswith("." + known) for known, key in SECURITY_KEYS.items() if key.sensitive)

@@ -326,7 +326,7 @@ class TopicConfig:
 
     @classmethod
     def from_overrides(cls, defaults_from_broker: TopicConfig, overrides: Mapping[str, str]) -> TopicConfig:
-        """The settings of a topic whose own ones are `overrides`, the rest being the broker's.
+        """Return the settings of a topic whose own ones are `overrides`, the rest being the broker's.
 
         Raises KafkaError INVALID_CONFIG, naming key, value and remedy, for a value that its key does not take or values
         that contradict each other; UnknownTopicConfig for an unknown key.
@@ -369,7 +369,7 @@ TOPIC_KEYS: Final[Mapping[str, Key]] = keys_of(TopicConfig)
 
 
 def _with_timestamp_limits(values: dict[str, Any]) -> dict[str, Any]:
-    """The older key for both limits stands in for those of the two newer keys that are not given (KIP-937)."""
+    """Return the values with the older key for both limits in place of those of the two newer keys that are not given (KIP-937)."""
     both = values.get("message_timestamp_difference_max_ms")
     if both is None:
         return values

@@ -91,6 +91,6 @@ ZOOKEEPER_KEYS: Final[Mapping[str, Key]] = {
 
 
 def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:
-    """Those that a file or a context gives; other keys are left out. InvalidValue names the key whose value is wrong."""
+    """Return the settings of a file or a context; other keys are left out. InvalidValue names the key whose value is wrong."""
     given = {key.attribute: key.parse(texts[name]) for name, key in ZOOKEEPER_KEYS.items() if name in texts}
     return ZookeeperSettings(**given)

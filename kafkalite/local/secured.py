@@ -119,7 +119,7 @@ class ClusterSecurity:
         }
 
     def java_options_of_zookeeper(self) -> str:
-        """Of a server in a container, which has no `zoo.cfg` of its own: see `zk.servers.server_settings`."""
+        """Return the options of a server in a container, which has no `zoo.cfg` of its own (`zk.servers.server_settings`)."""
         identity, authorities = self._at_servers / self._zookeeper.name, self._at_servers / self.authorities.name
         stores = [
             f"{use}.{store}.{key}"

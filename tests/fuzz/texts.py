@@ -122,7 +122,6 @@ class Properties:
     def _broker(self, settings: dict[str, str]) -> None:
         config = BrokerConfig.from_properties(settings)
         list(config.warnings())
-        list(config.shown())
 
     def _topic(self, settings: dict[str, str]) -> None:
         TopicConfig.from_overrides(TopicConfig(), settings)

@@ -21,7 +21,7 @@ from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.config.broker import BROKER_KEYS
 from kafkalite.config.dynamic import Operation as ConfigOperation
-from kafkalite.config.dynamic import altered, check_broker_overrides
+from kafkalite.config.dynamic import apply_operations, check_broker_overrides
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig, UnknownTopicConfig
 from kafkalite.controller.topics.topic_validation import name_error
 from kafkalite.errors import ErrorCode, KafkaError
@@ -64,7 +64,7 @@ async def alter_configs(
 
     def replace_overrides(resource: messages.alter_configs_request.AlterConfigsResource) -> _Change:
         operations = [ConfigOperation(each.name, 0, each.value) for each in resource.configs]
-        return lambda _: altered({}, operations, _keys(resource))
+        return lambda _: apply_operations({}, operations, _keys(resource))
 
     kind = messages.alter_configs_response.AlterConfigsResourceResponse
     responses = await _alter_each(parts, request.resources, replace_overrides, request.validate_only, kind, context)
@@ -80,7 +80,7 @@ async def incremental_alter_configs(
 
     def change_overrides(resource: messages.incremental_alter_configs_request.AlterConfigsResource) -> _Change:
         operations = [ConfigOperation(each.name, each.config_operation, each.value) for each in resource.configs]
-        return lambda current: altered(current, operations, _keys(resource))
+        return lambda current: apply_operations(current, operations, _keys(resource))
 
     kind = messages.incremental_alter_configs_response.AlterConfigsResourceResponse
     responses = await _alter_each(parts, request.resources, change_overrides, request.validate_only, kind, context)

@@ -26,7 +26,7 @@ class Supervisor:
         self._servers_told: set[int] = set()
 
     def check_processes(self, now_s: float) -> Iterator[str]:
-        """Do what is due, and return a line for each event."""
+        """Report ended processes, restart brokers that are due, and yield a line for each event."""
         for broker in self._cluster.brokers.values():
             if broker.running:
                 self._died_s.pop(broker.id, None)

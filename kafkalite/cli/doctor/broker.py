@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skipped, warning
+from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skip_check, warning
 from kafkalite.cli.doctor.host import is_writable, judge_open_files, nearest_existing
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def _judge_logs(
 ) -> Iterator[Finding]:
     """Return a problem for each partition that `/health` lists under the key, with its reason."""
     if health is None:
-        yield skipped(check, "the broker does not run")
+        yield skip_check(check, "the broker does not run")
         return
     found = health.get(key)
     if found is None:
-        yield skipped(check, "the broker tells it only to those in kafkalite.http.users.file")
+        yield skip_check(check, "the broker tells it only to those in kafkalite.http.users.file")
         return
     for partition, reason in found.items():
         yield problem(check, what.format(partition, reason), remedy)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skipped
+from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skip_check
 from kafkalite.server_addresses import address_text
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def check_disks(admin: Admin) -> list[Finding]:
     try:
         return judge_log_dirs(await admin.describe_log_dirs())
     except ClientError as failed:
-        return [skipped(_DISKS, str(failed))]
+        return [skip_check(_DISKS, str(failed))]
 
 
 async def _resolve(host: str) -> tuple[str, ...]:

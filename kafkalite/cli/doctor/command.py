@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
-from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skipped
+from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skip_check
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_option
@@ -161,11 +161,11 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
     findings = list(doctor_zookeeper.judge_servers(answers))
     findings += await doctor_zookeeper.check_exposure(connect, timeout_s, security)
     if not any(each.serving for each in answers):
-        return [*findings, skipped(check, "ZooKeeper does not serve")]
+        return [*findings, skip_check(check, "ZooKeeper does not serve")]
     try:
         clocks = await doctor_zookeeper.read_broker_clocks(connect, timeout_s, security)
     except (OSError, StoreError, MalformedZnodeError) as failed:
-        return [*findings, skipped(check, f"no registration can be read: {failed}")]
+        return [*findings, skip_check(check, f"no registration can be read: {failed}")]
     return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
 
 
@@ -183,7 +183,7 @@ async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> li
         finally:
             await store.close()
     except (OSError, StoreError, ValueError) as failed:
-        return [skipped(znodes.CHECK, f"they cannot be read: {failed}")]
+        return [skip_check(znodes.CHECK, f"they cannot be read: {failed}")]
     return znodes.findings(repairs)
 
 
@@ -260,4 +260,4 @@ async def _disks(bootstrap_server: str, timeout_s: float) -> list[Finding]:
         async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
             return await doctor_cluster.check_disks(admin)
     except (ClientError, ValueError):
-        return [skipped("brokers' disks", "no broker can be reached")]
+        return [skip_check("brokers' disks", "no broker can be reached")]

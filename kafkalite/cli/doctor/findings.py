@@ -48,7 +48,7 @@ def problem(check: str, found: str, remedy: str) -> Finding:
     return Finding(check, Status.PROBLEM, found, remedy)
 
 
-def skipped(check: str, found: str) -> Finding:
+def skip_check(check: str, found: str) -> Finding:
     return Finding(check, Status.SKIPPED, found)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skipped, warning
+from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skip_check, warning
 
 JAVA_FOR_ZOOKEEPER: Final = 11
 """The oldest version that current releases of ZooKeeper run with; 17 is the one that we install."""
@@ -86,7 +86,7 @@ def clock_is_kept() -> bool | None:
 
 def judge_clock(kept: bool | None) -> Finding:
     if kept is None:
-        return skipped("clock", "this system does not say whether its clock is kept right")
+        return skip_check("clock", "this system does not say whether its clock is kept right")
     if kept:
         return ok("clock", "it is kept right by a time service")
     return warning(

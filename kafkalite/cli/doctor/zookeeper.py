@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafkalite.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from kafkalite.cli.doctor.zookeeper_exposure import AskWord, check_server, judge
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
@@ -198,6 +198,6 @@ def judge_broker_clocks(clocks: Sequence[BrokerClock]) -> Iterator[Finding]:
             check, f"broker {broker} was {abs(ahead_ms) / 1000:.1f} s {where} ZooKeeper when it registered", remedy
         )
     if not clocks:
-        yield skipped(check, "no broker is registered")
+        yield skip_check(check, "no broker is registered")
     elif not off:
         yield ok(check, f"those of {len(clocks)} brokers agree with ZooKeeper's")

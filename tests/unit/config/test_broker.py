@@ -70,8 +70,6 @@ def test_what_has_no_effect_is_warned_about_once_and_without_its_value() -> None
         "num.io.threads has no effect: one event loop serves all connections and requests",
     ]
     assert read.originals["my.password"] == "s3cret"
-    assert ("my.password", "[hidden]") in list(read.shown())
-    assert ("zookeeper.connect", "localhost:2181") in list(read.shown())
     assert "s3cret" not in repr(read)
 
 

@@ -10,7 +10,7 @@ from kafkalite.config.dynamic import (
     BrokerSources,
     ConfigEntry,
     Operation,
-    altered,
+    apply_operations,
     check_broker_overrides,
     describe_broker,
     describe_cluster_default,
@@ -90,7 +90,7 @@ def test_secrets_are_described_without_their_values() -> None:
 
 def test_secrets_are_hidden_in_messages() -> None:
     key = Key("some.password", ConfigType.PASSWORD, None)
-    assert key.shown(key.parse("s3cret")) == "[hidden]"
+    assert key.format_hidden(key.parse("s3cret")) == "[hidden]"
     assert "s3cret" not in str(key.refuse("s3cret", "longer"))
 
 
@@ -183,10 +183,12 @@ def test_incremental_operations() -> None:
         Operation("segment.bytes", AlterOperation.SET, "100"),
         Operation("cleanup.policy", AlterOperation.APPEND, "compact,delete"),
     ]
-    after = altered(current, operations, TOPIC_KEYS)
+    after = apply_operations(current, operations, TOPIC_KEYS)
     assert after == {"cleanup.policy": "delete,compact", "segment.bytes": "100"}
-    assert altered(after, [Operation("cleanup.policy", 3, "delete")], TOPIC_KEYS)["cleanup.policy"] == "compact"
-    assert altered({}, [Operation("log.cleanup.policy", 2, "compact")], BROKER_KEYS) == {
+    assert (
+        apply_operations(after, [Operation("cleanup.policy", 3, "delete")], TOPIC_KEYS)["cleanup.policy"] == "compact"
+    )
+    assert apply_operations({}, [Operation("log.cleanup.policy", 2, "compact")], BROKER_KEYS) == {
         "log.cleanup.policy": "delete,compact"
     }
     assert current == {"cleanup.policy": "delete", "retention.ms": "5"}
@@ -203,5 +205,5 @@ def test_incremental_operations() -> None:
 )
 def test_operations_that_make_no_sense_are_refused(operations: list[Operation], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
-        altered({}, operations, TOPIC_KEYS)
+        apply_operations({}, operations, TOPIC_KEYS)
     assert caught.value.code is code

@@ -15,7 +15,7 @@ from kafkalite.cli.group import in_zookeeper
 from kafkalite.cli.group.reset_target import parse_datetime, parse_duration
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
-from tests.unit.cli.test_partition_commands import call
+from tests.unit.cli.partition.test_partition_commands import call
 from tests.unit.client.admin.test_group_admin import (
     committed,
     coordinated_by,
