@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from kafkalite.config.broker_keys import BROKER_KEYS, BrokerSettings
-from kafkalite.config.keys import ConfigError, Effect, InvalidValue, Key
+from kafkalite.config.keys import ConfigError, Effect, InvalidValue, Key, split_list
 from kafkalite.config.listeners import (
     DEFAULT_PROTOCOL_MAP,
     check_hosts_can_be_reached,
@@ -157,7 +157,7 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
         return originals.get(name) or None
 
     dirs = find_text("log.dirs") or find_text("log.dir") or BROKER_KEYS["log.dir"].default
-    resolved["log_dirs"] = tuple(path for part in dirs.split(",") if (path := part.strip()))
+    resolved["log_dirs"] = tuple(split_list(dirs))
     map_text = find_text("listener.security.protocol.map")
     protocols = DEFAULT_PROTOCOL_MAP
     if map_text is not None:
@@ -211,7 +211,7 @@ def _identity_problems(config: BrokerConfig) -> Iterator[str]:
     if not config.log_dirs:
         yield _invalid("log.dirs", config.originals.get("log.dirs"), "name at least one directory")
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
-        value = getattr(config, name.replace(".", "_"))
+        value = getattr(config, BROKER_KEYS[name].attribute)
         if value is not None and value != -1 and value < 1:
             yield _invalid(name, value, "it must be at least 1, or -1 for no limit")
 
@@ -290,26 +290,12 @@ def _security_problems(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str
 
 
 def _bound_problems(config: BrokerConfig) -> Iterator[str]:
-    for name, value, bound_name, bound in (
-        (
-            "replica.fetch.wait.max.ms",
-            config.replica_fetch_wait_max_ms,
-            "replica.socket.timeout.ms",
-            config.replica_socket_timeout_ms,
-        ),
-        (
-            "replica.fetch.wait.max.ms",
-            config.replica_fetch_wait_max_ms,
-            "replica.lag.time.max.ms",
-            config.replica_lag_time_max_ms,
-        ),
-        (
-            "group.min.session.timeout.ms",
-            config.group_min_session_timeout_ms,
-            "group.max.session.timeout.ms",
-            config.group_max_session_timeout_ms,
-        ),
+    for name, bound_name in (
+        ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ):
+        value, bound = (getattr(config, BROKER_KEYS[each].attribute) for each in (name, bound_name))
         if value > bound:
             yield _invalid(name, value, f"it must be at most {bound_name}, which is {bound}")
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:

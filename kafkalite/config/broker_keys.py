@@ -11,28 +11,33 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from kafkalite.config.keys import ANYTHING as ANY
 from kafkalite.config.keys import (
     INT_MAX,
     LONG_MAX,
     ConfigType,
     Effect,
     Key,
-    Rule,
     at_least,
     between,
     declare,
     keys_of,
     matching,
     one_of,
+    readable,
     rule,
 )
-from kafkalite.config.listeners import DEFAULT_PROTOCOL_MAP, SECURITY_PROTOCOLS, are_connection_limits, is_host_port
+from kafkalite.config.listeners import (
+    DEFAULT_PROTOCOL_MAP,
+    SECURITY_PROTOCOLS,
+    parse_connection_limits,
+    split_host_port,
+)
 from kafkalite.config.topic import TOPIC_KEYS
 from kafkalite.config.zookeeper_keys import ZookeeperSettings
-from kafkalite.security.principal import are_principals
+from kafkalite.security.principal import principals_in
 from kafkalite.types import Endpoint
 
 _ONE_LOOP: Final = "one event loop serves all connections and requests"
@@ -44,39 +49,24 @@ DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
 
 
-def _int(default: int | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.INT, default, rule, documentation, **more)
-
-
-def _short(default: int, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.SHORT, default, rule, documentation, **more)
-
-
-def _long(default: int | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.LONG, default, rule, documentation, **more)
-
-
-def _double(default: float, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.DOUBLE, default, rule, documentation, **more)
-
-
-def _boolean(default: bool, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.BOOLEAN, default, rule, documentation, **more)
-
-
-def _text(default: str | None, documentation: str, rule: Rule = ANY, **more: Any) -> Any:
-    return declare(ConfigType.STRING, default, rule, documentation, **more)
+_int = partial(declare, ConfigType.INT)
+_short = partial(declare, ConfigType.SHORT)
+_long = partial(declare, ConfigType.LONG)
+_double = partial(declare, ConfigType.DOUBLE)
+_boolean = partial(declare, ConfigType.BOOLEAN)
+_text = partial(declare, ConfigType.STRING)
+_password = partial(declare, ConfigType.PASSWORD, None)
 
 
 def _default_of(topic_key: str, *, dynamic: bool = True) -> Any:
-    """The broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
+    """Return the broker setting that gives topics their default for `topic_key`; None where a synonym holds the default."""
     key = TOPIC_KEYS[topic_key]
     only_name = len(key.synonyms) == 1
     return declare(
         key.type,
         key.default if only_name else None,
-        key.rule,
         key.documentation,
+        key.rule,
         dynamic=dynamic,
         effect=key.effect if dynamic or key.effect is not Effect.AT_ONCE else Effect.AT_RESTART,
         reason=key.reason,
@@ -161,7 +151,7 @@ class BrokerSettings(ZookeeperSettings):
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = _text(
         "",
         "Other bounds for some addresses: host:n,...",
-        rule("Must be a list of HOST:NUMBER", are_connection_limits),
+        readable("Must be a list of HOST:NUMBER", parse_connection_limits),
         dynamic=True,
         resolved=(),
     )
@@ -243,7 +233,7 @@ class BrokerSettings(ZookeeperSettings):
     replica_fetch_response_max_bytes: int = _int(10_485_760, "Bytes that a follower asks in one fetch.", at_least(0))
     replica_high_watermark_checkpoint_interval_ms: int = _long(5000, "How often high watermarks are written.")
     replica_selector_class: str | None = declare(
-        ConfigType.CLASS, None, ANY, "Chooses the replica that a consumer reads; unset: the leader (KIP-392)."
+        ConfigType.CLASS, None, "Chooses the replica that a consumer reads; unset: the leader (KIP-392)."
     )
 
     # Fetch
@@ -347,7 +337,7 @@ class BrokerSettings(ZookeeperSettings):
     super_users: str = _text(
         "",
         "Principals that may do everything, as User:name;User:name.",
-        rule("Must be principals such as User:name, between semicolons", are_principals),
+        readable("Must be principals such as User:name, between semicolons", principals_in),
     )
     allow_everyone_if_no_acl_found: bool = _boolean(False, "May everybody do what no ACL is about?")
     authorizer_zookeeper_url: str | None = _text(
@@ -369,26 +359,17 @@ class BrokerSettings(ZookeeperSettings):
         256, "TLS handshakes at once on a listener; beyond that the oldest of the busiest address ends.", at_least(1)
     )
 
-    password_encoder_secret: str | None = declare(
-        ConfigType.PASSWORD,
-        None,
-        ANY,
-        "Secret by which passwords in the dynamic configuration of a broker are encrypted in ZooKeeper; without it there are none.",
+    password_encoder_secret: str | None = _password(
+        "Secret by which passwords in the dynamic configuration of a broker are encrypted in ZooKeeper; without it there are none."
     )
-    password_encoder_old_secret: str | None = declare(
-        ConfigType.PASSWORD,
-        None,
-        ANY,
-        "The secret before that one: passwords that were encrypted with it are read.",
+    password_encoder_old_secret: str | None = _password(
+        "The secret before that one: passwords that were encrypted with it are read."
     )
-    delegation_token_secret_key: str | None = declare(
-        ConfigType.PASSWORD,
-        None,
-        ANY,
-        "The same on all brokers: from it the secrets of delegation tokens follow. Unset: none.",
+    delegation_token_secret_key: str | None = _password(
+        "The same on all brokers: from it the secrets of delegation tokens follow. Unset: none."
     )
-    delegation_token_master_key: str | None = declare(
-        ConfigType.PASSWORD, None, ANY, "Its name until 2.8, which counts when the newer one is not set."
+    delegation_token_master_key: str | None = _password(
+        "Its name until 2.8, which counts when the newer one is not set."
     )
     delegation_token_max_lifetime_ms: int = _long(604_800_000, "Longest life of a delegation token.", at_least(1))
     delegation_token_expiry_time_ms: int = _long(86_400_000, "Life of a delegation token without renewal.", at_least(1))
@@ -400,7 +381,7 @@ class BrokerSettings(ZookeeperSettings):
     kafkalite_http_listener: str | None = _text(
         None,
         "host:port of the metrics, the health checks and the status page; keep it inside, or set the next two. Unset: none.",
-        rule("Must be host:port, an IPv6 host in brackets", is_host_port),
+        readable("Must be host:port, an IPv6 host in brackets", split_host_port),
     )
     kafkalite_http_users_file: str | None = _text(
         None, "File of those who may look there, lines of name:password. Unset: everybody who reaches it."

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from kafkalite.config.broker import BROKER_KEYS, BrokerConfig, ConfigError, topic_defaults_of
-from kafkalite.config.keys import ConfigSource, ConfigType, InvalidValue, Key
+from kafkalite.config.keys import ConfigSource, ConfigType, InvalidValue, Key, split_list
 from kafkalite.config.security_keys import SECURITY_KEYS
 from kafkalite.config.topic import TOPIC_KEYS, TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
@@ -288,8 +288,8 @@ def _change_list(current: str | None, each: Operation, operation: AlterOperation
         )
     if current is None:
         current = key.format(key.default) or ""
-    old = [item for part in current.split(",") if (item := part.strip())]
-    given = [item for part in (each.value or "").split(",") if (item := part.strip())]
+    old = split_list(current)
+    given = split_list(each.value or "")
     if operation is AlterOperation.APPEND:
         known = frozenset(old)
         return ",".join(old + [item for item in dict.fromkeys(given) if item not in known])

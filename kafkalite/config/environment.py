@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kafkalite.config.keys import ConfigError
+from kafkalite.config.keys import ConfigError, split_list
 
 BROKER_DATA: Final = "/var/lib/kafka/data"
 ZOOKEEPER_DATA: Final = "/var/lib/zookeeper/data"
@@ -87,13 +87,13 @@ def as_variables(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_kraft(settings: dict[str, str]) -> dict[str, str]:
-    roles = _entries(settings["process.roles"])
+    roles = split_list(settings["process.roles"])
     if "broker" not in roles:
         raise ConfigError(
             f"KAFKA_PROCESS_ROLES={settings['process.roles']} asks for a KRaft controller, and brokers of this image are "
             "coordinated by ZooKeeper; leave this container out and give the brokers KAFKA_ZOOKEEPER_CONNECT"
         )
-    controllers = {name.upper() for name in _entries(settings.get("controller.listener.names", ""))}
+    controllers = {name.upper() for name in split_list(settings.get("controller.listener.names", ""))}
     kept = {name: text for name, text in settings.items() if name not in _KRAFT_ONLY}
     if "node.id" in settings:
         kept.setdefault("broker.id", settings["node.id"])
@@ -104,7 +104,7 @@ def _without_kraft(settings: dict[str, str]) -> dict[str, str]:
     ):
         if key in kept:
             entries = [
-                entry for entry in _entries(kept[key]) if entry.partition(separator)[0].upper() not in controllers
+                entry for entry in split_list(kept[key]) if entry.partition(separator)[0].upper() not in controllers
             ]
             kept[key] = ",".join(entries)
     return kept
@@ -115,10 +115,10 @@ def _complete_listeners(settings: dict[str, str], host: str) -> None:
     if "listeners" not in settings:
         advertised = settings.setdefault("advertised.listeners", f"PLAINTEXT://{host}:9092")
         settings["listeners"] = ",".join(
-            re.sub(r"://.*:", "://0.0.0.0:", entry, count=1) for entry in _entries(advertised)
+            re.sub(r"://.*:", "://0.0.0.0:", entry, count=1) for entry in split_list(advertised)
         )
     elif "advertised.listeners" not in settings:
-        entries = _entries(settings["listeners"])
+        entries = split_list(settings["listeners"])
         settings["advertised.listeners"] = ",".join(
             re.sub(r"://(0\.0\.0\.0|\[::\]|):", f"://{host}:", entry, count=1) for entry in entries
         )
@@ -165,7 +165,3 @@ def _server_id(text: str, members: int) -> int:
 def _camel_case(name: str) -> str:
     first, *others = name.lower().split("_")
     return first + "".join(word.capitalize() for word in others)
-
-
-def _entries(text: str) -> list[str]:
-    return [entry for part in text.split(",") if (entry := part.strip())]

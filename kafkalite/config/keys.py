@@ -94,6 +94,19 @@ def rule(text: str, accepts: Callable[[Any], bool]) -> Rule:
     return lambda value: None if accepts(value) else Refusal(value, text)
 
 
+def readable(text: str, read: Callable[[Any], object]) -> Rule:
+    """Return a rule that refuses, with `text`, what `read` raises ValueError for."""
+
+    def accepts(value: Any) -> bool:
+        try:
+            read(value)
+        except ValueError:
+            return False
+        return True
+
+    return rule(text, accepts)
+
+
 ANYTHING: Final[Rule] = lambda value: None  # noqa: E731  (a rule like those that the functions below make)
 
 
@@ -195,8 +208,8 @@ class Key:
 def declare(
     type: ConfigType,
     default: Any,
+    documentation: str,
     rule: Rule = ANYTHING,
-    documentation: str = "",
     *,
     synonyms: tuple[Synonym, ...] = (),
     dynamic: bool = False,
@@ -225,6 +238,11 @@ def keys_of(table: Any) -> Mapping[str, Key]:
             name = item.name.replace("_", ".")
             keys[name] = replace(item.metadata["key"], name=name)
     return MappingProxyType(keys)
+
+
+def split_list(text: str) -> list[str]:
+    """Return the items between commas, trimmed, without empty ones."""
+    return [item for part in text.split(",") if (item := part.strip())]
 
 
 def _read_boolean(key: Key, text: str) -> bool:

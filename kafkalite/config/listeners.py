@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
 
+from kafkalite.config.keys import split_list
 from kafkalite.server_addresses import address_text
 from kafkalite.types import Endpoint
 
@@ -32,7 +33,7 @@ def listener_text(endpoint: Endpoint) -> str:
 def parse_protocol_map(text: str) -> Mapping[str, str]:
     """Return the security protocol of each listener name. Raises ValueError naming the wrong entry and the remedy."""
     protocols: dict[str, str] = {}
-    for entry in _entries(text):
+    for entry in split_list(text):
         name, _, protocol = (part.strip().upper() for part in entry.rpartition(":"))
         if not name or protocol not in SECURITY_PROTOCOLS:
             raise ValueError(f"the entry {entry!r} must be NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}")
@@ -45,7 +46,7 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
 def parse_listeners(text: str, protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
     """Return the listeners in `text`. Raises ValueError naming the wrong one and the remedy."""
     endpoints = []
-    for entry in _entries(text):
+    for entry in split_list(text):
         match = re.fullmatch(_ENDPOINT, entry)
         if match is None:
             raise ValueError(f"{entry!r} must be NAME://host:port, an IPv6 host in brackets")
@@ -77,7 +78,7 @@ def parse_connection_limits(text: str) -> tuple[tuple[str, int], ...]:
     The last colon separates, so IPv6 addresses need no brackets, as in Kafka.
     """
     limits = []
-    for entry in _entries(text):
+    for entry in split_list(text):
         host, _, number = (part.strip() for part in entry.rpartition(":"))
         host = host.removeprefix("[").removesuffix("]")
         if not host or not number.isdecimal():
@@ -86,26 +87,10 @@ def parse_connection_limits(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(limits)
 
 
-def are_connection_limits(text: str) -> bool:
-    try:
-        parse_connection_limits(text)
-    except ValueError:
-        return False
-    return True
-
-
 def is_address(host: str) -> bool:
     """True if the host is an IP address rather than a name."""
     try:
         ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def is_host_port(text: str) -> bool:
-    try:
-        split_host_port(text)
     except ValueError:
         return False
     return True
@@ -132,10 +117,6 @@ def check_hosts_can_be_reached(endpoints: tuple[Endpoint, ...]) -> None:
                 f"{endpoint.listener} advertises {endpoint.host}, which clients cannot reach; set advertised.listeners to "
                 f"{endpoint.listener}://HOST:{endpoint.port} with a host name or address of this machine"
             )
-
-
-def _entries(text: str) -> list[str]:
-    return [entry for part in text.split(",") if (entry := part.strip())]
 
 
 def _check_names_differ(endpoints: list[Endpoint]) -> None:

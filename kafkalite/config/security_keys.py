@@ -8,45 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from kafkalite.config.keys import ANYTHING, ConfigType, Key, Rule, at_least, declare, keys_of, list_of, one_of, rule
+from kafkalite.config.keys import ConfigType, Key, at_least, declare, keys_of, list_of, one_of, readable
 from kafkalite.security.jaas import parse_jaas_line
-from kafkalite.security.kerberos_names import are_principal_rules
-from kafkalite.security.principal_mapping import are_mapping_rules
+from kafkalite.security.kerberos_names import KerberosShortNames
+from kafkalite.security.principal_mapping import PrincipalMapping
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """Those that need no package besides."""
 _SEEN: Final = "what kind a store is, is seen in its first bytes"
 
 
-def _text(default: str | None, documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
-    return declare(ConfigType.STRING, default, rule, documentation, **more)
-
-
-def _password(documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
-    return declare(ConfigType.PASSWORD, None, rule, documentation, **more)
-
-
-def _list(default: str, documentation: str, rule: Rule = ANYTHING, **more: Any) -> Any:
-    items = tuple(each for each in default.split(",") if each)
-    return declare(ConfigType.LIST, items, rule, documentation, **more)
-
-
-def _long(default: int, documentation: str, rule: Rule = ANYTHING) -> Any:
-    return declare(ConfigType.LONG, default, rule, documentation)
-
-
-def _int(default: int, documentation: str, rule: Rule = ANYTHING) -> Any:
-    return declare(ConfigType.INT, default, rule, documentation)
-
-
-def _is_jaas(text: str) -> bool:
-    try:
-        parse_jaas_line(text)
-    except ValueError:
-        return False
-    return True
+_text = partial(declare, ConfigType.STRING)
+_password = partial(declare, ConfigType.PASSWORD, None)
+_list = partial(declare, ConfigType.LIST)
+_long = partial(declare, ConfigType.LONG)
+_int = partial(declare, ConfigType.INT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -54,10 +33,10 @@ class SecuritySettings:
     """Those of one listener, or of all that have none of their own. There is no `repr`: it would show secrets."""
 
     ssl_enabled_protocols: tuple[str, ...] = _list(
-        "TLSv1.2,TLSv1.3", "Versions of TLS that are spoken; older ones are not.", dynamic=True
+        ("TLSv1.2", "TLSv1.3"), "Versions of TLS that are spoken; older ones are not.", dynamic=True
     )
     ssl_cipher_suites: tuple[str, ...] = _list(
-        "", "Ciphers of TLS 1.2 by their names in Java; those of OpenSSL if unset.", dynamic=True
+        (), "Ciphers of TLS 1.2 by their names in Java; those of OpenSSL if unset.", dynamic=True
     )
     ssl_keystore_type: str = _text("JKS", "PEM, PKCS12 or JKS.", dynamic=True, reason=_SEEN)
     ssl_keystore_location: str | None = _text(
@@ -80,13 +59,13 @@ class SecuritySettings:
     ssl_principal_mapping_rules: str = _text(
         "DEFAULT",
         "From the name in a certificate to that of the principal: RULE:pattern/replacement/[LU],...,DEFAULT.",
-        rule("Must be rules RULE:pattern/replacement/[LU], or DEFAULT", are_mapping_rules),
+        readable("Must be rules RULE:pattern/replacement/[LU], or DEFAULT", PrincipalMapping),
     )
     ssl_endpoint_identification_algorithm: str = _text(
         "https", "How brokers check the names of others; empty: not at all.", dynamic=True
     )
     sasl_enabled_mechanisms: tuple[str, ...] = _list(
-        "GSSAPI", "Mechanisms of SASL for clients.", list_of("GSSAPI", *MECHANISMS), dynamic=True
+        ("GSSAPI",), "Mechanisms of SASL for clients.", list_of("GSSAPI", *MECHANISMS), dynamic=True
     )
     sasl_mechanism_inter_broker_protocol: str = _text(
         "GSSAPI",
@@ -96,7 +75,7 @@ class SecuritySettings:
     )
     sasl_jaas_config: str | None = _password(
         "A JAAS line: who the broker is, for PLAIN also who its clients are; it is parsed, and no class is loaded.",
-        rule("Must be one login module with a flag and options, and end with ;", _is_jaas),
+        readable("Must be one login module with a flag and options, and end with ;", parse_jaas_line),
         dynamic=True,
     )
     sasl_kerberos_service_name: str | None = _text(
@@ -105,17 +84,17 @@ class SecuritySettings:
         dynamic=True,
     )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = _list(
-        "DEFAULT",
+        ("DEFAULT",),
         "From a Kerberos principal to Kafka's: RULE:[n:text](pattern)s/pattern/replacement/g/[LU],...,DEFAULT.",
-        rule("Must be rules RULE:[n:text](pattern)s/pattern/replacement/g/[LU], or DEFAULT", are_principal_rules),
+        readable("Must be rules RULE:[n:text](pattern)s/pattern/replacement/g/[LU], or DEFAULT", KerberosShortNames),
         dynamic=True,
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = _text(
         None, "Where the keys are by which bearer tokens are signed: https:// or file:///."
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = _long(3_600_000, "Time after which these keys are read again.")
-    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = declare(
-        ConfigType.LIST, None, ANYTHING, "Audiences of which a bearer token must name one; unset: any."
+    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = _list(
+        None, "Audiences of which a bearer token must name one; unset: any."
     )
     sasl_oauthbearer_expected_issuer: str | None = _text(None, "The issuer that a bearer token must name; unset: any.")
     sasl_oauthbearer_sub_claim_name: str = _text("sub", "Which claim of a bearer token names the principal.")

@@ -36,8 +36,13 @@ __all__ = ["INT_MAX", "LONG_MAX", "TOPIC_KEYS", "TopicConfig"]
 MS_PER_MINUTE: Final = 60_000
 MS_PER_HOUR: Final = 3_600_000
 
-_BOOLEAN, _STRING, _LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
-_INT, _LONG, _DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
+_boolean = partial(declare, ConfigType.BOOLEAN, dynamic=True)
+_double = partial(declare, ConfigType.DOUBLE, dynamic=True)
+_int = partial(declare, ConfigType.INT, dynamic=True)
+_list = partial(declare, ConfigType.LIST, dynamic=True)
+_long = partial(declare, ConfigType.LONG, dynamic=True)
+_text = partial(declare, ConfigType.STRING, dynamic=True)
+"""A topic's setting may be altered at any time."""
 
 _VERSION_NAME = matching(
     r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "Must be a release such as 3.0 or 2.8-IV1"
@@ -63,9 +68,6 @@ def _from(*names: str | Synonym) -> tuple[Synonym, ...]:
     return tuple(name if isinstance(name, Synonym) else Synonym(name) for name in names)
 
 
-_setting = partial(declare, dynamic=True)
-"""A topic's setting may be altered at any time."""
-
 _NO_TIERED_STORAGE: Final = "this broker has no tiered storage"
 
 
@@ -80,244 +82,202 @@ class UnknownTopicConfig(KafkaError):
 class TopicConfig:
     """Every setting of one topic, typed; made by `from_overrides`."""
 
-    cleanup_policy: tuple[str, ...] = _setting(
-        _LIST,
+    cleanup_policy: tuple[str, ...] = _list(
         ("delete",),
-        list_of("compact", "delete"),
         "What happens to old segments: delete them by age and size, compact them by key, or both.",
+        list_of("compact", "delete"),
         synonyms=_from("log.cleanup.policy"),
     )
-    compression_gzip_level: int = _setting(
-        _INT, -1, _GZIP_LEVEL, "Level when the broker compresses with gzip.", synonyms=_from("compression.gzip.level")
+    compression_gzip_level: int = _int(
+        -1, "Level when the broker compresses with gzip.", _GZIP_LEVEL, synonyms=_from("compression.gzip.level")
     )
-    compression_lz4_level: int = _setting(
-        _INT, 9, between(1, 17), "Level when the broker compresses with lz4.", synonyms=_from("compression.lz4.level")
+    compression_lz4_level: int = _int(
+        9, "Level when the broker compresses with lz4.", between(1, 17), synonyms=_from("compression.lz4.level")
     )
-    compression_type: str = _setting(
-        _STRING,
+    compression_type: str = _text(
         "producer",
-        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         "Codec of stored batches; 'producer' keeps the codec that the producer chose.",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         synonyms=_from("compression.type"),
     )
-    compression_zstd_level: int = _setting(
-        _INT,
-        3,
-        between(-131072, 22),
-        "Level when the broker compresses with zstd.",
-        synonyms=_from("compression.zstd.level"),
+    compression_zstd_level: int = _int(
+        3, "Level when the broker compresses with zstd.", between(-131072, 22), synonyms=_from("compression.zstd.level")
     )
-    delete_retention_ms: int = _setting(
-        _LONG,
+    delete_retention_ms: int = _long(
         86_400_000,
-        at_least(0),
         "How long a compacted topic keeps tombstones and transaction markers.",
+        at_least(0),
         synonyms=_from("log.cleaner.delete.retention.ms"),
     )
-    file_delete_delay_ms: int = _setting(
-        _LONG,
+    file_delete_delay_ms: int = _long(
         60_000,
-        at_least(0),
         "Wait between giving up a segment and removing its files.",
+        at_least(0),
         synonyms=_from("log.segment.delete.delay.ms"),
     )
-    flush_messages: int = _setting(
-        _LONG,
+    flush_messages: int = _long(
         LONG_MAX,
-        at_least(1),
         "Records after which the log is forced to disk.",
+        at_least(1),
         synonyms=_from("log.flush.interval.messages"),
     )
-    flush_ms: int = _setting(
-        _LONG,
+    flush_ms: int = _long(
         LONG_MAX,
-        at_least(0),
         "Time after which the log is forced to disk.",
+        at_least(0),
         synonyms=_from("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
-    follower_replication_throttled_replicas: tuple[str, ...] = _setting(
-        _LIST,
+    follower_replication_throttled_replicas: tuple[str, ...] = _list(
         (),
-        _replica_list_rule("follower.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the follower's side.",
+        _replica_list_rule("follower.replication.throttled.replicas"),
     )
-    index_interval_bytes: int = _setting(
-        _INT,
+    index_interval_bytes: int = _int(
         4096,
-        at_least(0),
         "Bytes of log between two entries of the offset index.",
+        at_least(0),
         synonyms=_from("log.index.interval.bytes"),
     )
-    leader_replication_throttled_replicas: tuple[str, ...] = _setting(
-        _LIST,
+    leader_replication_throttled_replicas: tuple[str, ...] = _list(
         (),
-        _replica_list_rule("leader.replication.throttled.replicas"),
         "Replicas whose fetching is throttled on the leader's side.",
+        _replica_list_rule("leader.replication.throttled.replicas"),
     )
-    local_retention_bytes: int = _setting(
-        _LONG,
+    local_retention_bytes: int = _long(
         -2,
-        at_least(-2),
         "Bytes kept locally with tiered storage; -2 means retention.bytes.",
+        at_least(-2),
         synonyms=_from("log.local.retention.bytes"),
         reason=_NO_TIERED_STORAGE,
     )
-    local_retention_ms: int = _setting(
-        _LONG,
+    local_retention_ms: int = _long(
         -2,
-        at_least(-2),
         "Time kept locally with tiered storage; -2 means retention.ms.",
+        at_least(-2),
         synonyms=_from("log.local.retention.ms"),
         reason=_NO_TIERED_STORAGE,
     )
-    max_compaction_lag_ms: int = _setting(
-        _LONG,
+    max_compaction_lag_ms: int = _long(
         LONG_MAX,
-        at_least(1),
         "Longest time that a record of a compacted topic stays uncompacted.",
+        at_least(1),
         synonyms=_from("log.cleaner.max.compaction.lag.ms"),
     )
-    max_message_bytes: int = _setting(
-        _INT,
+    max_message_bytes: int = _int(
         1_048_588,
-        at_least(0),
         "Largest record batch, as stored, that the topic takes.",
+        at_least(0),
         synonyms=_from("message.max.bytes"),
     )
-    message_downconversion_enable: bool = _setting(
-        _BOOLEAN,
+    message_downconversion_enable: bool = _boolean(
         True,
-        documentation="May records be rewritten in an older format for old consumers?",
+        "May records be rewritten in an older format for old consumers?",
         synonyms=_from("log.message.downconversion.enable"),
     )
-    message_format_version: str = _setting(
-        _STRING,
+    message_format_version: str = _text(
         "3.0-IV1",
-        _VERSION_NAME,
         "Format of stored records, by the release that brought it. It acts below an inter.broker.protocol.version of 3.0.",
+        _VERSION_NAME,
         synonyms=_from("log.message.format.version"),
     )
-    message_timestamp_after_max_ms: int = _setting(
-        _LONG,
+    message_timestamp_after_max_ms: int = _long(
         LONG_MAX,
-        at_least(0),
         "How far ahead of the broker's clock a record's timestamp may be.",
+        at_least(0),
         synonyms=_from("log.message.timestamp.after.max.ms"),
     )
-    message_timestamp_before_max_ms: int = _setting(
-        _LONG,
+    message_timestamp_before_max_ms: int = _long(
         LONG_MAX,
-        at_least(0),
         "How far behind the broker's clock a record's timestamp may be.",
+        at_least(0),
         synonyms=_from("log.message.timestamp.before.max.ms"),
     )
-    message_timestamp_difference_max_ms: int = _setting(
-        _LONG,
+    message_timestamp_difference_max_ms: int = _long(
         LONG_MAX,
-        at_least(0),
         "Older key for both message.timestamp.before.max.ms and message.timestamp.after.max.ms.",
+        at_least(0),
         synonyms=_from("log.message.timestamp.difference.max.ms"),
     )
-    message_timestamp_type: str = _setting(
-        _STRING,
+    message_timestamp_type: str = _text(
         "CreateTime",
-        one_of("CreateTime", "LogAppendTime"),
         "Whose clock stamps records: the producer's or the broker's.",
+        one_of("CreateTime", "LogAppendTime"),
         synonyms=_from("log.message.timestamp.type"),
     )
-    min_cleanable_dirty_ratio: float = _setting(
-        _DOUBLE,
+    min_cleanable_dirty_ratio: float = _double(
         0.5,
-        between(0, 1),
         "Share of uncompacted bytes from which a log is compacted.",
+        between(0, 1),
         synonyms=_from("log.cleaner.min.cleanable.ratio"),
     )
-    min_compaction_lag_ms: int = _setting(
-        _LONG,
+    min_compaction_lag_ms: int = _long(
         0,
-        at_least(0),
         "Shortest time that a record stays uncompacted.",
+        at_least(0),
         synonyms=_from("log.cleaner.min.compaction.lag.ms"),
     )
-    min_insync_replicas: int = _setting(
-        _INT,
+    min_insync_replicas: int = _int(
         1,
-        at_least(1),
         "In-sync replicas without which a write with acks=all is refused.",
+        at_least(1),
         synonyms=_from("min.insync.replicas"),
     )
-    preallocate: bool = _setting(
-        _BOOLEAN,
+    preallocate: bool = _boolean(
         False,
-        documentation="Reserve the disk space of a segment when it is created?",
+        "Reserve the disk space of a segment when it is created?",
         synonyms=_from("log.preallocate"),
         reason="segments grow as they are written",
     )
-    remote_log_copy_disable: bool = _setting(
-        _BOOLEAN,
-        False,
-        documentation="With tiered storage: stop copying segments to the remote tier?",
-        reason=_NO_TIERED_STORAGE,
+    remote_log_copy_disable: bool = _boolean(
+        False, "With tiered storage: stop copying segments to the remote tier?", reason=_NO_TIERED_STORAGE
     )
-    remote_log_delete_on_disable: bool = _setting(
-        _BOOLEAN,
-        False,
-        documentation="With tiered storage: delete remote segments when it is disabled?",
-        reason=_NO_TIERED_STORAGE,
+    remote_log_delete_on_disable: bool = _boolean(
+        False, "With tiered storage: delete remote segments when it is disabled?", reason=_NO_TIERED_STORAGE
     )
-    remote_storage_enable: bool = _setting(
-        _BOOLEAN,
+    remote_storage_enable: bool = _boolean(
         False,
-        rule("This broker has no tiered storage", lambda enabled: not enabled),
         "Tiered storage.",
+        rule("This broker has no tiered storage", lambda enabled: not enabled),
         effect=Effect.REFUSED,
         reason=_NO_TIERED_STORAGE,
     )
-    retention_bytes: int = _setting(
-        _LONG,
-        -1,
-        documentation="Bytes that a partition keeps; -1 keeps everything.",
-        synonyms=_from("log.retention.bytes"),
+    retention_bytes: int = _long(
+        -1, "Bytes that a partition keeps; -1 keeps everything.", synonyms=_from("log.retention.bytes")
     )
-    retention_ms: int = _setting(
-        _LONG,
+    retention_ms: int = _long(
         604_800_000,
-        at_least(-1),
         "How long records are kept; -1 keeps them for ever.",
+        at_least(-1),
         synonyms=_from(
             "log.retention.ms",
             Synonym("log.retention.minutes", MS_PER_MINUTE),
             Synonym("log.retention.hours", MS_PER_HOUR),
         ),
     )
-    segment_bytes: int = _setting(
-        _INT, 1_073_741_824, at_least(14), "Largest size of one segment file.", synonyms=_from("log.segment.bytes")
+    segment_bytes: int = _int(
+        1_073_741_824, "Largest size of one segment file.", at_least(14), synonyms=_from("log.segment.bytes")
     )
-    segment_index_bytes: int = _setting(
-        _INT,
+    segment_index_bytes: int = _int(
         10_485_760,
-        at_least(4),
         "Largest size of a segment's offset index and time index.",
+        at_least(4),
         synonyms=_from("log.index.size.max.bytes"),
     )
-    segment_jitter_ms: int = _setting(
-        _LONG,
+    segment_jitter_ms: int = _long(
         0,
-        at_least(0),
         "Largest random part taken off segment.ms, so that not all segments roll at once.",
+        at_least(0),
         synonyms=_from("log.roll.jitter.ms", Synonym("log.roll.jitter.hours", MS_PER_HOUR)),
     )
-    segment_ms: int = _setting(
-        _LONG,
+    segment_ms: int = _long(
         604_800_000,
-        at_least(1),
         "Age after which a segment that is not full is closed too.",
+        at_least(1),
         synonyms=_from("log.roll.ms", Synonym("log.roll.hours", MS_PER_HOUR)),
     )
-    unclean_leader_election_enable: bool = _setting(
-        _BOOLEAN,
+    unclean_leader_election_enable: bool = _boolean(
         False,
-        documentation="May a replica outside the ISR become leader, at the price of acknowledged records?",
+        "May a replica outside the ISR become leader, at the price of acknowledged records?",
         synonyms=_from("unclean.leader.election.enable"),
     )
 

@@ -8,34 +8,25 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from kafkalite.config.keys import ANYTHING, ConfigType, Effect, Key, declare, keys_of, rule
+from kafkalite.config.keys import ConfigType, Effect, Key, declare, keys_of, rule
 from kafkalite.config.security_keys import SecuritySettings
 
 _SEEN: Final = "what kind a store is, is seen in its first bytes"
-_UNREVOKED: Final = "revoked certificates would be accepted"
 
 
-def _text(default: str | None, documentation: str, **more: Any) -> Any:
-    return declare(ConfigType.STRING, default, ANYTHING, documentation, **more)
-
-
-def _password(documentation: str) -> Any:
-    return declare(ConfigType.PASSWORD, None, ANYTHING, documentation)
-
-
-def _list(documentation: str) -> Any:
-    return declare(ConfigType.LIST, None, ANYTHING, documentation)
-
-
-def _boolean(documentation: str, **more: Any) -> Any:
-    return declare(ConfigType.BOOLEAN, False, more.pop("rule", ANYTHING), documentation, **more)
-
-
-def _unsupported_key(documentation: str) -> Any:
-    refused = rule("Revocation of certificates is not looked up; set it to false", operator.not_)
-    return _boolean(documentation, rule=refused, effect=Effect.REFUSED, reason=_UNREVOKED)
+_text = partial(declare, ConfigType.STRING)
+_password = partial(declare, ConfigType.PASSWORD, None)
+_list = partial(declare, ConfigType.LIST, None)
+_boolean = partial(declare, ConfigType.BOOLEAN, False)
+_unsupported_boolean = partial(
+    _boolean,
+    rule=rule("Revocation of certificates is not looked up; set it to false", operator.not_),
+    effect=Effect.REFUSED,
+    reason="revoked certificates would be accepted",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -73,8 +64,8 @@ class ZookeeperSettings(SecuritySettings):
     zookeeper_ssl_endpoint_identification_algorithm: str = _text(
         "HTTPS", "How the names of ZooKeeper's servers are checked; empty: not at all."
     )
-    zookeeper_ssl_crl_enable: bool = _unsupported_key("Look up lists of revoked certificates?")
-    zookeeper_ssl_ocsp_enable: bool = _unsupported_key("Ask whether a certificate was revoked?")
+    zookeeper_ssl_crl_enable: bool = _unsupported_boolean("Look up lists of revoked certificates?")
+    zookeeper_ssl_ocsp_enable: bool = _unsupported_boolean("Ask whether a certificate was revoked?")
     kafkalite_jaas_file: str | None = _text(
         None,
         "File of JAAS sections: Client (who this is for ZooKeeper), and for listeners without sasl.jaas.config "

@@ -96,15 +96,6 @@ class KerberosShortNames:
         raise NoMatchingRule(f"no rule of sasl.kerberos.principal.to.local.rules applies to {principal}")
 
 
-def are_principal_rules(rules: object) -> bool:
-    """True if `KerberosShortNames` can read the rules."""
-    try:
-        KerberosShortNames(tuple(map(str, rules if isinstance(rules, tuple) else (rules,))))
-    except ValueError:
-        return False
-    return True
-
-
 def _rule(text: str) -> _Rule:
     found = _RULE.fullmatch(text)
     if found is None:

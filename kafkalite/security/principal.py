@@ -44,12 +44,3 @@ ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
 def principals_in(text: str) -> frozenset[KafkaPrincipal]:
     """Return the principals `Type:name` between semicolons, as in `super.users`. Raises ValueError for malformed text."""
     return frozenset(KafkaPrincipal.parse(each.strip()) for each in text.split(";") if each.strip())
-
-
-def are_principals(text: str) -> bool:
-    """True if `principals_in` accepts it."""
-    try:
-        principals_in(text)
-    except ValueError:
-        return False
-    return True

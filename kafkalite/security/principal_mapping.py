@@ -66,12 +66,3 @@ class PrincipalMapping:
             if (name := rule.apply(distinguished_name)) is not None:
                 return name
         raise NoMatchingRule(f"no rule of ssl.principal.mapping.rules applies to {distinguished_name}")
-
-
-def are_mapping_rules(text: str) -> bool:
-    """True if `PrincipalMapping` can read the rules."""
-    try:
-        PrincipalMapping(text)
-    except ValueError:
-        return False
-    return True

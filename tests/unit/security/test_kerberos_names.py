@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.security.kerberos_names import KerberosShortNames, NoMatchingRule, are_principal_rules
+from kafkalite.security.kerberos_names import KerberosShortNames, NoMatchingRule
 
 REALM = "REALM.COM"
 
@@ -69,5 +69,6 @@ def test_what_is_no_principal_has_no_name(principal: str) -> None:
     ],
 )
 def test_rules_that_cannot_be_read_are_known(rule: str) -> None:
-    assert not are_principal_rules((rule,))
-    assert are_principal_rules(("RULE:[1:$1]", "DEFAULT"))
+    with pytest.raises(ValueError):
+        KerberosShortNames((rule,))
+    KerberosShortNames(("RULE:[1:$1]", "DEFAULT"))
