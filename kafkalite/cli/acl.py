@@ -87,14 +87,12 @@ def _principal(text: str | None) -> str | None:
 @click.option("--covering", is_flag=True, help="All rules that the name falls under, with prefixes and *.")
 @bootstrap_option
 @output_option()
-def list_(
-    principal: str | None, covering: bool, bootstrap_server: str, timeout: float, output: str, **given: Any
-) -> None:
+def list_(principal: str | None, covering: bool, output: str, **given: Any) -> None:
     """List rules: all of them, or those of a resource."""
     type_, name = _resource(given) or (ResourceType.ANY, None)
     pattern = PatternType.MATCH if covering else PatternType.ANY
     wanted = AclFilter(type_, name, pattern, _principal(principal))
-    found = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_acls(wanted))
+    found = ask_cluster(lambda admin: admin.describe_acls(wanted))
     write_rows([acl_row(each) for each in found], output, columns=_COLUMNS, name="name")
 
 
@@ -114,8 +112,6 @@ def add(
     deny: bool,
     hosts: tuple[str, ...],
     dry_run: bool,
-    bootstrap_server: str,
-    timeout: float,
     **given: Any,
 ) -> None:
     """Allow PRINCIPAL (User:name, or name; * for everybody) OPERATIONS on a resource."""
@@ -149,7 +145,7 @@ def add(
             return problem.failures
         return {}
 
-    failures = ask_cluster(bootstrap_server, timeout, call)
+    failures = ask_cluster(call)
     for binding in bindings:
         if str(binding) not in failures:
             note(str(binding))
@@ -165,16 +161,7 @@ def add(
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
-def remove(
-    principal: str | None,
-    operation: str | None,
-    prefix: bool,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    **given: Any,
-) -> None:
+def remove(principal: str | None, operation: str | None, prefix: bool, dry_run: bool, yes: bool, **given: Any) -> None:
     """Remove rules of a resource or of a principal. Asks first; a script must give --yes."""
     resource = _resource(given)
     if resource is None and principal is None:
@@ -184,11 +171,11 @@ def remove(
     wanted = AclFilter(type_, name, pattern, _principal(principal))
     if operation is not None:
         wanted = wanted._replace(operation=from_name(Operation, operation))
-    found = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_acls(wanted))
+    found = ask_cluster(lambda admin: admin.describe_acls(wanted))
     for each in found:
         note(f"{'would be removed' if dry_run else 'to be removed'}: {each}")
     if dry_run or not found:
         return
     confirm(f"Remove {format_count(len(found), 'rule')}?", yes)
-    removed = ask_cluster(bootstrap_server, timeout, lambda admin: admin.delete_acls([wanted]))
+    removed = ask_cluster(lambda admin: admin.delete_acls([wanted]))
     note(f"removed {format_count(len(removed), 'rule')}")

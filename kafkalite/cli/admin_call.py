@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafkalite.cli.calls import admin_options, run
+from kafkalite.cli.calls import admin_options, given_timeout_s, run
 from kafkalite.cli.progress import patience
 from kafkalite.cli.topic_suggestions import suggesting
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def ask_cluster(
-    bootstrap_server: str, timeout: float, question: Callable[[Admin], Coroutine[Any, Any, Result]]
-) -> Result:
+def ask_cluster(question: Callable[[Admin], Coroutine[Any, Any, Result]]) -> Result:
     """Return the result of `question`, which gets a connected admin client. An error ends the command, as in `calls.run`."""
 
     async def call(options: dict[str, Any]) -> Result:
@@ -26,9 +24,9 @@ def ask_cluster(
         from kafkalite.client import Admin
 
         async with AsyncExitStack() as connected:
-            with patience(f"waiting for the cluster, up to {timeout:g} s (--timeout)"):
+            with patience(f"waiting for the cluster, up to {given_timeout_s():g} s (--timeout)"):
                 admin = await connected.enter_async_context(Admin(**options))
             return await question(admin)
 
-    options = admin_options(bootstrap_server, timeout)
+    options = admin_options()
     return run(suggesting(call(options), options))

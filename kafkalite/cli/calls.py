@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -14,7 +14,6 @@ from click.core import ParameterSource
 from kafkalite.cli.output import Exit, fail, fail_each, note
 
 if TYPE_CHECKING:
-    from kafkalite.cli.context.settings import Given
     from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
 
@@ -22,13 +21,14 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
 DEFAULT_SERVER = "localhost:9092"
+_DEFAULT_TIMEOUT_S = 30.0
 _GIVEN = "kafkalite.cli.calls.given"
 
 
 def bootstrap_option(function: Decorated) -> Decorated:
     """Add the options that locate the cluster and set up the client; `context.settings` has their precedence.
 
-    `bootstrap_server` (empty when not given) and `timeout` are passed on, for `admin_options` and its like, which know the others.
+    None of them is passed on: `admin_options` and its like, and `given_timeout_s`, know them.
     """
     for option in (
         click.option(
@@ -50,12 +50,22 @@ def bootstrap_option(function: Decorated) -> Decorated:
             help="A setting of the client, by Kafka's dotted name.",
         ),
         context_option,
-        click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for the cluster."),
+        click.option(
+            "--timeout",
+            type=float,
+            default=_DEFAULT_TIMEOUT_S,
+            show_default=True,
+            expose_value=False,
+            callback=_remember,
+            help="Seconds to wait for the cluster.",
+        ),
         click.option(
             "-b",
             "--bootstrap-server",
             default="",
             metavar="HOST:PORT,...",
+            expose_value=False,
+            callback=_remember,
             help=f"Brokers to begin with.  [default: KAFKALITE_BOOTSTRAP_SERVERS, the context's, or {DEFAULT_SERVER}]",
         ),
     ):
@@ -81,18 +91,31 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     ctx.meta.setdefault(_GIVEN, {})[parameter.name] = value
 
 
-def given_on_command_line(context: click.Context | None = None) -> Given:
-    """Return `--context`, `-X` and `--command-config` of a command, by default of the running one."""
-    from kafkalite.cli.context.settings import Given
+class Given(NamedTuple):
+    """The options of `bootstrap_option` on the command line; those that a command does not have are the defaults."""
 
+    bootstrap_server: str = ""
+    timeout: float = _DEFAULT_TIMEOUT_S
+    context: str | None = None
+    command_config: Path | None = None
+    overrides: Sequence[str] = ()
+
+
+def given_on_command_line(context: click.Context | None = None) -> Given:
+    """Return the options of a command, by default of the running one."""
     context = context or click.get_current_context(silent=True)
     return Given(**context.meta.get(_GIVEN, {})) if context is not None else Given()
 
 
-def client_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
-    """Return the options of a client ("Admin", "Producer", "Consumer") that gives up after `timeout` seconds.
+def given_timeout_s() -> float:
+    """Return `--timeout`, in seconds."""
+    return given_on_command_line().timeout
 
-    An invalid context, `-X` or file ends the command.
+
+def client_options(client: str = "Admin", bootstrap_server: str = "") -> dict[str, Any]:
+    """Return the options of a client ("Admin", "Producer", "Consumer") that gives up after `--timeout`.
+
+    `bootstrap_server` comes after the option of that name and before all other settings. Invalid settings end the command.
     """
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import (
@@ -106,6 +129,7 @@ def client_options(bootstrap_server: str, timeout: float, client: str = "Admin")
     from kafkalite.config.keys import ConfigError
 
     line = given_on_command_line()
+    bootstrap_server = line.bootstrap_server or bootstrap_server
     try:
         settings = gather(line, os.environ, working_directory(), setting_names(client))
         if bootstrap_server:
@@ -118,7 +142,7 @@ def client_options(bootstrap_server: str, timeout: float, client: str = "Admin")
     if bootstrap_server or BOOTSTRAP_SERVERS not in settings:
         options["bootstrap_servers"] = bootstrap_server or DEFAULT_SERVER
     if _timeout_given() or "request_timeout_ms" not in options:
-        options["request_timeout_ms"] = int(timeout * 1000)
+        options["request_timeout_ms"] = int(line.timeout * 1000)
     return options
 
 
@@ -127,19 +151,19 @@ def _timeout_given() -> bool:
     return context is not None and context.get_parameter_source("timeout") is ParameterSource.COMMANDLINE
 
 
-def admin_options(bootstrap_server: str, timeout: float, client: str = "Admin") -> dict[str, Any]:
+def admin_options(client: str = "Admin", bootstrap_server: str = "") -> dict[str, Any]:
     """Return `client_options` for a client whose calls are bounded as a whole: "Admin" or "Consumer"."""
-    options = client_options(bootstrap_server, timeout, client)
+    options = client_options(client, bootstrap_server)
     if _timeout_given() or "default_api_timeout_ms" not in options:
-        options["default_api_timeout_ms"] = int(timeout * 1000)
+        options["default_api_timeout_ms"] = int(given_timeout_s() * 1000)
     return options
 
 
-def producer_options(bootstrap_server: str, timeout: float) -> dict[str, Any]:
+def producer_options() -> dict[str, Any]:
     """Return `client_options` for a producer that waits for a topic, or for buffer memory, no longer than the command waits for the
     cluster.
     """
-    options = client_options(bootstrap_server, timeout, "Producer")
+    options = client_options("Producer")
     options.setdefault("max_block_ms", options["request_timeout_ms"])
     return options
 

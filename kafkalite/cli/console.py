@@ -71,8 +71,6 @@ def console(
     schema_registry: str | None,
     nights: str | None,
     zookeeper: str,
-    bootstrap_server: str,
-    timeout: float,
 ) -> None:
     """Show a cluster in a browser: topics and their records, groups and their lag, settings, ZooKeeper's tree, what changes.
 
@@ -93,7 +91,7 @@ def console(
     except OSError as problem:
         fail(f"{problem.strerror}; --port names another port")
     with listening:
-        run(_serve(listening, access, registry, nights, zookeeper, bootstrap_server, timeout))
+        run(_serve(listening, access, registry, nights, zookeeper))
 
 
 def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool) -> Access:
@@ -126,27 +124,21 @@ def _login(users_file: str | None) -> Login | None:
 
 
 async def _serve(
-    listening: socket.socket,
-    access: Access,
-    registry: SchemaRegistry | None,
-    nights: str | None,
-    zookeeper: str,
-    bootstrap_server: str,
-    timeout: float,
+    listening: socket.socket, access: Access, registry: SchemaRegistry | None, nights: str | None, zookeeper: str
 ) -> None:
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import SystemClock
     from kafkalite.console.app import Console, Ports
     from kafkalite.console.serving import serve
 
-    consuming: dict[str, Any] = admin_options(bootstrap_server, timeout, "Consumer") | {
+    consuming: dict[str, Any] = admin_options("Consumer") | {
         "group_id": None,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
         "auto_offset_reset": "earliest",
     }
     consuming.setdefault("prefetch_max_bytes", _PREFETCH_BYTES)
-    producing = producer_options(bootstrap_server, timeout)
-    asking = admin_options(bootstrap_server, timeout)
+    producing = producer_options()
+    asking = admin_options()
 
     @asynccontextmanager
     async def consumer() -> AsyncIterator[Consumer]:

@@ -33,16 +33,7 @@ def leader() -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before an unclean election.")
 @bootstrap_option
 @output_option()
-def elect(
-    partitions: tuple[str, ...],
-    every: bool,
-    unclean: bool,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def elect(partitions: tuple[str, ...], every: bool, unclean: bool, dry_run: bool, yes: bool, output: str) -> None:
     """Make the preferred replica (the first one) of partitions their leader; with --unclean, any replica that lives.
 
     Shows for each partition whether it got a new leader.
@@ -52,7 +43,7 @@ def elect(
     wanted = [parse_partition(each) for each in partitions] or None
     if dry_run:
         topics = None if wanted is None else sorted({each.topic for each in wanted})
-        described = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_topics(topics))
+        described = ask_cluster(lambda admin: admin.describe_topics(topics))
         require_partitions(wanted or [], described)
         rows = _candidates(described, wanted, unclean)
         columns = ["topic", "partition", "leader", "preferred_leader", "isr"]
@@ -69,7 +60,7 @@ def elect(
         except AdminError as problem:
             return dict(problem.done.values()), problem.failures
 
-    found, failures = ask_cluster(bootstrap_server, timeout, call)
+    found, failures = ask_cluster(call)
     results = [{**each._asdict(), "elected": elected} for each, elected in sorted(found.items())]
     if results or (not failures and output not in ("table", "wide")):
         write_rows(results, output, columns=["topic", "partition", "elected"], name=partition_name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.calls import bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import parse_partition, parse_topics, require_partitions, selected_partitions
@@ -34,9 +34,9 @@ _broker_option = click.option("--broker", "brokers", type=int, multiple=True, he
 @click.option("--check", is_flag=True, help="Exit with 7 when a directory has failed.")
 @bootstrap_option
 @output_option()
-def list_(brokers: tuple[int, ...], check: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+def list_(brokers: tuple[int, ...], check: bool, output: str) -> None:
     """List the log directories with their replicas, bytes, and the room on their disks."""
-    found = ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_log_dirs(brokers or None))
+    found = ask_cluster(lambda admin: admin.describe_log_dirs(brokers or None))
     rows = [_directory_row(each) for directories in found.values() for each in directories]
     columns = ["broker", "path", "state", "replicas", "size_bytes", "usable_bytes", "total_bytes"]
     write_rows(rows, output, columns=columns, name="path")
@@ -61,9 +61,7 @@ def _directory_row(directory: LogDir) -> dict[str, Any]:
 @_broker_option
 @bootstrap_option
 @output_option()
-def describe(
-    topics: tuple[str, ...], brokers: tuple[int, ...], bootstrap_server: str, timeout: float, output: str
-) -> None:
+def describe(topics: tuple[str, ...], brokers: tuple[int, ...], output: str) -> None:
     """Show the replicas of TOPICS (default: all) with the directories that they lie in, and those that are being moved."""
     selected = parse_topics(topics, "TOPIC")
 
@@ -75,7 +73,7 @@ def describe(
         require_partitions(wanted, described)
         return await admin.describe_log_dirs(brokers or None, wanted)
 
-    rows = replica_rows(ask_cluster(bootstrap_server, timeout, call))
+    rows = replica_rows(ask_cluster(call))
     columns = ["topic", "partition", "broker", "path", "size_bytes", "offset_lag", "is_future"]
     write_rows(rows, output, columns=columns, name=partition_name)
 
@@ -101,22 +99,14 @@ def replica_rows(found: Found) -> list[dict[str, Any]]:
 @bootstrap_option
 @output_option()
 def move(
-    partitions: tuple[str, ...],
-    broker: int,
-    path: str,
-    dry_run: bool,
-    yes: bool,
-    wait: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
+    partitions: tuple[str, ...], broker: int, path: str, dry_run: bool, yes: bool, wait: bool, output: str
 ) -> None:
     """Move a broker's replicas of PARTITIONS to another of its log directories.
 
     The replica serves on while it is copied. Asks first; a script must give --yes.
     """
     wanted = [parse_partition(each) for each in partitions]
-    rows = ask_cluster(bootstrap_server, timeout, lambda admin: _plan(admin, wanted, broker, path))
+    rows = ask_cluster(lambda admin: _plan(admin, wanted, broker, path))
     if not dry_run:
         confirm(f"Move {format_count(len(rows), 'replica')} of broker {broker} to {path}?", yes)
 
@@ -125,9 +115,9 @@ def move(
 
             await admin.alter_replica_log_dirs({TopicPartitionReplica(*each, broker): path for each in wanted})
             if wait:
-                await _until_moved(admin, wanted, broker, path, timeout)
+                await _until_moved(admin, wanted, broker, path, given_timeout_s())
 
-        ask_cluster(bootstrap_server, timeout, call)
+        ask_cluster(call)
     columns = ["topic", "partition", "broker", "path", "target", "size_bytes"]
     write_rows(rows, output, columns=columns, name=partition_name)
     note(f"{format_count(len(rows), 'move')} {'could begin' if dry_run else 'done' if wait else 'begun'}")

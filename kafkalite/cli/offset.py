@@ -53,15 +53,7 @@ def offset() -> None:
 )
 @bootstrap_option
 @output_option()
-def list_(
-    topics: tuple[str, ...],
-    at: str | None,
-    internal: bool,
-    isolation_level: str,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def list_(topics: tuple[str, ...], at: str | None, internal: bool, isolation_level: str, output: str) -> None:
     """Show the earliest and the latest offset of each partition of TOPICS (default: of all), and how many lie between them."""
     selected = parse_topics(topics, "TOPIC")
     where = None if at is None else _where(at)
@@ -78,7 +70,7 @@ def list_(
         earliest, latest = await find_offsets("earliest"), await find_offsets("latest")
         return [_bounds(each, earliest[each], latest[each]) for each in partitions]
 
-    rows = ask_cluster(bootstrap_server, timeout, call)
+    rows = ask_cluster(call)
     shown = ["earliest", "latest", "records"] if where is None else ["offset", "timestamp"]
     write_rows(rows, output, columns=["topic", "partition", *shown], wide=["leader_epoch"], name=partition_name)
 

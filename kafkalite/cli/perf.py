@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run, select_given
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s, producer_options, run, select_given
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
 from kafkalite.cli.progress import wants_json
 
@@ -154,8 +154,6 @@ def produce(
     throughput: float,
     acks: str | None,
     compression: str | None,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Write records to TOPIC, and tell how many per second it took and how long each waited for its acknowledgement.
@@ -173,7 +171,7 @@ def produce(
         )
     except (OSError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
-    options = producer_options(bootstrap_server, timeout) | select_given(acks=acks, compression_type=compression)
+    options = producer_options() | select_given(acks=acks, compression_type=compression)
 
     async def measure(live: _Live) -> ProduceOutcome:
         async with Producer(**options) as producer:
@@ -199,15 +197,7 @@ def produce(
 )
 @bootstrap_option
 @output_option()
-def consume(
-    topic: str,
-    num_records: int,
-    group: str | None,
-    idle_timeout: float,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def consume(topic: str, num_records: int, group: str | None, idle_timeout: float, output: str) -> None:
     """Read records of TOPIC from its beginning, and tell how many came per second and how long each poll waited for records.
 
     Exits with 1 when there were fewer than asked for.
@@ -217,7 +207,7 @@ def consume(
     from kafkalite.perf.measure import JoinTimer, consume_load
 
     clock = SystemClock()
-    options = {"auto_offset_reset": "earliest", **admin_options(bootstrap_server, timeout, "Consumer")}
+    options = {"auto_offset_reset": "earliest", **admin_options("Consumer")}
     options["group_id"] = group
 
     async def measure(live: _Live) -> ConsumeOutcome:
@@ -275,14 +265,7 @@ async def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
 @bootstrap_option
 @output_option()
 def end_to_end(
-    topic: str,
-    num_records: int,
-    record_size: int,
-    throughput: float,
-    acks: str | None,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
+    topic: str, num_records: int, record_size: int, throughput: float, acks: str | None, output: str
 ) -> None:
     """Write records to TOPIC, read them back, and tell how long that took for each.
 
@@ -293,9 +276,9 @@ def end_to_end(
     from kafkalite.clock import SystemClock
     from kafkalite.perf.measure import RoundTripLostError, RoundTrips, round_trips
 
-    wanted = RoundTrips(topic, num_records, record_size, secrets.randbits(64), throughput, timeout * 1000)
-    reading = admin_options(bootstrap_server, timeout, "Consumer") | {"group_id": None}
-    writing = producer_options(bootstrap_server, timeout) | select_given(acks=acks)
+    wanted = RoundTrips(topic, num_records, record_size, secrets.randbits(64), throughput, given_timeout_s() * 1000)
+    reading = admin_options("Consumer") | {"group_id": None}
+    writing = producer_options() | select_given(acks=acks)
 
     async def measure(live: _Live) -> Flow:
         async with Producer(**writing) as producer, Consumer(**reading) as consumer:

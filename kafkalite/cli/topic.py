@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import bootstrap_option, refuse
+from kafkalite.cli.calls import bootstrap_option, given_timeout_s, refuse
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, format_count, note, output_option, write_rows
 from kafkalite.cli.visibility import until_seen
@@ -69,8 +69,6 @@ def create(
     if_not_exists: bool,
     dry_run: bool,
     wait: bool,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Create topics. Those that can be are created, also when others cannot."""
@@ -87,10 +85,10 @@ def create(
         except AdminError as problem:
             created, failures = list(problem.done.values()), problem.failures
         if wait and created and not dry_run:
-            await until_seen(admin, {each.name: max(1, each.num_partitions) for each in created}, timeout)
+            await until_seen(admin, {each.name: max(1, each.num_partitions) for each in created}, given_timeout_s())
         return created, failures
 
-    created, failures = ask_cluster(bootstrap_server, timeout, call)
+    created, failures = ask_cluster(call)
     if if_not_exists:
         failures = _without_existing(failures)
     rows = [each.to_dict() for each in created]
@@ -114,9 +112,9 @@ def _without_existing(failures: dict[str, ClientError]) -> dict[str, ClientError
 @click.option("--internal", is_flag=True, help="Also topics of the cluster's own.")
 @bootstrap_option
 @output_option("name")
-def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+def list_(internal: bool, output: str) -> None:
     """List topics."""
-    described = [each for each in _describe_topics(None, bootstrap_server, timeout) if internal or not each.is_internal]
+    described = [each for each in _describe_topics() if internal or not each.is_internal]
     rows = [
         {
             "name": each.name,
@@ -131,8 +129,8 @@ def list_(internal: bool, bootstrap_server: str, timeout: float, output: str) ->
     write_rows(rows, output, columns=columns, wide=["topic_id", "is_internal"], name="name")
 
 
-def _describe_topics(names: tuple[str, ...] | None, bootstrap_server: str, timeout: float) -> list[TopicDescription]:
-    return ask_cluster(bootstrap_server, timeout, lambda admin: admin.describe_topics(names))
+def _describe_topics(names: tuple[str, ...] | None = None) -> list[TopicDescription]:
+    return ask_cluster(lambda admin: admin.describe_topics(names))
 
 
 def partition_rows(described: list[TopicDescription]) -> list[dict[str, Any]]:
@@ -166,17 +164,9 @@ PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 )
 @bootstrap_option
 @output_option()
-def describe(
-    names: tuple[str, ...],
-    under_replicated: bool,
-    unavailable: bool,
-    check: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def describe(names: tuple[str, ...], under_replicated: bool, unavailable: bool, check: bool, output: str) -> None:
     """Show partitions, leaders and replicas of topics; of all topics when none is named."""
-    described = _describe_topics(names or None, bootstrap_server, timeout)
+    described = _describe_topics(names or None)
     if under_replicated or unavailable or check:
         described = _select_unwell(described, only_unavailable=unavailable and not under_replicated)
     if output in ("json", "yaml", "jsonl", "name"):
@@ -213,18 +203,10 @@ def _select_unwell(described: list[TopicDescription], *, only_unavailable: bool)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--wait", is_flag=True, help="Until no broker knows of them any more, for --timeout seconds at most.")
 @bootstrap_option
-def delete(
-    names: tuple[str, ...],
-    if_exists: bool,
-    dry_run: bool,
-    yes: bool,
-    wait: bool,
-    bootstrap_server: str,
-    timeout: float,
-) -> None:
+def delete(names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, wait: bool) -> None:
     """Delete topics with all their records. Asks first; a script must give --yes."""
     if dry_run:
-        for each in _describe_topics(names, bootstrap_server, timeout):
+        for each in _describe_topics(names):
             note(f"{each.name} with {format_count(len(each.partitions), 'partition')} would be deleted")
         return
     confirm(f"Delete {', '.join(names)} with all records?", yes)
@@ -239,10 +221,10 @@ def delete(
             failures = problem.failures
         done = set(names) - failures.keys()
         if wait and done:
-            await until_seen(admin, dict.fromkeys(done, 0), timeout)
+            await until_seen(admin, dict.fromkeys(done, 0), given_timeout_s())
         return failures
 
-    failures = ask_cluster(bootstrap_server, timeout, call)
+    failures = ask_cluster(call)
     deleted = [name for name in dict.fromkeys(names) if name not in failures]
     if deleted:
         note(f"deleted {', '.join(deleted)}")

@@ -33,7 +33,7 @@ def transaction() -> None:
 @click.option("--longer-than", "seconds", type=click.FloatRange(min=0), help="Only open for longer, in seconds.")
 @bootstrap_option
 @output_option()
-def list_(states: tuple[str, ...], seconds: float | None, bootstrap_server: str, timeout: float, output: str) -> None:
+def list_(states: tuple[str, ...], seconds: float | None, output: str) -> None:
     """List transactional ids, their states, producers and coordinators."""
     duration_ms = None if seconds is None else int(seconds * 1000)
 
@@ -41,14 +41,14 @@ def list_(states: tuple[str, ...], seconds: float | None, bootstrap_server: str,
         return [each.to_dict() for each in await admin.list_transactions(states, duration_ms=duration_ms)]
 
     columns = ["transactional_id", "state", "producer_id", "coordinator"]
-    write_rows(ask_cluster(bootstrap_server, timeout, call), output, columns=columns, name="transactional_id")
+    write_rows(ask_cluster(call), output, columns=columns, name="transactional_id")
 
 
 @transaction.command()
 @click.argument("transactional_ids", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
-def describe(transactional_ids: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+def describe(transactional_ids: tuple[str, ...], output: str) -> None:
     """Show what TRANSACTIONAL_IDS are doing, and the partitions that wait for the end of a transaction."""
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap_server: str, timeout:
         "start_time_ms",
         "partitions",
     ]
-    rows = ask_cluster(bootstrap_server, timeout, call)
+    rows = ask_cluster(call)
     write_rows(rows, output, columns=columns, wide=["coordinator"], name="transactional_id")
 
 
@@ -83,14 +83,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap_server: str, timeout:
 @bootstrap_option
 @output_option()
 def find_hanging(
-    topics: tuple[str, ...],
-    every: bool,
-    broker: int | None,
-    minutes: int,
-    check: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
+    topics: tuple[str, ...], every: bool, broker: int | None, minutes: int, check: bool, output: str
 ) -> None:
     """Show transactions in TOPICS that no coordinator will ever end: who reads committed records waits there for ever."""
     if every == bool(topics):
@@ -107,7 +100,7 @@ def find_hanging(
         ]
         return await admin.find_hanging_transactions(wanted, broker=broker, longest_transaction_ms=minutes * _MINUTE_MS)
 
-    found = ask_cluster(bootstrap_server, timeout, call)
+    found = ask_cluster(call)
     columns = ["topic", "partition", "transaction_start_offset", "producer_id", "producer_epoch", "last_timestamp"]
     rows = [each.to_dict() for each in found]
     write_rows(rows, output, columns=columns, wide=["coordinator_epoch", "last_sequence"], name=partition_name)
@@ -122,15 +115,7 @@ def find_hanging(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @output_option()
-def abort(
-    partition: str,
-    start_offset: int,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def abort(partition: str, start_offset: int, dry_run: bool, yes: bool, output: str) -> None:
     """Abort a transaction that hangs in one partition, whatever its coordinator knows."""
     place = parse_partition(partition)
 
@@ -140,14 +125,14 @@ def abort(
         known = (await admin.describe_producers([place]))[place]
         return next((each for each in known if each.transaction_start_offset == start_offset), None)
 
-    found = ask_cluster(bootstrap_server, timeout, find)
+    found = ask_cluster(find)
     if found is None:
         fail(f"no transaction begins at offset {start_offset} of {place}", Exit.NOT_FOUND)
     row = {**place._asdict(), **found.to_dict()}
     columns = ["topic", "partition", "transaction_start_offset", "producer_id", "producer_epoch", "last_timestamp"]
     if not dry_run:
         confirm("Of a transaction that its coordinator knows this makes a half. Go on?", yes)
-        ask_cluster(bootstrap_server, timeout, lambda admin: admin.abort_transaction(place, found))
+        ask_cluster(lambda admin: admin.abort_transaction(place, found))
     write_rows([row], output, columns=columns, wide=["coordinator_epoch", "last_sequence"], name=partition_name)
     if not dry_run:
         note("aborted")

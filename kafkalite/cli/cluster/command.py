@@ -8,14 +8,13 @@ import signal
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import admin_options, bootstrap_option, run
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s, run
 from kafkalite.cli.cluster.secure import secure as secure_command
 from kafkalite.cli.cluster.secure import users as users_command
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
@@ -242,14 +241,14 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
 @cluster.command()
 @bootstrap_option
 @output_option()
-def info(bootstrap_server: str, timeout: float, output: str) -> None:
+def info(output: str) -> None:
     """Show the brokers with what they lead and hold, the controller, and how many partitions are not as they should be."""
     from kafkalite.administration.cluster_info import COLUMNS, broker_rows, partition_counts
 
     async def call(admin: Admin) -> tuple[ClusterDescription, list[TopicDescription]]:
         return await admin.describe_cluster(), await admin.describe_topics()
 
-    described, topics = ask_cluster(bootstrap_server, timeout, call)
+    described, topics = ask_cluster(call)
     brokers, counts = broker_rows(described, topics), partition_counts(topics)
     if output in ("json", "yaml"):
         write_rows([{**described.to_dict(), "brokers": brokers, **counts}], output, columns=[], name="cluster_id")
@@ -267,26 +266,26 @@ def info(bootstrap_server: str, timeout: float, output: str) -> None:
 @click.option("--wait", is_flag=True, help="Until the cluster is healthy, for --timeout seconds at most.")
 @bootstrap_option
 @output_option()
-def health(wait: bool, bootstrap_server: str, timeout: float, output: str) -> None:
+def health(wait: bool, output: str) -> None:
     """Check that there is a controller, that no broker is missing, and that every partition has a leader and all replicas in sync.
 
     The exit code is 7 when something is not as it should be, 5 when no broker answers.
     """
     from kafkalite.cli.cluster.health import COLUMNS, table_row, wait_until_healthy
 
-    verdicts = run(wait_until_healthy(partial(_verdicts, bootstrap_server, timeout), timeout if wait else 0.0))
+    verdicts = run(wait_until_healthy(_check_once, given_timeout_s() if wait else 0.0))
     rows = [table_row(each) if output in ("table", "wide") else each.to_dict() for each in verdicts]
     write_rows(rows, output, columns=COLUMNS, name="check")
     if not all(each.healthy for each in verdicts):
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-async def _verdicts(bootstrap_server: str, timeout: float) -> list[Verdict]:
+async def _check_once() -> list[Verdict]:
     """Check the cluster once, with a new client, because the client before may not have found a broker."""
     from kafkalite.administration.cluster_health import check_cluster
     from kafkalite.client import Admin
 
-    async with Admin(**admin_options(bootstrap_server, timeout)) as admin:
+    async with Admin(**admin_options()) as admin:
         return await check_cluster(admin)
 
 

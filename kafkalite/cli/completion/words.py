@@ -28,8 +28,8 @@ from kafkalite.server_addresses import address_text, parse_servers
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kafkalite.cli.calls import Given
     from kafkalite.cli.completion.query import Access, Deadline, Names, Server
-    from kafkalite.cli.context.settings import Given
 
 BUDGET_VARIABLE: Final = "KAFKALITE_COMPLETION_BUDGET_MS"
 _BUDGET_MS: Final = 300
@@ -134,10 +134,11 @@ def _cluster(ctx: click.Context) -> tuple[list[Server], Deadline, Callable[[], A
     """Return the servers, the deadline and the login for the request."""
     from kafkalite.cli.completion.query import OPEN, Deadline, Server
 
-    given = given_on_command_line(ctx), os.environ, working_directory()
+    line = given_on_command_line(ctx)
+    given = line, os.environ, working_directory()
     settings = gather(*given, [BOOTSTRAP_SERVERS, _SECURITY_PROTOCOL])
     named = settings.get(BOOTSTRAP_SERVERS)
-    text = ctx.params.get("bootstrap_server") or (named.value if named else DEFAULT_SERVER)
+    text = line.bootstrap_server or (named.value if named else DEFAULT_SERVER)
     try:
         servers = [Server(host, port) for host, port in parse_servers(text)]
     except ValueError:

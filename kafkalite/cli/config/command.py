@@ -47,8 +47,6 @@ def describe(
     every_quota: bool,
     everything: bool,
     documentation: bool,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
     **target_values: Any,
 ) -> None:
@@ -61,7 +59,7 @@ def describe(
     if settings == (targets.has_entities or every_quota):
         raise click.UsageError("name topics or brokers, or else those whose quotas are wanted")
     if not settings:
-        rows = quota_rows(ask_cluster(bootstrap_server, timeout, lambda admin: _quotas(admin, targets)), names)
+        rows = quota_rows(ask_cluster(lambda admin: _quotas(admin, targets)), names)
         write_rows(rows, output, columns=_QUOTA_COLUMNS, name="name")
         return
 
@@ -72,7 +70,7 @@ def describe(
 
     rows = [
         setting_row(resource, entry, wide=output == "wide")
-        for resource, entries in ask_cluster(bootstrap_server, timeout, describe_resources).items()
+        for resource, entries in ask_cluster(describe_resources).items()
         for _, entry in sorted(entries.items())
         if names or everything or not entry.is_default
     ]
@@ -208,9 +206,7 @@ def _lines(file: Path | None) -> list[str]:
         raise click.BadParameter(str(problem), param_hint="--file") from None
 
 
-def _change(
-    changes: Changes, *, dry_run: bool, bootstrap_server: str, timeout: float, output: str, **target_values: Any
-) -> None:
+def _change(changes: Changes, *, dry_run: bool, output: str, **target_values: Any) -> None:
     """Apply changes; shared by all commands that change settings."""
     targets = targets_of(**target_values)
     if not changes:
@@ -220,10 +216,10 @@ def _change(
         raise click.UsageError("a setting is named twice; change it once")
     if targets.has_entities:
         quotas = _quota_changes(targets, changes)
-        rows = ask_cluster(bootstrap_server, timeout, lambda admin: _alter_quotas(admin, quotas, dry_run))
+        rows = ask_cluster(lambda admin: _alter_quotas(admin, quotas, dry_run))
         write_rows(rows, output, columns=_QUOTA_CHANGE_COLUMNS, name="name")
     elif targets.has_resources:
-        rows = ask_cluster(bootstrap_server, timeout, lambda admin: _alter_settings(admin, targets, changes, dry_run))
+        rows = ask_cluster(lambda admin: _alter_settings(admin, targets, changes, dry_run))
         write_rows(rows, output, columns=_CHANGE_COLUMNS, wide=["before_source"], name="name")
     else:
         raise click.UsageError("name topics, brokers, users, clients or addresses")

@@ -15,7 +15,7 @@ A project's file is `kafkalite.toml` in the current directory or the nearest one
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from kafkalite.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkalite.cli.calls import Given
     from kafkalite.client.options import ConnectionOptions
 
 CLIENTS: Final = ("Admin", "Producer", "Consumer")
@@ -48,15 +49,6 @@ class Setting(NamedTuple):
 
     value: str
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The options of the command line that carry settings of clients."""
-
-    context: str | None = None
-    command_config: Path | None = None
-    overrides: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

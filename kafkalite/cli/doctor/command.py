@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from kafkalite.cli.calls import admin_options, bootstrap_option
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
 from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skip_check
@@ -51,8 +51,6 @@ def doctor(
     dry_run: bool,
     yes: bool,
     zookeeper: str,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Look for what is wrong, and say what to do.
@@ -70,21 +68,22 @@ def doctor(
     import asyncio
 
     settings, findings = _settings(config, properties)
+    own_address = "" if settings is None else _own_address(settings)
+    timeout_s = given_timeout_s()
     if settings is not None:
         context = click.get_current_context()
         if context.get_parameter_source("zookeeper") is not ParameterSource.COMMANDLINE:
             zookeeper = settings.zookeeper_connect
-        bootstrap_server = bootstrap_server or _own_address(settings)
     security = _zookeeper_security(settings)
     if fix:
-        asyncio.run(_fix(zookeeper, bootstrap_server, timeout, security, dry_run=dry_run, yes=yes))
+        asyncio.run(_fix(zookeeper, own_address, timeout_s, security, dry_run=dry_run, yes=yes))
         return
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
-        "machine": lambda: _machine(settings, timeout),
-        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout, security))),
-        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout, security))),
-        "cluster": lambda: iter(asyncio.run(_cluster(bootstrap_server, timeout))),
-        "disks": lambda: iter(asyncio.run(_disks(bootstrap_server, timeout))),
+        "machine": lambda: _machine(settings, timeout_s),
+        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout_s, security))),
+        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout_s, security))),
+        "cluster": lambda: iter(asyncio.run(_cluster(own_address, timeout_s))),
+        "disks": lambda: iter(asyncio.run(_disks(own_address))),
     }
     for name, look in parts.items():
         if not only or name in only:
@@ -188,7 +187,7 @@ async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> li
 
 
 async def _fix(
-    connect: str, bootstrap_server: str, timeout_s: float, security: StoreSecurity, *, dry_run: bool, yes: bool
+    connect: str, own_address: str, timeout_s: float, security: StoreSecurity, *, dry_run: bool, yes: bool
 ) -> None:
     """Repair inconsistent znodes: print the repairs, ask, check again, and do those that are still due."""
     from kafkalite.cli.doctor import znodes
@@ -218,7 +217,7 @@ async def _fix(
                 await znodes.delete(store, seen, each, chroot)
             elects, again = any(each.elects for each in still), ""
             if cancelled := [place for each in still for place in each.cancelled]:
-                async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
+                async with Admin(**admin_options(bootstrap_server=own_address)) as admin:
                     try:
                         await admin.alter_partition_reassignments(dict.fromkeys(cancelled))
                     except ClientError as failed:
@@ -234,13 +233,13 @@ async def _fix(
     note(f"{format_count(len(still), 'repair')} made{again}")
 
 
-async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
+async def _cluster(own_address: str, timeout_s: float) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
     from kafkalite.server_addresses import parse_servers
 
-    options = admin_options(bootstrap_server, timeout_s)
+    options = admin_options(bootstrap_server=own_address)
     try:
         servers = parse_servers(options["bootstrap_servers"])
         async with Admin(**options) as admin:
@@ -251,13 +250,13 @@ async def _cluster(bootstrap_server: str, timeout_s: float) -> list[Finding]:
         return [doctor_cluster.unreachable(str(failed))]
 
 
-async def _disks(bootstrap_server: str, timeout_s: float) -> list[Finding]:
+async def _disks(own_address: str) -> list[Finding]:
     from kafkalite.cli.doctor import cluster as doctor_cluster
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
 
     try:
-        async with Admin(**admin_options(bootstrap_server, timeout_s)) as admin:
+        async with Admin(**admin_options(bootstrap_server=own_address)) as admin:
             return await doctor_cluster.check_disks(admin)
     except (ClientError, ValueError):
         return [skip_check("brokers' disks", "no broker can be reached")]

@@ -65,16 +65,14 @@ _topic_option = click.option(
 @in_zookeeper_option
 @bootstrap_option
 @output_option()
-def list_(
-    states: tuple[str, ...], in_zookeeper: bool, zookeeper: str, bootstrap_server: str, timeout: float, output: str
-) -> None:
+def list_(states: tuple[str, ...], in_zookeeper: bool, zookeeper: str, output: str) -> None:
     """List groups, their states and coordinators."""
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
         return [_name_group(each.to_dict()) for each in await admin.list_groups(states)]
 
     columns = ["group", "state", "protocol_type", "coordinator"]
-    rows = ask_cluster(bootstrap_server, timeout, call)
+    rows = ask_cluster(call)
     if in_zookeeper:
         columns.append("kept_in")
         wanted = {each.lower() for each in states}
@@ -95,14 +93,7 @@ def _name_group(row: dict[str, Any]) -> dict[str, Any]:
 @bootstrap_option
 @output_option()
 def describe(
-    groups: tuple[str, ...],
-    every: bool,
-    summary: bool,
-    in_zookeeper: bool,
-    zookeeper: str,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
+    groups: tuple[str, ...], every: bool, summary: bool, in_zookeeper: bool, zookeeper: str, output: str
 ) -> None:
     """Show for each partition of GROUPS how far the group is, how far behind, and which member reads it."""
     if every == bool(groups):
@@ -118,7 +109,7 @@ def describe(
         ends = await offsets(admin, await existing(admin, sorted(places)), "latest")
         return told, [describe_rows(old, ends) for old in old_groups]
 
-    found, old_rows = ask_cluster(bootstrap_server, timeout, call)
+    found, old_rows = ask_cluster(call)
     is_old = {each.group.group_id for each in old_groups}
     missing = [each.group_id for each, rows in found if each.state == "Dead" and not rows]
     if not every:
@@ -160,13 +151,13 @@ def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> d
 @click.argument("groups", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
-def members(groups: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+def members(groups: tuple[str, ...], output: str) -> None:
     """Show the members of GROUPS and the partitions that each one owns."""
 
     async def call(admin: Admin) -> list[GroupDescription]:
         return list((await admin.describe_groups(groups)).values())
 
-    found = ask_cluster(bootstrap_server, timeout, call)
+    found = ask_cluster(call)
     missing = [each.group_id for each in found if each.state == "Dead"]
     if missing:
         fail(f"there is no group {', '.join(missing)}", Exit.NOT_FOUND)
@@ -215,8 +206,6 @@ def reset_offsets(
     all_topics: bool,
     dry_run: bool,
     execute: bool,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
     **target_options: Any,
 ) -> None:
@@ -244,7 +233,7 @@ def reset_offsets(
             await execute_plan(admin, group_id, plan)
         return plan
 
-    rows = ask_cluster(bootstrap_server, timeout, call)
+    rows = ask_cluster(call)
     columns = ["group", "topic", "partition", "committed_offset", "new_offset"]
     if rows or output not in ("table", "wide"):
         write_rows(rows, output, columns=columns, name=partition_name)
@@ -279,15 +268,7 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @output_option()
-def delete_offsets(
-    group_id: str,
-    topics: tuple[str, ...],
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def delete_offsets(group_id: str, topics: tuple[str, ...], dry_run: bool, yes: bool, output: str) -> None:
     """Forget what GROUP has committed for topics that nobody in it is subscribed to.
 
     Asks first; a script must give --yes. Shows the offsets that there were.
@@ -304,13 +285,13 @@ def delete_offsets(
             if is_selected(each, selected)
         ]
 
-    rows = ask_cluster(bootstrap_server, timeout, find_committed)
+    rows = ask_cluster(find_committed)
     if not rows:
         fail(f"group {group_id} has committed nothing for {', '.join(topics)}", Exit.NOT_FOUND)
     if not dry_run:
         confirm(f"Delete the offsets of {group_id} for {', '.join(map(partition_name, rows))}?", yes)
         partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
-        ask_cluster(bootstrap_server, timeout, lambda admin: admin.delete_group_offsets(group_id, partitions))
+        ask_cluster(lambda admin: admin.delete_group_offsets(group_id, partitions))
     write_rows(rows, output, columns=["group", "topic", "partition", "committed_offset"], name=partition_name)
     note(f"{format_count(len(rows), 'offset')} of {group_id} {'would be ' if dry_run else ''}deleted")
 
@@ -320,7 +301,7 @@ def delete_offsets(
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
-def delete(groups: tuple[str, ...], dry_run: bool, yes: bool, bootstrap_server: str, timeout: float) -> None:
+def delete(groups: tuple[str, ...], dry_run: bool, yes: bool) -> None:
     """Delete GROUPS, which must have no members, and all that they have committed."""
     if dry_run:
 
@@ -332,12 +313,12 @@ def delete(groups: tuple[str, ...], dry_run: bool, yes: bool, bootstrap_server: 
                 committed = await admin.list_group_offsets(each.group_id)
                 note(f"{each.group_id} with {format_count(len(committed), 'committed offset')} would be deleted")
 
-        ask_cluster(bootstrap_server, timeout, check)
+        ask_cluster(check)
         return
     confirm(f"Delete {', '.join(groups)} and what they have committed?", yes)
 
     async def call(admin: Admin) -> None:
         await admin.delete_groups(groups)
 
-    ask_cluster(bootstrap_server, timeout, call)
+    ask_cluster(call)
     note(f"{', '.join(groups)} deleted")

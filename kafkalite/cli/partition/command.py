@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.calls import bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.moves import PLAN_COLUMNS, Assignment, Execution, assignment_of, plan_rows
@@ -35,15 +35,7 @@ partition.add_command(reassign)
 @click.option("--dry-run", is_flag=True, help="Only check that it could be done.")
 @click.option("--wait", is_flag=True, help="Until every broker knows of them, for --timeout seconds at most.")
 @bootstrap_option
-def add(
-    topic: str,
-    total: int,
-    replica_assignment: str | None,
-    dry_run: bool,
-    wait: bool,
-    bootstrap_server: str,
-    timeout: float,
-) -> None:
+def add(topic: str, total: int, replica_assignment: str | None, dry_run: bool, wait: bool) -> None:
     """Give TOPIC more partitions, TOTAL in all. Keys go to other partitions from then on."""
     replicas = None
     if replica_assignment is not None:
@@ -54,9 +46,9 @@ def add(
 
         await admin.create_partitions({topic: NewPartitions(total, replicas)}, validate_only=dry_run)
         if wait and not dry_run:
-            await until_seen(admin, {topic: total}, timeout)
+            await until_seen(admin, {topic: total}, given_timeout_s())
 
-    ask_cluster(bootstrap_server, timeout, call)
+    ask_cluster(call)
     note(f"{topic} {'could have' if dry_run else 'has'} {format_count(total, 'partition')}")
 
 
@@ -78,8 +70,6 @@ def set_replication_factor(
     dry_run: bool,
     yes: bool,
     wait: bool,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Give every partition of TOPICS so many replicas.
@@ -100,12 +90,12 @@ def set_replication_factor(
         targets = with_replication_factor(current, list(in_sync), replication_factor, brokers, racks, in_sync)
         return current, {each: target for each, target in targets.items() if target != current[each]}
 
-    current, targets = ask_cluster(bootstrap_server, timeout, make_plan)
+    current, targets = ask_cluster(make_plan)
     rows = plan_rows(current, targets)
     if targets and not dry_run:
         confirm(f"Change the replicas of {format_count(len(rows), 'partition')} of {', '.join(topics)}?", yes)
-        execution = Execution(throttle, timeout if wait else None)
-        ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
+        execution = Execution(throttle, given_timeout_s() if wait else None)
+        ask_cluster(lambda admin: execution.run(admin, current, targets))
     write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
     if targets and not dry_run:
         note(execution.summary_text(len(rows)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.calls import bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.moves import (
@@ -68,8 +68,6 @@ def plan(
     replication_factor: int | None,
     ignore_racks: bool,
     save: Path | None,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Propose how TOPICS are spread evenly over brokers with as little moved as possible. Changes nothing; `execute --file` takes it."""
@@ -88,7 +86,7 @@ def plan(
         chosen = wanted if wanted is not None else [node.id for node in nodes]
         return current, balance(current, chosen, racks, replication_factor)
 
-    current, proposed = ask_cluster(bootstrap_server, timeout, call)
+    current, proposed = ask_cluster(call)
     changed = {each: target for each, target in proposed.items() if target != current[each]}
     if save is not None:
         write_moves(save, changed, "--save")
@@ -120,8 +118,6 @@ def execute(
     dry_run: bool,
     yes: bool,
     wait: bool,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Move partitions to other brokers: the first one named is the preferred leader.
@@ -136,15 +132,15 @@ def execute(
         require_partitions(targets, topics)
         return assignment_of(topics)
 
-    current = ask_cluster(bootstrap_server, timeout, describe_current) if targets else {}
+    current = ask_cluster(describe_current) if targets else {}
     rows = plan_rows(current, targets)
     if save_current is not None:
         write_moves(save_current, {each: current[each] for each in targets}, "--save-current")
     told = f"{format_count(len(rows), 'move')} could begin" if targets else _nothing_in(file)
     if targets and not dry_run:
         confirm(f"Move {', '.join(_move_text(row) for row in rows)}?", yes)
-        execution = Execution(throttle, timeout if wait else None)
-        ask_cluster(bootstrap_server, timeout, lambda admin: execution.run(admin, current, targets))
+        execution = Execution(throttle, given_timeout_s() if wait else None)
+        ask_cluster(lambda admin: execution.run(admin, current, targets))
         told = execution.summary_text(len(rows))
     write_rows(rows, output, columns=PLAN_COLUMNS, name=partition_name)
     note(told)
@@ -170,13 +166,13 @@ def _targets(moves: tuple[str, ...], file: Path | None) -> Assignment:
 @_file_option
 @bootstrap_option
 @output_option()
-def verify(moves: tuple[str, ...], file: Path | None, bootstrap_server: str, timeout: float, output: str) -> None:
+def verify(moves: tuple[str, ...], file: Path | None, output: str) -> None:
     """Check whether moves are done; the exit code is 7 while they are not.
 
     When nothing is being moved any more, throttles of the brokers and of these topics are taken away.
     """
     targets = _targets(moves, file)
-    rows = ask_cluster(bootstrap_server, timeout, lambda admin: verify_moves(admin, targets)) if targets else []
+    rows = ask_cluster(lambda admin: verify_moves(admin, targets)) if targets else []
     write_rows(rows, output, columns=["topic", "partition", "target", "replicas", "state"], name=partition_name)
     if not targets:
         note(_nothing_in(file))
@@ -192,16 +188,7 @@ def verify(moves: tuple[str, ...], file: Path | None, bootstrap_server: str, tim
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @output_option()
-def cancel(
-    partitions: tuple[str, ...],
-    every: bool,
-    file: Path | None,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
-) -> None:
+def cancel(partitions: tuple[str, ...], every: bool, file: Path | None, dry_run: bool, yes: bool, output: str) -> None:
     """Stop the moves of PARTITIONS and undo what they have added. Asks first; a script must give --yes."""
     wanted = [*(read_moves(file) if file is not None else ()), *map(parse_partition, partitions)]
     if every == (bool(partitions) or file is not None):
@@ -213,7 +200,7 @@ def cancel(
     async def moving(admin: Admin) -> dict[TopicPartition, PartitionReassignment]:
         return await admin.list_partition_reassignments(None if every else wanted)
 
-    found = ask_cluster(bootstrap_server, timeout, moving)
+    found = ask_cluster(moving)
     missing = [str(each) for each in wanted if each not in found]
     if missing:
         fail(f"nothing to cancel: {', '.join(missing)} is not being moved", Exit.NOT_FOUND)
@@ -224,7 +211,7 @@ def cancel(
             await admin.alter_partition_reassignments(dict.fromkeys(found))
             await lift_throttles(admin, {each.topic for each in found})
 
-        ask_cluster(bootstrap_server, timeout, call)
+        ask_cluster(call)
     _write_moving(found, output)
     note(f"{format_count(len(found), 'move')} {'would be ' if dry_run else ''}cancelled")
 
@@ -240,10 +227,10 @@ def _write_moving(found: dict[TopicPartition, PartitionReassignment], output: st
 @click.argument("partitions", nargs=-1, metavar="[TOPIC-N]...")
 @bootstrap_option
 @output_option()
-def list_(partitions: tuple[str, ...], bootstrap_server: str, timeout: float, output: str) -> None:
+def list_(partitions: tuple[str, ...], output: str) -> None:
     """Show the partitions (default: all) whose replicas are being moved."""
     wanted = [parse_partition(each) for each in partitions] or None
-    found = ask_cluster(bootstrap_server, timeout, lambda admin: admin.list_partition_reassignments(wanted))
+    found = ask_cluster(lambda admin: admin.list_partition_reassignments(wanted))
     _write_moving(found, output)
     if not found:
         note("nothing is being moved")

@@ -64,8 +64,6 @@ def consume(
     idle_timeout: float | None,
     isolation_level: str | None,
     template: str | None,
-    bootstrap_server: str,
-    timeout: float,
     output: str,
 ) -> None:
     """Read records of TOPIC.
@@ -85,7 +83,7 @@ def consume(
     async def read() -> int:
         from kafkalite.client.consumer.consumer import Consumer
 
-        options = admin_options(bootstrap_server, timeout, "Consumer") | select_given(isolation_level=isolation_level)
+        options = admin_options("Consumer") | select_given(isolation_level=isolation_level)
         options |= {"auto_offset_reset": _RESETS.get(start, "earliest"), "max_poll_records": 2000, "group_id": group}
         async with Consumer(*([] if group is None else [topic]), **options) as consumer:
             known = await consumer.partitions_for_topic(topic)
@@ -101,7 +99,7 @@ def consume(
             ends = await consumer.end_offsets(chosen) if exit_at_end else None
             return await _read(consumer, show, max_messages, ends, idle_timeout)
 
-    options_of_admin = admin_options(bootstrap_server, timeout)
+    options_of_admin = admin_options()
     count = run(suggesting(read(), options_of_admin))
     if isinstance(show, _ArrayWriter):
         show.end()

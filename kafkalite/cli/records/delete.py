@@ -49,14 +49,7 @@ def record() -> None:
 @bootstrap_option
 @output_option()
 def delete(
-    offsets: tuple[str, ...],
-    topics: tuple[str, ...],
-    file: Path | None,
-    dry_run: bool,
-    yes: bool,
-    bootstrap_server: str,
-    timeout: float,
-    output: str,
+    offsets: tuple[str, ...], topics: tuple[str, ...], file: Path | None, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Delete the records of partitions before an offset; "latest" (-1 in files) stands for all that are committed.
 
@@ -65,7 +58,7 @@ def delete(
     wanted = {**(_from_file(file) if file is not None else {}), **dict(_parse(text) for text in offsets)}
     if not wanted and not topics:
         raise click.UsageError("say which records: partitions with offsets, --topic, or --file")
-    plan = ask_cluster(bootstrap_server, timeout, lambda admin: _plan(admin, wanted, topics))
+    plan = ask_cluster(lambda admin: _plan(admin, wanted, topics))
     columns = ["topic", "partition", "earliest", "latest", "before", "records"]
     if dry_run:
         write_rows(plan, output, columns=columns, name=partition_name)
@@ -78,7 +71,7 @@ def delete(
         deleted = {each.topic_partition: each.low_watermark for each in await admin.delete_records(targets)}
         return [{**row, "low_watermark": deleted[TopicPartition(row["topic"], row["partition"])]} for row in plan]
 
-    rows = ask_cluster(bootstrap_server, timeout, call)
+    rows = ask_cluster(call)
     columns = ["topic", "partition", "low_watermark", "records"]
     write_rows(rows, output, columns=columns, wide=["earliest", "latest", "before"], name=partition_name)
     note(f"{format_count(count, 'record')} deleted")

@@ -64,8 +64,6 @@ def produce(
     partitioner: str | None,
     create: bool,
     dry_run: bool,
-    bootstrap_server: str,
-    timeout: float,
 ) -> None:
     """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction.
 
@@ -78,14 +76,14 @@ def produce(
         _records(input_, key_separator, keep_partition), None if key is None else key.encode(), partition, extra
     )
     if dry_run:
-        count = ask_cluster(bootstrap_server, timeout, lambda admin: _check_records(admin, topic, records))
+        count = ask_cluster(lambda admin: _check_records(admin, topic, records))
         note(f"{format_count(count, 'record')} could be written to {topic}")
         return
-    options = producer_options(bootstrap_server, timeout)
+    options = producer_options()
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
     options |= select_given(acks=acks, compression_type=compression, partitioner=partitioner)
-    is_new = ask_cluster(bootstrap_server, timeout, lambda admin: prepare_topic(admin, topic, create))
-    options_of_admin = admin_options(bootstrap_server, timeout)
+    is_new = ask_cluster(lambda admin: prepare_topic(admin, topic, create))
+    options_of_admin = admin_options()
     oldest = OldestTimestamp()
     count, unreadable = run(suggesting(_write_records(options, topic, oldest.of(records)), options_of_admin))
     if is_new and count:

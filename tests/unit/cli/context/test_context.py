@@ -33,9 +33,9 @@ def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @click.option("--client", default="Admin")
 @zookeeper_option
 @bootstrap_option
-def probe(client: str, zookeeper: str, bootstrap_server: str, timeout: float) -> None:
+def probe(client: str, zookeeper: str) -> None:
     """Print what a command of ours would call the cluster with."""
-    options = client_options(bootstrap_server, timeout, client)
+    options = client_options(client)
     click.echo(json.dumps({**options, "zookeeper": zookeeper}))
 
 
