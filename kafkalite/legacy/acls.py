@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import ToolError
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, text
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, declared_options, flag, text
 from kafkalite.security.acl import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -56,11 +56,7 @@ DENY_HOST: Final = text("deny-host")
 PRODUCER, CONSUMER, FORCE = flag("producer"), flag("consumer"), flag("force")
 ZK_TLS_CONFIG_FILE: Final = text("zk-tls-config-file")
 USER_PRINCIPAL: Final = text("user-principal")
-OPTIONS: Final = (
-    *(BOOTSTRAP_SERVER, COMMAND_CONFIG, AUTHORIZER, AUTHORIZER_PROPERTIES, TOPIC, CLUSTER, GROUP, TRANSACTIONAL_ID),
-    *(IDEMPOTENT, DELEGATION_TOKEN, PATTERN_TYPE, ADD, REMOVE, LIST, OPERATION, ALLOW_PRINCIPAL, DENY_PRINCIPAL),
-    *(PRINCIPAL, ALLOW_HOST, DENY_HOST, PRODUCER, CONSUMER, FORCE, ZK_TLS_CONFIG_FILE, USER_PRINCIPAL),
-)
+OPTIONS: Final = declared_options(vars())
 _NO_RESOURCE: Final = (
     "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or --delegation-token "
     "<Delegation Token ID>"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, CommandFailed, operation_error
-from kafkalite.legacy.command_line.option_parser import Options, text
+from kafkalite.legacy.command_line.option_parser import Options, declared_options, text
 from kafkalite.legacy.java.json_documents import elements, fields, member, number, parse, read_text, string
 from kafkalite.types import TopicPartition
 
@@ -19,7 +19,7 @@ HEADLINE: Final = "This tool helps to delete records of the given partitions dow
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
 OFFSET_JSON_FILE: Final = text("offset-json-file")
 COMMAND_CONFIG: Final = text("command-config")
-OPTIONS: Final = (BOOTSTRAP_SERVER, OFFSET_JSON_FILE, COMMAND_CONFIG)
+OPTIONS: Final = declared_options(vars())
 _VERSION: Final = 1
 
 

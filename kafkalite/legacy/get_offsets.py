@@ -11,7 +11,7 @@ from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.legacy.cluster.servers import HOST_AND_PORT
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError
-from kafkalite.legacy.command_line.option_parser import Options, flag, text
+from kafkalite.legacy.command_line.option_parser import Options, declared_options, flag, text
 from kafkalite.legacy.topics.filter import TopicFilter
 from kafkalite.timestamps import check_int64
 from kafkalite.types import TopicPartition
@@ -30,9 +30,7 @@ PARTITIONS: Final = text("partitions")
 TIME: Final = text("time", "latest")
 COMMAND_CONFIG: Final = text("command-config")
 EXCLUDE_INTERNAL: Final = flag("exclude-internal-topics")
-OPTIONS: Final = (
-    *(BROKER_LIST, BOOTSTRAP_SERVER, TOPIC_PARTITIONS, TOPIC, PARTITIONS, TIME, COMMAND_CONFIG, EXCLUDE_INTERNAL),
-)
+OPTIONS: Final = declared_options(vars())
 
 _NAMED_TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
 _RULE: Final = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, CommandFailed, ToolError, operation_error
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, declared_options, flag, integer, text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ TOPIC: Final = text("topic")
 PARTITION: Final = integer("partition")
 ALL_PARTITIONS: Final = flag("all-topic-partitions")
 ELECTION_TYPE: Final = Option("election-type", Argument.REQUIRED, _election_type)
-OPTIONS: Final = (BOOTSTRAP_SERVER, ADMIN_CONFIG, PATH_TO_JSON_FILE, TOPIC, PARTITION, ALL_PARTITIONS, ELECTION_TYPE)
+OPTIONS: Final = declared_options(vars())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError
-from kafkalite.legacy.command_line.option_parser import Option, Options, flag, text
+from kafkalite.legacy.command_line.option_parser import Option, Options, declared_options, flag, text
 
 if TYPE_CHECKING:
     from kafkalite.client.admin.log_dirs import LogDir
@@ -20,7 +20,7 @@ COMMAND_CONFIG: Final = text("command-config")
 DESCRIBE: Final = flag("describe")
 TOPIC_LIST: Final = text("topic-list", "")
 BROKER_LIST: Final = text("broker-list", "")
-OPTIONS: Final = (BOOTSTRAP_SERVER, COMMAND_CONFIG, DESCRIBE, TOPIC_LIST, BROKER_LIST)
+OPTIONS: Final = declared_options(vars())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

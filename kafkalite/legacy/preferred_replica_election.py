@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import CommandFailed
-from kafkalite.legacy.command_line.option_parser import ZOOKEEPER_DEPRECATED, Options, text
+from kafkalite.legacy.command_line.option_parser import ZOOKEEPER_DEPRECATED, Options, declared_options, text
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ JSON_FILE: Final = text("path-to-json-file")
 ZOOKEEPER: Final = text("zookeeper")
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
 ADMIN_CONFIG: Final = text("admin.config")
-OPTIONS: Final = (JSON_FILE, ZOOKEEPER, BOOTSTRAP_SERVER, ADMIN_CONFIG)
+OPTIONS: Final = declared_options(vars())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

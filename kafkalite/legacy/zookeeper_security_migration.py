@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import ToolError
-from kafkalite.legacy.command_line.option_parser import Options, flag, integer, text
+from kafkalite.legacy.command_line.option_parser import Options, declared_options, flag, integer, text
 
 if TYPE_CHECKING:
     from zk.kazoo_adapter.kazoo_store import KazooStore
@@ -30,7 +30,7 @@ SESSION_TIMEOUT: Final = integer("zookeeper.session.timeout", 30_000)
 CONNECTION_TIMEOUT: Final = integer("zookeeper.connection.timeout", 30_000)
 ENABLE_PATH_CHECK: Final = flag("enable.path.check")
 TLS_CONFIG_FILE: Final = text("zk-tls-config-file")
-OPTIONS: Final = (ACL, CONNECT, SESSION_TIMEOUT, CONNECTION_TIMEOUT, ENABLE_PATH_CHECK, TLS_CONFIG_FILE)
+OPTIONS: Final = declared_options(vars())
 
 _NOBODY: Final = (
     "ERROR: No JAAS configuration file has been specified and no TLS client certificate has been specified. Please make sure that you set "

@@ -132,7 +132,9 @@ class Shell:
             from kafkalite.legacy.command_line.help_texts import option_table
 
             self.connect()
-            return _complain(f"{option_table('zookeeper-shell')}Command not found: Command not found {words[0]}", 127)
+            return _complain(
+                f"{option_table('zookeeper-shell')}Command not found: Command not found {words[0]}", _UNKNOWN_COMMAND
+            )
         try:
             arguments = command.read(words[1:])
             self.connect()

@@ -7,7 +7,7 @@ needs it, and an option that was given twice is an error only where one value is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +72,11 @@ ZOOKEEPER_DEPRECATED: Final = (
 )
 HELP: Final = flag("help")
 VERSION: Final = flag("version")
+
+
+def declared_options(names: Mapping[str, object]) -> tuple[Option, ...]:
+    """Return the options among the names of a module so far, which are `vars()` at its top level."""
+    return tuple(each for each in names.values() if isinstance(each, Option))
 
 
 class Options:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkalite.legacy.command_line.failures import ToolError
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, text
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, declared_options, flag, text
 
 ZOOKEEPER: Final = text("zookeeper")
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
@@ -37,12 +37,7 @@ DEFAULTS: Final = {
     flag("broker-defaults"): "brokers",
     flag("ip-defaults"): "ips",
 }
-OPTIONS: Final = (
-    *(ZOOKEEPER, BOOTSTRAP_SERVER, BOOTSTRAP_CONTROLLER, COMMAND_CONFIG, ALTER, DESCRIBE, ALL, ENTITY_TYPE),
-    *(ENTITY_NAME, ENTITY_DEFAULT, ADD_CONFIG, ADD_CONFIG_FILE, DELETE_CONFIG, FORCE, ZK_TLS_CONFIG_FILE),
-    *NAMED,
-    *DEFAULTS,
-)
+OPTIONS: Final = (*declared_options(vars()), *NAMED, *DEFAULTS)
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 
 

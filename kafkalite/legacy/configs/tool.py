@@ -14,17 +14,7 @@ from kafkalite.legacy.command_line.failures import (
     UsageError,
 )
 from kafkalite.legacy.command_line.option_parser import ZOOKEEPER_DEPRECATED, Options
-from kafkalite.legacy.configs.options import (
-    ALTER,
-    BOOTSTRAP_CONTROLLER,
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
-    OPTIONS,
-    ZOOKEEPER,
-    check,
-    entity_names,
-    entity_types,
-)
+from kafkalite.legacy.configs import options as tool
 
 TOOL: Final = "kafka-configs"
 HEADLINE: Final = (
@@ -53,10 +43,10 @@ _TERSE: Final = ("java.lang.IllegalArgumentException", "joptsimple.")
 
 
 def _serve(arguments: Sequence[str]) -> int:
-    options = Options(TOOL, OPTIONS, arguments)
+    options = Options(TOOL, tool.OPTIONS, arguments)
     options.print_help_or_version(HEADLINE)
-    check(options)
-    if options.has(ZOOKEEPER):
+    tool.check(options)
+    if options.has(tool.ZOOKEEPER):
         print(ZOOKEEPER_DEPRECATED)
         from kafkalite.legacy.configs import zookeeper as configs_zookeeper
 
@@ -64,10 +54,10 @@ def _serve(arguments: Sequence[str]) -> int:
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
     from kafkalite.legacy.configs import actions as config_actions
 
-    servers = options.value_of_either(BOOTSTRAP_SERVER, BOOTSTRAP_CONTROLLER)
-    properties = admin_properties(options.value(COMMAND_CONFIG), servers)
-    if options.has(ALTER) and len(entity_types(options)) != len(entity_names(options)):
+    servers = options.value_of_either(tool.BOOTSTRAP_SERVER, tool.BOOTSTRAP_CONTROLLER)
+    properties = admin_properties(options.value(tool.COMMAND_CONFIG), servers)
+    if options.has(tool.ALTER) and len(tool.entity_types(options)) != len(tool.entity_names(options)):
         raise ToolError("An entity name must be specified for every entity type")
-    action = config_actions.alter if options.has(ALTER) else config_actions.describe
+    action = config_actions.alter if options.has(tool.ALTER) else config_actions.describe
     with_admin(properties, lambda session: action(session, options))
     return 0

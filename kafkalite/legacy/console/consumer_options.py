@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from kafkalite.legacy.cluster.client_settings import key_values, properties_of
-from kafkalite.legacy.command_line.option_parser import Options, flag, integer, long, text
+from kafkalite.legacy.command_line.option_parser import Options, declared_options, flag, integer, long, text
 
 HEADLINE: Final = "This tool helps to read data from Kafka topics and outputs it to standard output."
 
@@ -31,11 +31,7 @@ VALUE_DESERIALIZER: Final = text("value-deserializer")
 SYSTEST_EVENTS: Final = flag("enable-systest-events")
 ISOLATION_LEVEL: Final = text("isolation-level", "read_uncommitted")
 GROUP: Final = text("group")
-OPTIONS: Final = (
-    *(TOPIC, WHITELIST, INCLUDE, PARTITION, OFFSET, CONSUMER_PROPERTY, CONSUMER_CONFIG, FORMATTER, PROPERTY),
-    *(FORMATTER_CONFIG, FROM_BEGINNING, MAX_MESSAGES, TIMEOUT_MS, SKIP_ON_ERROR, BOOTSTRAP_SERVER),
-    *(KEY_DESERIALIZER, VALUE_DESERIALIZER, SYSTEST_EVENTS, ISOLATION_LEVEL, GROUP),
-)
+OPTIONS: Final = declared_options(vars())
 LOGGER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _LARGEST_GROUP_NUMBER: Final = 100_000
 

@@ -10,7 +10,16 @@ from kafkalite.legacy.cluster.client_settings import key_values, options_for, pr
 from kafkalite.legacy.cluster.servers import HOST_AND_PORT, check_servers
 from kafkalite.legacy.command_line.entry import log, print_failure, run_tool, runs_long
 from kafkalite.legacy.command_line.failures import TerseError, ToolError
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, long, text
+from kafkalite.legacy.command_line.option_parser import (
+    Argument,
+    Option,
+    Options,
+    declared_options,
+    flag,
+    integer,
+    long,
+    text,
+)
 
 if TYPE_CHECKING:
     from kafkalite.legacy.console.stdin_records import LineReader, LineRecord
@@ -44,11 +53,7 @@ _MERGED: Final = (
     ("max.block.ms", long("max-block-ms", 60_000)),
 )
 """Settings of the producer and the options that set them. An option on the command line wins over the file; its default does not."""
-OPTIONS: Final = (
-    *(TOPIC, BROKER_LIST, BOOTSTRAP_SERVER, SYNC, COMPRESSION_CODEC, LINE_READER, PROPERTY, READER_CONFIG),
-    *(PRODUCER_PROPERTY, PRODUCER_CONFIG),
-    *(option for _, option in _MERGED),
-)
+OPTIONS: Final = (*declared_options(vars()), *(option for _, option in _MERGED))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkalite.legacy.command_line.failures import UsageError
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, long, text
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, declared_options, flag, long, text
 
 HEADLINE: Final = (
     "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, "
@@ -14,7 +14,6 @@ HEADLINE: Final = (
 )
 
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
-ZOOKEEPER: Final = text("zookeeper")
 GROUP: Final = text("group")
 TOPIC: Final = text("topic")
 ALL_TOPICS: Final = flag("all-topics")
@@ -44,24 +43,9 @@ STATE: Final = Option("state", Argument.OPTIONAL)
 TYPE: Final = Option("type", Argument.OPTIONAL)
 
 ACTIONS: Final = (LIST, DESCRIBE, DELETE, RESET_OFFSETS, DELETE_OFFSETS)
-SCENARIOS: Final = (*(TO_OFFSET, SHIFT_BY, TO_DATETIME, BY_DURATION, TO_EARLIEST, TO_LATEST, TO_CURRENT, FROM_FILE),)
-OPTIONS: Final = (
-    *(
-        BOOTSTRAP_SERVER,
-        GROUP,
-        TOPIC,
-        ALL_TOPICS,
-        ALL_GROUPS,
-        TIMEOUT,
-        COMMAND_CONFIG,
-        DRY_RUN,
-        EXECUTE,
-        EXPORT,
-    ),
-    *(MEMBERS, VERBOSE, OFFSETS, STATE, TYPE),
-    *ACTIONS,
-    *SCENARIOS,
-)
+SCENARIOS: Final = (TO_OFFSET, SHIFT_BY, TO_DATETIME, BY_DURATION, TO_EARLIEST, TO_LATEST, TO_CURRENT, FROM_FILE)
+OPTIONS: Final = declared_options(vars())
+ZOOKEEPER: Final = text("zookeeper")
 OLD_OPTIONS: Final = (ZOOKEEPER,)
 """Options of 1.1 that 2.0 removed. They still work, but no help names them."""
 _AVAILABLE_WITH: Final = {

@@ -8,27 +8,8 @@ from typing import Final
 from kafkalite.legacy.command_line.entry import print_failure, run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, TerseError, ToolError, UsageError, uncaught
 from kafkalite.legacy.command_line.option_parser import Options
+from kafkalite.legacy.consumer_groups import options as tool
 from kafkalite.legacy.consumer_groups.calls import Groups, print_error
-from kafkalite.legacy.consumer_groups.options import (
-    ACTIONS,
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
-    DELETE,
-    DELETE_OFFSETS,
-    DESCRIBE,
-    LIST,
-    MEMBERS,
-    OFFSETS,
-    OLD_OPTIONS,
-    OPTIONS,
-    RESET_OFFSETS,
-    STATE,
-    TYPE,
-    VERBOSE,
-    ZOOKEEPER,
-    check,
-    check_available,
-)
 
 TOOL: Final = "kafka-consumer-groups"
 _STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
@@ -42,13 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        options = Options(TOOL, (*OPTIONS, *OLD_OPTIONS), arguments)
-        check_available(options)
+        options = Options(TOOL, (*tool.OPTIONS, *tool.OLD_OPTIONS), arguments)
+        tool.check_available(options)
     except UsageError as problem:
         raise uncaught(problem) from None
     try:
-        check(options)
-        if sum(options.has(each) for each in ACTIONS) != 1:
+        tool.check(options)
+        if sum(options.has(each) for each in tool.ACTIONS) != 1:
             options.refuse(
                 "Command must include exactly one action: "
                 "--list, --describe, --delete, --reset-offsets, --delete-offsets"
@@ -64,14 +45,14 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _serve(options: Options) -> int:
-    if options.has(ZOOKEEPER):
+    if options.has(tool.ZOOKEEPER):
         from kafkalite.legacy.consumer_groups import zookeeper
 
         return zookeeper.run(options)
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
-    properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
-    action = _ACTIONS[next(each for each in ACTIONS if options.has(each))]
+    properties = admin_properties(options.value(tool.COMMAND_CONFIG), options.value(tool.BOOTSTRAP_SERVER))
+    action = _ACTIONS[next(each for each in tool.ACTIONS if options.has(each))]
     with_admin(properties, lambda session: action(Groups(options, session)))
     return 0
 
@@ -81,12 +62,12 @@ def _serve(options: Options) -> int:
 
 async def _list(groups: Groups) -> None:
     options = groups.options
-    with_type, with_state = options.has(TYPE), options.has(STATE)
+    with_type, with_state = options.has(tool.TYPE), options.has(tool.STATE)
     if not with_type and not with_state:
         for each in await groups.all_ids():
             print(each)
         return
-    types, states = _types(options.value(TYPE)), _states(options.value(STATE))
+    types, states = _types(options.value(tool.TYPE)), _states(options.value(tool.STATE))
     found = [each for each in await groups.list_groups(states) if not types or each.group_type.lower() in types]
     width = max([_WIDTH, *(len(each.group_id) for each in found)]) + 10
     columns = [("GROUP", width, [each.group_id for each in found])]
@@ -141,9 +122,9 @@ async def _describe(groups: Groups) -> None:
     from kafkalite.legacy.consumer_groups import tables as group_tables
 
     options = groups.options
-    if options.has(MEMBERS) and not options.has(OFFSETS):
-        await group_tables.print_members(groups, verbose=options.has(VERBOSE))
-    elif options.has(STATE) and not options.has(OFFSETS):
+    if options.has(tool.MEMBERS) and not options.has(tool.OFFSETS):
+        await group_tables.print_members(groups, verbose=options.has(tool.VERBOSE))
+    elif options.has(tool.STATE) and not options.has(tool.OFFSETS):
         await group_tables.print_states(groups)
     else:
         await group_tables.print_offsets(groups)
@@ -162,9 +143,9 @@ async def _delete_offsets(groups: Groups) -> None:
 
 
 _ACTIONS: Final = {
-    LIST: _list,
-    DESCRIBE: _describe,
-    DELETE: _delete,
-    RESET_OFFSETS: _reset_offsets,
-    DELETE_OFFSETS: _delete_offsets,
+    tool.LIST: _list,
+    tool.DESCRIBE: _describe,
+    tool.DELETE: _delete,
+    tool.RESET_OFFSETS: _reset_offsets,
+    tool.DELETE_OFFSETS: _delete_offsets,
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import ToolError, UsageError, file_error, uncaught
-from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, flag, integer, text
+from kafkalite.legacy.command_line.option_parser import Argument, Option, Options, declared_options, flag, integer, text
 from kafkalite.standard_streams import is_reader_gone
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ _DECODER_OPTIONS: Final = (
     *(OFFSETS_DECODER, TRANSACTION_LOG_DECODER, CLUSTER_METADATA_DECODER, REMOTE_LOG_METADATA_DECODER),
     *(VALUE_DECODER, KEY_DECODER),
 )
-OPTIONS: Final = (
-    *(PRINT_DATA_LOG, VERIFY_INDEX_ONLY, INDEX_SANITY_CHECK, FILES, MAX_MESSAGE_SIZE, MAX_BYTES, DEEP_ITERATION),
-    *(SKIP_RECORD_METADATA, *_DECODER_OPTIONS),
-)
+OPTIONS: Final = declared_options(vars())
 _SEQUENCES: Final = 2**31
 
 Parser = Callable[[dict[str, Any]], tuple[str | None, str | None]]

@@ -16,6 +16,7 @@ from kafkalite.legacy.command_line.option_parser import (
     Argument,
     Option,
     Options,
+    declared_options,
     flag,
     integer,
     java_integer,
@@ -48,11 +49,7 @@ MESSAGES: Final = long("messages")
 REPORTING_INTERVAL: Final = long("reporting-interval", 5000)
 DATE_FORMAT: Final = text("date-format", "yyyy-MM-dd HH:mm:ss:SSS")
 HIDE_HEADER: Final = flag("hide-header")
-OPTIONS: Final = (
-    *(BROKER_LIST, BOOTSTRAP_SERVER, TOPIC, GROUP, FETCH_SIZE, FROM_LATEST, SOCKET_BUFFER_SIZE, THREADS),
-    *(NUM_FETCH_THREADS, CONSUMER_CONFIG, PRINT_METRICS, SHOW_DETAILED_STATS, TIMEOUT, MESSAGES),
-    *(REPORTING_INTERVAL, DATE_FORMAT, HIDE_HEADER),
-)
+OPTIONS: Final = declared_options(vars())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

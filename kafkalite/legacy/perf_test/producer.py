@@ -177,7 +177,7 @@ async def _measure(given: dict[str, Any], settings: dict[str, str], value_of: Ca
 def _print_window(window: Flow, total: Flow) -> None:
     if window.records:
         print(
-            f"{window.records} records sent, {window.records_per_s:.1f} records/sec ({_mb_per_s(window):.2f} MB/sec), "
+            f"{window.records} records sent, {window.records_per_s:.1f} records/sec ({window.mb_per_s:.2f} MB/sec), "
             f"{window.latencies.mean_ms:.1f} ms avg latency, {window.latencies.max_ms:.1f} ms max latency.",
             flush=True,
         )
@@ -186,13 +186,7 @@ def _print_window(window: Flow, total: Flow) -> None:
 def _total_line(total: Flow) -> str:
     half, most, nearly, almost = (int(each) for each in total.latencies.percentiles_ms())
     return (
-        f"{total.records} records sent, {total.records_per_s:f} records/sec ({_mb_per_s(total):.2f} MB/sec), "
+        f"{total.records} records sent, {total.records_per_s:f} records/sec ({total.mb_per_s:.2f} MB/sec), "
         f"{total.latencies.mean_ms:.2f} ms avg latency, {total.latencies.max_ms:.2f} ms max latency, "
         f"{half} ms 50th, {most} ms 95th, {nearly} ms 99th, {almost} ms 99.9th."
     )
-
-
-def _mb_per_s(flow: Flow) -> float:
-    from kafkalite.perf.flow import MEGABYTE
-
-    return flow.bytes_per_s / MEGABYTE

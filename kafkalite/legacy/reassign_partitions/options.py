@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalite.legacy.command_line.option_parser import Option, Options, flag, long, text
+from kafkalite.legacy.command_line.option_parser import Option, Options, declared_options, flag, long, text
 
 HEADLINE: Final = "This tool helps to move topic partitions between replicas."
 
@@ -14,7 +14,6 @@ EXECUTE: Final = flag("execute")
 CANCEL: Final = flag("cancel")
 LIST: Final = flag("list")
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
-ZOOKEEPER: Final = text("zookeeper")
 COMMAND_CONFIG: Final = text("command-config")
 REASSIGNMENT_JSON_FILE: Final = text("reassignment-json-file")
 TOPICS_TO_MOVE_JSON_FILE: Final = text("topics-to-move-json-file")
@@ -27,11 +26,9 @@ ADDITIONAL: Final = flag("additional")
 PRESERVE_THROTTLES: Final = flag("preserve-throttles")
 
 ACTIONS: Final = (GENERATE, EXECUTE, VERIFY, CANCEL, LIST)
-OPTIONS: Final = (
-    *ACTIONS,
-    *(BOOTSTRAP_SERVER, COMMAND_CONFIG, REASSIGNMENT_JSON_FILE, TOPICS_TO_MOVE_JSON_FILE, BROKER_LIST),
-    *(DISABLE_RACK_AWARE, THROTTLE, LOG_DIRS_THROTTLE, TIMEOUT, ADDITIONAL, PRESERVE_THROTTLES),
-)
+OPTIONS: Final = declared_options(vars())
+ZOOKEEPER: Final = text("zookeeper")
+"""An option of 2.8 that 3.0 removed. It still works, but no help names it."""
 _REQUIRED: Final[dict[Option, tuple[Option, ...]]] = {
     VERIFY: (REASSIGNMENT_JSON_FILE,),
     GENERATE: (TOPICS_TO_MOVE_JSON_FILE, BROKER_LIST),

@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError, UsageError, uncaught
 from kafkalite.legacy.command_line.option_parser import Options
-from kafkalite.legacy.reassign_partitions.options import (
-    ACTIONS,
-    BOOTSTRAP_SERVER,
-    CANCEL,
-    COMMAND_CONFIG,
-    EXECUTE,
-    GENERATE,
-    LIST,
-    OPTIONS,
-    VERIFY,
-    ZOOKEEPER,
-    check,
-)
+from kafkalite.legacy.reassign_partitions import options as tool
 
 if TYPE_CHECKING:
     from kafkalite.legacy.cluster.admin_session import AdminSession
@@ -34,12 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     try:
-        options = Options(TOOL, (*OPTIONS, ZOOKEEPER), arguments)
+        options = Options(TOOL, (*tool.OPTIONS, tool.ZOOKEEPER), arguments)
     except UsageError as problem:
         raise uncaught(problem) from None
-    check(options)
+    tool.check(options)
     try:
-        if options.has(ZOOKEEPER):
+        if options.has(tool.ZOOKEEPER):
             from kafkalite.legacy.reassign_partitions.zookeeper import run
 
             run(options)
@@ -60,17 +48,17 @@ def _over_brokers(options: Options) -> None:
     from kafkalite.legacy.reassign_partitions import actions as reassignment_actions
 
     properties = admin_properties(
-        options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER), client_id="reassign-partitions-tool"
+        options.value(tool.COMMAND_CONFIG), options.value(tool.BOOTSTRAP_SERVER), client_id="reassign-partitions-tool"
     )
 
     async def work(session: AdminSession) -> None:
         actions = reassignment_actions.Actions(session, options)
         await {
-            VERIFY: actions.verify,
-            GENERATE: actions.generate,
-            EXECUTE: actions.execute,
-            CANCEL: actions.cancel,
-            LIST: actions.list_moves,
-        }[next(each for each in ACTIONS if options.has(each))]()
+            tool.VERIFY: actions.verify,
+            tool.GENERATE: actions.generate,
+            tool.EXECUTE: actions.execute,
+            tool.CANCEL: actions.cancel,
+            tool.LIST: actions.list_moves,
+        }[next(each for each in tool.ACTIONS if options.has(each))]()
 
     with_admin(properties, work)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkalite.legacy.command_line.failures import CommandFailed, ToolError, operation_error
-from kafkalite.legacy.command_line.option_parser import Option, Options, flag, integer, text
+from kafkalite.legacy.command_line.option_parser import Option, Options, declared_options, flag, integer, text
 
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
-ZOOKEEPER: Final = text("zookeeper")
 COMMAND_CONFIG: Final = text("command-config")
 LIST: Final = flag("list")
 CREATE: Final = flag("create")
@@ -32,14 +31,11 @@ IF_EXISTS: Final = flag("if-exists")
 IF_NOT_EXISTS: Final = flag("if-not-exists")
 EXCLUDE_INTERNAL: Final = flag("exclude-internal")
 PARTITION_LIMIT: Final = integer("partition-size-limit-per-response")
+
+OPTIONS: Final = declared_options(vars())
+ZOOKEEPER: Final = text("zookeeper")
 FORCE: Final = flag("force")
 DISABLE_RACK_AWARE: Final = flag("disable-rack-aware")
-
-OPTIONS: Final = (
-    *(BOOTSTRAP_SERVER, COMMAND_CONFIG, LIST, CREATE, DELETE, ALTER, DESCRIBE, TOPIC, TOPIC_ID, CONFIG, DELETE_CONFIG),
-    *(PARTITIONS, REPLICATION_FACTOR, REPLICA_ASSIGNMENT, UNDER_REPLICATED, UNAVAILABLE, UNDER_MIN_ISR, AT_MIN_ISR),
-    *(WITH_OVERRIDES, IF_EXISTS, IF_NOT_EXISTS, EXCLUDE_INTERNAL, PARTITION_LIMIT),
-)
 OLD_OPTIONS: Final = (ZOOKEEPER, FORCE, DISABLE_RACK_AWARE)
 """Options of 2.8 that 3.0 removed. They still work, but no help names them."""
 ACTIONS: Final = (ALTER, CREATE, DESCRIBE, LIST, DELETE)

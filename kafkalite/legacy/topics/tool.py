@@ -8,30 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.legacy.command_line.entry import log, run_tool
 from kafkalite.legacy.command_line.failures import BrokerFailure, ToolError
 from kafkalite.legacy.command_line.option_parser import Options
-from kafkalite.legacy.topics.options import (
-    ALTER,
-    BOOTSTRAP_SERVER,
-    COMMAND_CONFIG,
-    CREATE,
-    DELETE,
-    DESCRIBE,
-    EXCLUDE_INTERNAL,
-    IF_NOT_EXISTS,
-    LIST,
-    OLD_OPTIONS,
-    OPTIONS,
-    PARTITIONS,
-    REPLICATION_FACTOR,
-    TOPIC,
-    ZOOKEEPER,
-    check,
-    check_counts,
-    ensure_found,
-    replica_assignment,
-    select_topics,
-    topic_configs,
-    warn_of_collisions,
-)
+from kafkalite.legacy.topics import options as tool
 
 if TYPE_CHECKING:
     from kafkalite.legacy.cluster.admin_session import AdminSession
@@ -44,15 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = Options(TOOL, (*OPTIONS, *OLD_OPTIONS), arguments)
-    check(options)
-    if options.has(ZOOKEEPER):
+    options = Options(TOOL, (*tool.OPTIONS, *tool.OLD_OPTIONS), arguments)
+    tool.check(options)
+    if options.has(tool.ZOOKEEPER):
         from kafkalite.legacy.topics.zookeeper import run
 
         return run(options)
     from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
-    properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
+    properties = admin_properties(options.value(tool.COMMAND_CONFIG), options.value(tool.BOOTSTRAP_SERVER))
     action = next(run for option, run in _ACTIONS.items() if options.has(option))
     try:
         with_admin(properties, lambda session: action(options, session))
@@ -68,27 +45,27 @@ def _run(arguments: Sequence[str]) -> int:
 
 async def _topics(options: Options, session: AdminSession) -> list[str]:
     names = await session.call(
-        "listTopics", lambda admin: admin.topics.list_topics(include_internal=not options.has(EXCLUDE_INTERNAL))
+        "listTopics", lambda admin: admin.topics.list_topics(include_internal=not options.has(tool.EXCLUDE_INTERNAL))
     )
-    return select_topics(options, names)
+    return tool.select_topics(options, names)
 
 
 async def _create(options: Options, session: AdminSession) -> None:
     from kafkalite.client.admin.topics import NewTopic
     from kafkalite.errors import ErrorCode
 
-    name = options.value(TOPIC)
-    partitions, factor = options.value(PARTITIONS), options.value(REPLICATION_FACTOR)
-    assignment, configs = replica_assignment(options), topic_configs(options)
-    warn_of_collisions(name)
-    check_counts(options)
+    name = options.value(tool.TOPIC)
+    partitions, factor = options.value(tool.PARTITIONS), options.value(tool.REPLICATION_FACTOR)
+    assignment, configs = tool.replica_assignment(options), tool.topic_configs(options)
+    tool.warn_of_collisions(name)
+    tool.check_counts(options)
     new = NewTopic(
         name, -1 if partitions is None else partitions, -1 if factor is None else factor, assignment or None, configs
     )
     try:
         await session.call("createTopics", lambda admin: admin.topics.create_topics([new]))
     except BrokerFailure as problem:
-        if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.has(IF_NOT_EXISTS):
+        if problem.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.has(tool.IF_NOT_EXISTS):
             raise
         return
     print(f"Created topic {name}.")
@@ -101,11 +78,11 @@ async def _list(options: Options, session: AdminSession) -> None:
 async def _alter(options: Options, session: AdminSession) -> None:
     from kafkalite.client.admin.partitions import NewPartitions
 
-    count = options.value(PARTITIONS)
-    assignment = replica_assignment(options)
-    topic_configs(options)
+    count = options.value(tool.PARTITIONS)
+    assignment = tool.replica_assignment(options)
+    tool.topic_configs(options)
     topics = await _topics(options, session)
-    ensure_found(options, topics)
+    tool.ensure_found(options, topics)
     if not topics:
         return
     wanted: Mapping[str, NewPartitions | int] = dict.fromkeys(topics, count)
@@ -119,7 +96,7 @@ async def _alter(options: Options, session: AdminSession) -> None:
 
 async def _delete(options: Options, session: AdminSession) -> None:
     topics = await _topics(options, session)
-    ensure_found(options, topics)
+    tool.ensure_found(options, topics)
     await session.call("deleteTopics", lambda admin: admin.topics.delete_topics(topics))
 
 
@@ -129,4 +106,10 @@ async def _describe(options: Options, session: AdminSession) -> None:
     await describe(options, session)
 
 
-_ACTIONS: Final = {CREATE: _create, ALTER: _alter, LIST: _list, DESCRIBE: _describe, DELETE: _delete}
+_ACTIONS: Final = {
+    tool.CREATE: _create,
+    tool.ALTER: _alter,
+    tool.LIST: _list,
+    tool.DESCRIBE: _describe,
+    tool.DELETE: _delete,
+}

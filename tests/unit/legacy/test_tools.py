@@ -13,6 +13,7 @@ import pytest
 
 import kafkalite.legacy
 from kafkalite.legacy.command_line.help_texts import option_table
+from kafkalite.legacy.command_line.option_parser import Option
 
 FOLDER = Path(kafkalite.legacy.__file__).parent
 TABLES = sorted(path.stem for path in (FOLDER / "help").iterdir())
@@ -36,6 +37,13 @@ def module_of(tool: str) -> str:
     return installed_scripts()[tool].removesuffix(":main")
 
 
+def options_of(tool: str) -> tuple[Option, ...]:
+    """The options that the table lists, which a tool of several files has in a file of their own."""
+    module = import_module(module_of(tool))
+    declared: tuple[Option, ...] = getattr(module, "tool", module).OPTIONS
+    return declared
+
+
 def test_every_tool_is_installed_by_both_of_its_names() -> None:
     scripts = installed_scripts()
     for tool in TABLES:
@@ -46,7 +54,7 @@ def test_every_tool_is_installed_by_both_of_its_names() -> None:
 @pytest.mark.parametrize("tool", WITH_OPTIONS)
 def test_the_table_lists_the_options_that_the_tool_has(tool: str) -> None:
     listed = set(re.findall(r"^--([a-z][\w.-]*)", option_table(tool), re.MULTILINE))
-    declared = {each.name for each in import_module(module_of(tool)).OPTIONS}
+    declared = {each.name for each in options_of(tool)}
     assert declared | {"help", "version"} == listed
 
 
@@ -60,7 +68,7 @@ def test_defaults_are_those_of_the_table(tool: str) -> None:
         if (match := re.match(r"([\w.-]+)", entry))
         and (default := re.search(r"\(default:(.*?)\)\s*$", _description(entry)))
     }
-    for option in import_module(module_of(tool)).OPTIONS:
+    for option in options_of(tool):
         if option.default is not None and option.name in told and "{group}" not in told[option.name]:
             assert str(option.default).replace(" ", "") == told[option.name]
 
