@@ -114,11 +114,12 @@ def _failure_of_items(problem: AdminError, call: str) -> BrokerFailure:
 
 def _failure_of(problem: ClientError, call: str) -> BrokerFailure:
     """Return an error of our client as Kafka's. Kafka's client waits for an unreachable broker until its timeout."""
-    from kafkalite.legacy.java.errors import JAVA_ERRORS
+    from kafkalite.legacy.java.errors import java_errors
 
     if problem.code is ErrorCode.BROKER_NOT_AVAILABLE:
         return _timeout_failure(call)
-    java_class, default = JAVA_ERRORS.get(problem.code, JAVA_ERRORS[-1])
+    errors = java_errors()
+    java_class, default = errors.get(problem.code, errors[-1])
     message = default if problem.broker_message is None else problem.broker_message
     return BrokerFailure(int(problem.code), message, java_class)
 
