@@ -20,7 +20,7 @@ from kafkalite.legacy.command_line.option_parser import java_integer
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.transactions import ProducerState, TransactionAdmin
+    from kafkalite.client.admin.transactions import ProducerState
     from kafkalite.legacy.cluster.admin_parts import AdminParts
     from kafkalite.legacy.cluster.admin_session import AdminSession
 
@@ -139,12 +139,7 @@ class _Calls:
     def __init__(self, session: AdminSession) -> None:
         self._session = session
 
-    async def transactions(
-        self, name: str, work: Callable[[TransactionAdmin], Awaitable[Result]], failure: str
-    ) -> Result:
-        return await self.parts(name, lambda parts: work(parts.transactions), failure)
-
-    async def parts(self, name: str, work: Callable[[AdminParts], Awaitable[Result]], failure: str) -> Result:
+    async def call(self, name: str, work: Callable[[AdminParts], Awaitable[Result]], failure: str) -> Result:
         """Return the result of `work`. `name` is the name of the call in Kafka's admin client, `failure` precedes its error message."""
         try:
             return await self._session.call(f"{name}(api=METADATA)", work)
@@ -154,9 +149,9 @@ class _Calls:
 
 async def _list(calls: _Calls, wanted: dict[str, Any]) -> None:
     duration_ms = wanted["--duration-filter"]
-    found = await calls.transactions(
+    found = await calls.call(
         "listTransactions",
-        lambda admin: admin.list_transactions(duration_ms=duration_ms),
+        lambda admin: admin.transactions.list_transactions(duration_ms=duration_ms),
         "Failed to list transactions",
     )
     rows = [[each.transactional_id, each.coordinator, each.producer_id, each.state] for each in found]
@@ -166,11 +161,11 @@ async def _list(calls: _Calls, wanted: dict[str, Any]) -> None:
 async def _describe(calls: _Calls, wanted: dict[str, Any]) -> None:
     name = wanted["--transactional-id"]
 
-    async def describe(admin: TransactionAdmin) -> Any:
+    async def describe(admin: AdminParts) -> Any:
         from kafkalite.client.errors import AdminError
 
         try:
-            return (await admin.describe_transactions([name]))[name]
+            return (await admin.transactions.describe_transactions([name]))[name]
         except AdminError as problem:
             if problem.code == _TRANSACTIONAL_ID_NOT_FOUND:
                 problem.broker_message = (
@@ -181,7 +176,7 @@ async def _describe(calls: _Calls, wanted: dict[str, Any]) -> None:
             raise
 
     failure = f"Failed to describe transaction state of transactional-id `{name}`"
-    found = await calls.transactions("describeTransactions", describe, failure)
+    found = await calls.call("describeTransactions", describe, failure)
     start = found.start_time_ms
     row = [
         *(found.coordinator, name, found.producer_id, found.producer_epoch, found.state, found.timeout_ms),
@@ -208,8 +203,8 @@ async def _describe_producers(calls: _Calls, wanted: dict[str, Any]) -> None:
 async def _producers(
     calls: _Calls, partition: TopicPartition, failure: str, broker: int | None = None
 ) -> tuple[ProducerState, ...]:
-    found = await calls.transactions(
-        "describeProducers", lambda admin: admin.describe_producers([partition], broker=broker), failure
+    found = await calls.call(
+        "describeProducers", lambda admin: admin.transactions.describe_producers([partition], broker=broker), failure
     )
     return found[partition]
 
@@ -228,9 +223,9 @@ async def _abort(calls: _Calls, wanted: dict[str, Any]) -> None:
         f"AbortTransactionSpec(topicPartition={partition}, producerId={producer.producer_id}, "
         f"producerEpoch={producer.producer_epoch}, coordinatorEpoch={epoch})"
     )
-    await calls.transactions(
+    await calls.call(
         "abortTransaction",
-        lambda admin: admin.abort_transaction(partition, producer),
+        lambda admin: admin.transactions.abort_transaction(partition, producer),
         f"Failed to abort transaction {spec}",
     )
 
@@ -266,9 +261,11 @@ async def _find_hanging(calls: _Calls, wanted: dict[str, Any]) -> None:
         [TopicPartition(topic, partition)] if partition is not None else await _partitions_of(calls, topic, broker)
     )
     longest_ms = wanted["--max-transaction-timeout"] * 60_000
-    hanging = await calls.transactions(
+    hanging = await calls.call(
         "describeProducers",
-        lambda admin: admin.find_hanging_transactions(partitions, broker=broker, longest_transaction_ms=longest_ms),
+        lambda admin: admin.transactions.find_hanging_transactions(
+            partitions, broker=broker, longest_transaction_ms=longest_ms
+        ),
         f"Failed to describe producers for {len(partitions)} partitions on broker "
         f"{'Optional.empty' if broker is None else f'Optional[{broker}]'}",
     )
@@ -283,15 +280,15 @@ async def _find_hanging(calls: _Calls, wanted: dict[str, Any]) -> None:
 
 async def _partitions_of(calls: _Calls, topic: str | None, broker: int | None) -> list[TopicPartition]:
     topics = (
-        await calls.parts(
-            "listTopics", lambda parts: parts.topics.list_topics(include_internal=True), "Failed to list topics"
+        await calls.call(
+            "listTopics", lambda admin: admin.topics.list_topics(include_internal=True), "Failed to list topics"
         )
         if topic is None
         else [topic]
     )
-    described = await calls.parts(
+    described = await calls.call(
         "describeTopics",
-        lambda parts: parts.topics.describe_topics(topics),
+        lambda admin: admin.topics.describe_topics(topics),
         f"Failed to describe {len(topics)} topics",
     )
     return [

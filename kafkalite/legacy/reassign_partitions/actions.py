@@ -80,9 +80,9 @@ class Actions:
             return
         print("Current partition reassignments:")
         for partition, move in moves.items():
-            line = f"{partition}: replicas: {_join_brokers(move.replicas)}."
-            line += f" adding: {_join_brokers(move.adding_replicas)}." if move.adding_replicas else ""
-            line += f" removing: {_join_brokers(move.removing_replicas)}." if move.removing_replicas else ""
+            line = f"{partition}: replicas: {plans.join_brokers(move.replicas)}."
+            line += f" adding: {plans.join_brokers(move.adding_replicas)}." if move.adding_replicas else ""
+            line += f" removing: {plans.join_brokers(move.removing_replicas)}." if move.removing_replicas else ""
             print(line)
 
     # --verify
@@ -103,19 +103,14 @@ class Actions:
         self, partition: TopicPartition, target: Sequence[int], moves: Mapping[TopicPartition, PartitionReassignment]
     ) -> str:
         if partition in moves:
-            return f"Reassignment of partition {partition} is still in progress."
+            return plans.state_line(partition, target, (), is_moving=True)
         try:
             current = (await self._replicas([partition.topic])).get(partition, ())
         except BrokerFailure as problem:
             if not problem.is_unknown_topic:
                 raise
             current = ()
-        if list(current) == list(target):
-            return f"Reassignment of partition {partition} is completed."
-        return (
-            f"There is no active reassignment of partition {partition}, "
-            f"but replica set is {_join_brokers(current)} rather than {_join_brokers(target)}."
-        )
+        return plans.state_line(partition, target, current, is_moving=False)
 
     async def _log_dir_states(self, targets: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, str]:
         """Return a line for each replica about its move between log directories."""
@@ -156,9 +151,9 @@ class Actions:
         for resource, of_it in changes.items():
             if resource.type == "broker":
                 of_it.append(ConfigChange(_LOG_DIRS_RATE, "delete"))
-        print(f"Clearing broker-level throttles on broker{_plural(brokers)} {_join_brokers(brokers)}")
+        print(f"Clearing broker-level throttles on broker{plans.plural(brokers)} {plans.join_brokers(brokers)}")
         await self._alter({each: of_it for each, of_it in changes.items() if each.type == "broker"})
-        print(f"Clearing topic-level throttles on topic{_plural(topics)} {','.join(topics)}")
+        print(f"Clearing topic-level throttles on topic{plans.plural(topics)} {','.join(topics)}")
         await self._alter({each: of_it for each, of_it in changes.items() if each.type == "topic"})
 
     async def _alter(self, changes: Mapping[ConfigResource, list[ConfigChange]]) -> None:
@@ -199,19 +194,13 @@ class Actions:
         moves = await self._moves()
         if moves and not self._options.has(tool.ADDITIONAL):
             raise TerseError(_THERE_IS_ANOTHER)
-        live = await self._live()
-        for broker in sorted({each for target in plan.targets.values() for each in target}):
-            if broker not in live:
-                raise CommandFailed(f"Unknown broker id {broker}")
+        plans.check_brokers(plan, await self._live())
         current = await self._current(plan)
-        print(
-            f"Current partition replica assignment\n\n{plans.assignment_json(current)}\n\n"
-            "Save this to use as the --reassignment-json-file option during rollback"
-        )
+        plans.print_current(current)
         await self._throttle(plan, current, moves)
         await self._start(plan.targets)
-        names = ",".join(str(each) for each in sorted(plan.targets))
-        print(f"Successfully started partition reassignment{_plural(plan.targets)} for {names}")
+        names = ",".join(map(str, sorted(plan.targets)))
+        print(f"Successfully started partition reassignment{plans.plural(plan.targets)} for {names}")
         if plan.log_dirs:
             await self._move_log_dirs(plan.log_dirs)
 
@@ -277,7 +266,9 @@ class Actions:
                 return
             if loop.time() >= deadline_s:
                 names = ",".join(_replica_name(each) for each in sorted(pending))
-                raise TerseError(f"Timed out before log directory move{_plural(pending)} could be started for: {names}")
+                raise TerseError(
+                    f"Timed out before log directory move{plans.plural(pending)} could be started for: {names}"
+                )
             await asyncio.sleep(_RETRY_S)
 
     async def _begin_log_dir_move(self, replica: TopicPartitionReplica, directory: str) -> bool:
@@ -299,7 +290,7 @@ class Actions:
         if active:
             await self._stop(active)
             names = ",".join(map(str, active))
-            print(f"Successfully cancelled partition reassignment{_plural(active)} for: {names}")
+            print(f"Successfully cancelled partition reassignment{plans.plural(active)} for: {names}")
         else:
             print("None of the specified partition reassignments are active.")
         back = await self._moving_back(plan.log_dirs)
@@ -318,7 +309,7 @@ class Actions:
             )
         except BrokerFailure as problem:
             raise TerseError(
-                f"Error cancelling partition reassignment{_plural(problem.failures or active)} for:\n"
+                f"Error cancelling partition reassignment{plans.plural(problem.failures or active)} for:\n"
                 + _reasons(problem, active)
             ) from None
 
@@ -332,14 +323,6 @@ class Actions:
             for replica in targets
             if (current := places.get(replica, (None, None))[0]) is not None and places[replica][1] is not None
         }
-
-
-def _join_brokers(brokers: Iterable[int]) -> str:
-    return ",".join(map(str, brokers))
-
-
-def _plural(items: Collection[object]) -> str:
-    return "" if len(items) == 1 else "s"
 
 
 def _replica_name(replica: TopicPartitionReplica) -> str:

@@ -1,9 +1,9 @@
-"""The JSON files that `kafka-reassign-partitions` reads and prints. Pure."""
+"""The JSON files that `kafka-reassign-partitions` reads and prints, and the texts that it prints over brokers and over ZooKeeper alike."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -111,6 +111,41 @@ def read_brokers(given: str) -> list[int]:
 
 def _duplicates(items: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(each for position, each in enumerate(items) if each in items[:position]))
+
+
+def state_line(partition: TopicPartition, target: Sequence[int], current: Sequence[int], *, is_moving: bool) -> str:
+    """Return what --verify prints about a partition; `current` is empty for one that does not exist."""
+    if is_moving:
+        return f"Reassignment of partition {partition} is still in progress."
+    if list(current) == list(target):
+        return f"Reassignment of partition {partition} is completed."
+    return (
+        f"There is no active reassignment of partition {partition}, "
+        f"but replica set is {join_brokers(current)} rather than {join_brokers(target)}."
+    )
+
+
+def print_current(assignment: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Print what --execute replaces."""
+    print(
+        f"Current partition replica assignment\n\n{assignment_json(assignment)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+
+
+def check_brokers(plan: Plan, live: Collection[int]) -> None:
+    """Raise ToolError for a target that is not registered."""
+    for broker in sorted({each for target in plan.targets.values() for each in target}):
+        if broker not in live:
+            raise CommandFailed(f"Unknown broker id {broker}")
+
+
+def join_brokers(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def plural(items: Collection[object]) -> str:
+    return "" if len(items) == 1 else "s"
 
 
 def assignment_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:

@@ -74,26 +74,19 @@ async def _execute(options: Options, store: Store) -> None:
         raise CommandFailed(
             "bootstrap-server needs to be provided when replica reassignments or throttles are present."
         )
-    live = await live_brokers(store)
-    for broker in sorted({each for target in plan.targets.values() for each in target}):
-        if broker not in live:
-            raise CommandFailed(f"Unknown broker id {broker}")
+    plans.check_brokers(plan, await live_brokers(store))
     every = await _current(store, {each.topic for each in plan.targets})
     missing = [str(each) for each in plan.targets if each not in every]
     if missing:
         raise ToolError(f"The proposed assignment contains non-existent partitions: Set({', '.join(missing)})")
-    print(
-        f"Current partition replica assignment\n\n{plans.assignment_json({each: every[each] for each in plan.targets})}\n\n"
-        "Save this to use as the --reassignment-json-file option during rollback"
-    )
+    plans.print_current({each: every[each] for each in plan.targets})
     wanted = {PartitionName(*each): tuple(replicas) for each, replicas in plan.targets.items()}
     try:
         await store.create(paths.REASSIGN_PARTITIONS, ReassignPartitions(wanted).encode(), parents=True)
     except NodeExistsError:
         raise TerseError(_THERE_IS_ANOTHER) from None
-    plural = "" if len(wanted) == 1 else "s"
-    names = ",".join(str(each) for each in sorted(plan.targets))
-    print(f"Successfully started partition reassignment{plural} for {names}")
+    names = ",".join(map(str, sorted(plan.targets)))
+    print(f"Successfully started partition reassignment{plans.plural(plan.targets)} for {names}")
 
 
 async def _verify(options: Options, store: Store) -> None:
@@ -102,15 +95,7 @@ async def _verify(options: Options, store: Store) -> None:
     current = await _current(store, {each.topic for each in plan.targets})
     print("Status of partition reassignment:")
     for each, target in sorted(plan.targets.items()):
-        if each in moving:
-            print(f"Reassignment of partition {each} is still in progress.")
-        elif list(current.get(each, ())) == list(target):
-            print(f"Reassignment of partition {each} is completed.")
-        else:
-            print(
-                f"There is no active reassignment of partition {each}, but replica set is "
-                f"{','.join(map(str, current.get(each, ())))} rather than {','.join(map(str, target))}."
-            )
+        print(plans.state_line(each, target, current.get(each, ()), is_moving=each in moving))
     print()
 
 
