@@ -183,9 +183,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
     try:
         return uvloop.run(coroutine)
-    except NoBrokersAvailableError as problem:
-        fail(str(problem), Exit.UNREACHABLE)
-    except ClientTimeoutError as problem:
+    except (NoBrokersAvailableError, ClientTimeoutError) as problem:
         fail(str(problem), Exit.UNREACHABLE)
     except AdminError as problem:
         refuse(problem.failures)

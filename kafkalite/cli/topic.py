@@ -12,6 +12,7 @@ from kafkalite.cli.calls import bootstrap_option, given_timeout_s, refuse
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.output import Exit, format_count, note, output_option, write_rows
 from kafkalite.cli.visibility import until_seen
+from kafkalite.errors import ErrorCode
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def create(
 
     created, failures = ask_cluster(call)
     if if_not_exists:
-        failures = _without_existing(failures)
+        failures = _excuse(failures, ErrorCode.TOPIC_ALREADY_EXISTS, "exists already")
     rows = [each.to_dict() for each in created]
     columns = ["name", "num_partitions", "replication_factor"]
     if rows or (not failures and output not in ("table", "wide")):
@@ -99,12 +100,11 @@ def create(
         refuse(failures)
 
 
-def _without_existing(failures: dict[str, ClientError]) -> dict[str, ClientError]:
-    from kafkalite.errors import ErrorCode
-
-    left = {name: error for name, error in failures.items() if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS}
+def _excuse(failures: dict[str, ClientError], code: ErrorCode, text: str) -> dict[str, ClientError]:
+    """Return the failures without those of a code, whose topics are noted with a text."""
+    left = {name: error for name, error in failures.items() if error.code is not code}
     for name in failures.keys() - left.keys():
-        note(f"topic {name} exists already")
+        note(f"topic {name} {text}")
     return left
 
 
@@ -229,15 +229,6 @@ def delete(names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool, wa
     if deleted:
         note(f"deleted {', '.join(deleted)}")
     if if_exists:
-        failures = _without_missing(failures)
+        failures = _excuse(failures, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "is not there")
     if failures:
         refuse(failures)
-
-
-def _without_missing(failures: dict[str, ClientError]) -> dict[str, ClientError]:
-    from kafkalite.errors import ErrorCode
-
-    left = {name: error for name, error in failures.items() if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    for name in failures.keys() - left.keys():
-        note(f"topic {name} is not there")
-    return left

@@ -63,16 +63,16 @@ _dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what 
 
 
 @contextmanager
-def _require_valid() -> Iterator[None]:
-    """End the command for an invalid contexts file."""
+def _refuse_invalid(code: Exit = Exit.USAGE) -> Iterator[None]:
+    """End the command for an invalid contexts file, or with `NOT_FOUND` for a missing context."""
     try:
         yield
     except ContextError as problem:
-        fail(str(problem), Exit.USAGE)
+        fail(str(problem), code)
 
 
 def _contexts(wanted: str | None = None) -> Contexts:
-    with _require_valid():
+    with _refuse_invalid():
         return load_contexts(os.environ, working_directory(), wanted)
 
 
@@ -123,9 +123,9 @@ def show(name: str | None, secrets: bool, output: str) -> None:
     """
     found = _contexts(name)
     if name is not None:
-        with _end_when_missing():
+        with _refuse_invalid(Exit.NOT_FOUND):
             found.file_of(name)
-    with _require_valid():
+    with _refuse_invalid():
         settings: dict[str, Setting] = found.current_settings()
         if name is None:
             settings = {**settings, **environment_settings(os.environ)}
@@ -138,24 +138,16 @@ def show(name: str | None, secrets: bool, output: str) -> None:
         note("no context is current, and nothing is set in the environment")
 
 
-@contextmanager
-def _end_when_missing() -> Iterator[None]:
-    try:
-        yield
-    except ContextError as problem:
-        fail(str(problem), Exit.NOT_FOUND)
-
-
 @context.command()
 @click.argument("name")
 @_project_option
 @_dry_run_option
 def use(name: str, project: bool, dry_run: bool) -> None:
     """Make NAME the current context."""
-    with _end_when_missing():
+    with _refuse_invalid(Exit.NOT_FOUND):
         _contexts().file_of(name)
     path = _file(project)
-    with _require_valid():
+    with _refuse_invalid():
         _save(path, with_current(read(path), path, name), dry_run, f"{name} is the current context of {path}")
     now = _contexts()
     if not dry_run and now.name != name:
@@ -182,7 +174,7 @@ def set_(
     if not settings and not unset:
         raise click.UsageError("give settings as KEY=VALUE, or --unset KEY")
     path = _file(project)
-    with _require_valid():
+    with _refuse_invalid():
         check_name(name)
         try:
             changes: dict[str, str | None] = {**parse_overrides(settings), **dict.fromkeys(unset)}
@@ -204,7 +196,7 @@ def set_(
 def delete(name: str, yes: bool, project: bool, dry_run: bool) -> None:
     """Delete the context NAME."""
     path = _file(project)
-    with _require_valid():
+    with _refuse_invalid():
         text = read(path)
         if name not in parse(text, path).contexts:
             fail(f"no context {name} in {path}", Exit.NOT_FOUND)

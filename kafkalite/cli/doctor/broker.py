@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import resource
 import shutil
 import socket
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, skip_check, warning
-from kafkalite.cli.doctor.host import is_writable, judge_open_files, nearest_existing
+from kafkalite.cli.doctor.host import are_loopback, is_writable, judge_open_files, nearest_existing
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
@@ -157,7 +156,7 @@ def judge_advertised(endpoint: Endpoint, addresses: list[str]) -> Iterator[Findi
     remedy = f"advertise a name or address that clients reach: {endpoint.listener}://HOST:{endpoint.port}"
     if endpoint.host and not addresses:
         yield problem(check, f"{named}: this machine does not know {endpoint.host}", remedy)
-    elif addresses and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses):
+    elif are_loopback(addresses):
         yield warning(check, f"{named}: only clients on this machine reach it", remedy)
     else:
         yield ok(check, named + (f" is {', '.join(addresses)}" if addresses else ""))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.doctor.findings import Finding, Status, judge_space, ok, problem, skip_check
+from kafkalite.cli.doctor.findings import Finding, Status, join_first, judge_space, ok, problem, skip_check
+from kafkalite.cli.doctor.host import are_loopback
 from kafkalite.server_addresses import address_text
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.log_dirs import LogDir
     from kafkalite.client.cluster.view import BrokerNode
 
-_SHOWN: Final = 5
 _LISTENERS: Final = "advertised listeners"
 _DISKS: Final = "brokers' disks"
 _REMEDIES: Final = {
@@ -50,7 +49,7 @@ async def check_brokers(
     described = await admin.describe_cluster()
     reached = await asyncio.gather(*[_reach(each, tls, timeout_s) for each in described.brokers])
     asked_at = await asyncio.gather(*[_resolve(host) for host, _ in bootstrap])
-    outside = not any(map(_loopback, asked_at))
+    outside = not any(map(are_loopback, asked_at))
     findings = [ok("cluster", f"{described.cluster_id} with {len(described.brokers)} brokers")]
     findings += judge_listeners(reached, outside)
     return findings + judge_health(await check_cluster(admin))
@@ -73,10 +72,6 @@ async def _resolve(host: str) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(dict.fromkeys(str(each[4][0]) for each in found))
-
-
-def _loopback(addresses: Sequence[str]) -> bool:
-    return bool(addresses) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses)
 
 
 async def _reach(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -> Reached:
@@ -107,7 +102,7 @@ def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:
         broker = each.broker
         remedy = f"set advertised.listeners of broker {broker.id} to a host and port that clients reach, or open its port to them"
         named = f"broker {broker.id} says that it is at {address_text(broker.host, broker.port)}"
-        if outside and _loopback(each.addresses):
+        if outside and are_loopback(each.addresses):
             findings.append(problem(_LISTENERS, f"{named}, which is this machine for every client", remedy))
         elif each.problem is not None:
             findings.append(problem(_LISTENERS, f"{named}: {each.problem}", remedy))
@@ -134,17 +129,12 @@ def judge_log_dirs(described: Mapping[int, Sequence[LogDir]]) -> list[Finding]:
 
 
 def judge_health(verdicts: Sequence[Verdict]) -> list[Finding]:
-    return list(_health(verdicts))
-
-
-def _health(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
-    for each in verdicts:
-        if each.healthy:
-            yield ok(each.check, "as it should be")
-            continue
-        more = len(each.problems) - _SHOWN
-        named = ", ".join(each.problems[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        yield problem(each.check, named, _REMEDIES[each.check])
+    return [
+        ok(each.check, "as it should be")
+        if each.healthy
+        else problem(each.check, join_first(each.problems), _REMEDIES[each.check])
+        for each in verdicts
+    ]
 
 
 def unreachable(reason: str) -> Finding:

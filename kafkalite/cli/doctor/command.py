@@ -170,17 +170,12 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
 
 async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
     from kafkalite.cli.doctor import znodes
-    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
+    from kafkalite.cli.doctor.zookeeper import open_store
     from zk.store import StoreError
 
     try:
-        servers, chroot = split_connect(connect)
-        store = KazooStore(servers, security=security)  # a store makes its chroot, so this one has none
-        try:
-            await store.start(timeout_s)
+        async with open_store(connect, timeout_s, security) as (store, chroot):
             _, repairs = await znodes.find_inconsistencies(store, chroot)
-        finally:
-            await store.close()
     except (OSError, StoreError, ValueError) as failed:
         return [skip_check(znodes.CHECK, f"they cannot be read: {failed}")]
     return znodes.findings(repairs)
@@ -191,17 +186,14 @@ async def _fix(
 ) -> None:
     """Repair inconsistent znodes: print the repairs, ask, check again, and do those that are still due."""
     from kafkalite.cli.doctor import znodes
+    from kafkalite.cli.doctor.zookeeper import open_store
     from kafkalite.client import Admin
     from kafkalite.client.errors import ClientError
     from kafkalite.errors import ErrorCode
-    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import StoreError
 
     try:
-        servers, chroot = split_connect(connect)
-        store = KazooStore(servers, security=security)
-        try:
-            await store.start(timeout_s)
+        async with open_store(connect, timeout_s, security) as (store, chroot):
             _, planned = await znodes.find_inconsistencies(store, chroot)
             for each in planned:
                 note(f"{each.found}\n  → {each.remedy}")
@@ -226,8 +218,6 @@ async def _fix(
                         elects, again = True, "; another controller will know of these moves: run it again"
             if elects:
                 await znodes.elect(store, seen, chroot)
-        finally:
-            await store.close()
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
     note(f"{format_count(len(still), 'repair')} made{again}")

@@ -4,12 +4,13 @@ pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 GIBIBYTE: Final = 1024**3
+_SHOWN: Final = 5
 _SCARCE_SHARE, _LOW_SHARE = 0.05, 0.15
 _LEAST_FREE_BYTES: Final = GIBIBYTE
 
@@ -50,6 +51,12 @@ def problem(check: str, found: str, remedy: str) -> Finding:
 
 def skip_check(check: str, found: str) -> Finding:
     return Finding(check, Status.SKIPPED, found)
+
+
+def join_first(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def any_problem(findings: Iterable[Finding]) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import os
 import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -94,6 +95,11 @@ def judge_clock(kept: bool | None) -> Finding:
         "no time service keeps it right",
         "install one, such as chrony: timestamps and retention by time follow the brokers' clocks",
     )
+
+
+def are_loopback(addresses: Sequence[str]) -> bool:
+    """True if there are addresses, and only this machine reaches them."""
+    return bool(addresses) and all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses)
 
 
 def nearest_existing(path: Path) -> Path:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kafkalite.cli.doctor.findings import Finding, Status
+from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem
 from kafkalite.types import TopicPartition
 from zk import paths
 from zk.store import Check, Delete, NoNodeError, RolledBackError, StoreError
@@ -31,7 +31,6 @@ T = TypeVar("T")
 CHECK: Final = "znodes"
 FIX: Final = "kafkalite doctor --fix"
 _AGAIN_AFTER_S: Final = 3.0
-_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _waiting(seen: Snapshot) -> Iterator[Repair]:
         (undeleted, "are to be deleted, all their brokers live, and they are still there"),
     ):
         if names:
-            yield _another(f"{_some(names)} {what}")
+            yield _another(f"{join_first(names)} {what}")
 
 
 def _moves(seen: Snapshot) -> Iterator[Repair]:
@@ -148,17 +147,12 @@ def _moves(seen: Snapshot) -> Iterator[Repair]:
             elif state is not None and set(adding) <= set(state.isr):
                 done.append(str(place))
     for broker, places in sorted(hanging.items()):
-        found = f"{_some(list(map(str, places)))} move to broker {broker}, which is not registered"
+        found = f"{join_first(list(map(str, places)))} move to broker {broker}, which is not registered"
         yield Repair(found, "cancel these moves (or start that broker)", cancelled=tuple(places))
     if done:
-        yield _another(f"{_some(done)} have all replicas of their move in sync, and the move does not end")
+        yield _another(f"{join_first(done)} have all replicas of their move in sync, and the move does not end")
     if seen.has_reassignment and not moving:
         yield _another(f"{paths.REASSIGN_PARTITIONS} is there, and nothing moves")
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 async def find_inconsistencies(store: Store, chroot: str = "") -> tuple[Snapshot, list[Repair]]:
@@ -224,8 +218,8 @@ def _decode_or_none(decode: Callable[[bytes], T], found: tuple[bytes, int] | Non
 
 def findings(repairs: Sequence[Repair]) -> list[Finding]:
     if not repairs:
-        return [Finding(CHECK, Status.OK, "those of topics, deletions and moves agree")]
-    return [Finding(CHECK, Status.PROBLEM, each.found, f"{each.remedy}: {FIX}") for each in repairs]
+        return [ok(CHECK, "those of topics, deletions and moves agree")]
+    return [problem(CHECK, each.found, f"{each.remedy}: {FIX}") for each in repairs]
 
 
 async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "") -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from kafkalite.cli.doctor.zookeeper_exposure import AskWord, check_server, judge
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+
+if TYPE_CHECKING:
+    from zk.store import Store
 
 _LONGEST_ANSWER_BYTES: Final = 64 * 1024
 _SLOW_MS: Final = 100
@@ -161,26 +164,37 @@ def _judge_quorum(answers: Sequence[ServerAnswer]) -> Finding:
     return ok(check, found)
 
 
+@asynccontextmanager
+async def open_store(connect: str, timeout_s: float, security: StoreSecurity) -> AsyncIterator[tuple[Store, str]]:
+    """Yield a store without a chroot, because a store creates its chroot, and the chroot to put before paths.
+
+    Raises OSError, TimeoutError, StoreError, and ValueError for an invalid connect string.
+    """
+    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
+
+    servers, chroot = split_connect(connect)
+    store = KazooStore(servers, security=security)
+    try:
+        await store.start(timeout_s)
+        yield store, chroot
+    finally:
+        await store.close()
+
+
 async def read_broker_clocks(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[BrokerClock]:
     """Read the registrations of all brokers, without creating anything. Raises OSError, TimeoutError, StoreError."""
     from zk import paths
-    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
     from zk.store import NoNodeError
     from zk.znodes import BrokerRegistration
 
-    servers, chroot = split_connect(connect)
-    store = KazooStore(servers, security=security)  # a store makes its chroot, so this one has none
     found = []
-    try:
-        await store.start(timeout_s)
+    async with open_store(connect, timeout_s, security) as (store, chroot):
         for name in await store.children(chroot + paths.BROKER_IDS):
             with suppress(NoNodeError):
                 data, stat = await store.read(chroot + paths.broker(int(name)))
                 own_ms = BrokerRegistration.decode(data).timestamp_ms
                 if stat.version <= _REGISTERED_VERSION:  # later versions are changes, at other times
                     found.append(BrokerClock(int(name), own_ms, stat.ctime_ms))
-    finally:
-        await store.close()
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,30 +45,33 @@ def named_zookeeper(value: str) -> str | None:
     """Return the connect string by an option, the environment or a context; None without one."""
     if value:
         return value
+    from kafkalite.cli.context.settings import ZOOKEEPER_CONNECT
+
+    return _settings([ZOOKEEPER_CONNECT]).get(ZOOKEEPER_CONNECT)
+
+
+def _settings(keys: Collection[str]) -> dict[str, str]:
+    """Return the settings of command line, context and environment. Invalid ones end the command."""
     from kafkalite.cli.context.file import ContextError
-    from kafkalite.cli.context.settings import ZOOKEEPER_CONNECT, gather, working_directory
+    from kafkalite.cli.context.settings import gather, working_directory
     from kafkalite.config.keys import ConfigError
 
     try:
-        found = gather(given_on_command_line(), os.environ, working_directory(), [ZOOKEEPER_CONNECT]).get(
-            ZOOKEEPER_CONNECT
-        )
+        found = gather(given_on_command_line(), os.environ, working_directory(), keys)
     except (ConfigError, ContextError) as problem:
         fail(str(problem), Exit.USAGE)
-    return found.value if found is not None else None
+    return {key: setting.value for key, setting in found.items()}
 
 
 def zookeeper_security() -> StoreSecurity:
     """Return the security by context and environment. Invalid settings end the command."""
-    from kafkalite.cli.context.file import ContextError
-    from kafkalite.cli.context.settings import gather, working_directory, zookeeper_setting_names
+    from kafkalite.cli.context.settings import zookeeper_setting_names
     from kafkalite.config.keys import ConfigError
     from kafkalite.zookeeper_connection import security_of_texts
 
     try:
-        found = gather(given_on_command_line(), os.environ, working_directory(), zookeeper_setting_names())
-        return security_of_texts({key: setting.value for key, setting in found.items()})
-    except (ConfigError, ContextError) as problem:
+        return security_of_texts(_settings(zookeeper_setting_names()))
+    except ConfigError as problem:
         fail(str(problem), Exit.USAGE)
 
 
