@@ -1,4 +1,4 @@
-"""What commands, Kafka-compatible tools and the console share: nothing here prints or ends a program.
+"""Shared by commands, Kafka-compatible tools and the console: nothing here prints or ends a program.
 
 | File | Contents |
 |---|---|

@@ -95,7 +95,7 @@ def console(
 
 
 def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool) -> Access:
-    """Ends the command when anybody could look from elsewhere."""
+    """Return the rules of access. A console without a login that others could reach ends the command."""
     from kafkalite.console.access import Access, is_loopback
 
     login = _login(users_file)

@@ -82,7 +82,7 @@ def _configure(options: argparse.Namespace) -> None:
 
 
 def check_broker_settings(properties: Mapping[str, str]) -> None:
-    """Raises ConfigError. The broker would say the same, but beside a ZooKeeper server that is just starting, whose log goes on."""
+    """Raise ConfigError for invalid settings, as the broker would, but before the log of a ZooKeeper server in this container hides it."""
     from kafkalite.config.broker import BROKER_KEYS, BrokerConfig
 
     BrokerConfig.from_properties({name: text for name, text in properties.items() if name in BROKER_KEYS})

@@ -233,7 +233,7 @@ _RESIZED: Final[Mapping[str, Callable[[str, int, int], None]]] = {
 
 
 class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to one key, with its ids (KIP-339)."""
+    """Operations of IncrementalAlterConfigs on one key, with their ids (KIP-339)."""
 
     SET = 0
     DELETE = 1

@@ -26,7 +26,7 @@ _NO_SETTINGS: Final = frozenset(
         *("VERSION", "DEBUG", "HOME", "CLUSTER_ID", "ZOOKEEPER_CLIENT_CNXN_SOCKET"),
     }
 )
-"""What the scripts of those images read themselves."""
+"""Variables that the scripts of those images read themselves."""
 
 _OF_KUBERNETES: Final = r"(PORT|SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)"
 """Kubernetes gives every container variables like these of each service; one named `kafka` would look like settings."""
@@ -44,7 +44,7 @@ _ZOOKEEPER_NO_SETTINGS: Final = frozenset({"SERVER_ID", "SERVERS", "LOG4J_ROOT_L
 
 
 class ContainerSettings(NamedTuple):
-    """What runs in a container: a broker, a ZooKeeper server or both; None for what does not."""
+    """The settings of the servers in a container: a broker, a ZooKeeper server or both; None for what does not."""
 
     broker: dict[str, str] | None
     zookeeper: dict[str, str] | None

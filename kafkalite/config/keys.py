@@ -1,4 +1,4 @@
-"""What a setting is: its type, default, rule and documentation, and how its text is read and written.
+"""Settings: their types, defaults, rules and documentation, and how their texts are read and written.
 
 A table of settings is a frozen dataclass whose fields are made by `declare`. The field `retention_ms` is the key
 `retention.ms`; dataclass default, validation and the answers of DescribeConfigs all come from that one declaration.
@@ -86,7 +86,7 @@ class Refusal(NamedTuple):
 
 
 Rule: TypeAlias = Callable[[Any], Refusal | None]
-"""Which values of the right type are taken: None for those."""
+"""Returns None for a value that is accepted, among those of the right type."""
 
 
 def rule(text: str, accepts: Callable[[Any], bool]) -> Rule:

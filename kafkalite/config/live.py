@@ -15,7 +15,7 @@ _Settings_co = TypeVar("_Settings_co", covariant=True)
 
 
 class Current(Protocol[_Settings_co]):
-    """What a part asks for that only reads: a view of those settings that it names in a protocol of its own."""
+    """The port of a part that only reads: a view of those settings that it names in a protocol of its own."""
 
     @property
     def current(self) -> _Settings_co: ...

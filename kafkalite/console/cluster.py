@@ -65,7 +65,7 @@ async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:
 
 
 async def reassignments(admin: Admin) -> dict[str, Any]:
-    """Moves that go on, and how much of each new replica is there, compared with the largest one."""
+    """Return the moves in progress, and how much of each new replica is there, compared with the largest one."""
     moves = await admin.list_partition_reassignments()
     sizes: dict[TopicPartition, dict[int, int]] = {}
     if moves:

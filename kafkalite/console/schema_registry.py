@@ -95,7 +95,7 @@ def _schema(answer: bytes) -> AvroSchema | str:
 
 
 def http_fetch(url: str) -> Fetch:
-    """Asks the registry at `url`, which may have a name and a password in it. ValueError for what is no address of HTTP."""
+    """Return a function that requests schemas from the registry at `url`, which may contain a login. Raises ValueError for another URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a schema registry is at http://… or https://…")

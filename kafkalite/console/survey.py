@@ -251,7 +251,7 @@ class Survey:
         self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
 
     async def _read_sizes(self) -> None:
-        """Read the sizes. Returns the error of the last broker that failed while others answered."""
+        """Read the sizes. Raises the error of the last broker that failed, after those of the others were read."""
         failed: ClientError | None = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
         for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:

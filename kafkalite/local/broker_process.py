@@ -168,7 +168,7 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id of a running broker. Raises BrokerDied when there is none."""
+        """Return the process id of a running broker. Raises BrokerDied when there is none."""
         if self._process is None or self._process.poll() is not None:
             raise BrokerDied(f"broker {self.id} does not run")
         return self._process.pid
@@ -179,7 +179,7 @@ class BrokerProcess:
         return None if self._process is None else self._process.poll()
 
     def check_running(self) -> None:
-        """Raises BrokerDied, with its last log lines, when it does not run."""
+        """Raise BrokerDied, with its last log lines, unless the broker runs."""
         if not self.running:
             raise BrokerDied(f"broker {self.id} ended with status {self.exit_status}:\n{self.log_tail()}")
 

@@ -248,7 +248,7 @@ class LocalCluster(AskedThroughZooKeeper):
         return unclean
 
     def _stop_brokers(self, tell: Callable[[str], None]) -> dict[int, int | None]:
-        """One after the other and the controller last: each can hand over what it leads, and the seat moves at most once.
+        """Stop the brokers one after the other and the controller last: each can hand over what it leads, and the seat moves at most once.
 
         All at once, every broker would try to give its partitions to brokers that are on their way out themselves. Without ZooKeeper
         nothing can be handed over, and they need not wait for each other.
@@ -292,7 +292,7 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def security(self) -> ClusterSecurity:
-        """The security of the cluster. Raises RuntimeError for a cluster that is not `secure`, or not started."""
+        """Return the security of the cluster. Raises RuntimeError for a cluster that is not `secure`, or not started."""
         if self._security is None:
             raise RuntimeError("this cluster lets everybody in; make it with secure=True")
         return self._security
@@ -302,12 +302,12 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, also of those that are down."""
+        """Return host:port of every broker, also of those that are down."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of all brokers, also of those that are down."""
+        """Return the ids of all brokers, also of those that are down."""
         return list(self.brokers)
 
     def broker(self, broker_id: int) -> BrokerProcess:
@@ -364,7 +364,7 @@ class LocalCluster(AskedThroughZooKeeper):
 
     @property
     def faults(self) -> Faults:
-        """Faults of requests, and failpoints. Raises RuntimeError for a cluster without `faults`."""
+        """Return the faults of requests, and failpoints. Raises RuntimeError for a cluster without `faults`."""
         addresses = self._fault_addresses
         if addresses is None:
             raise RuntimeError("the brokers of this cluster have no faults on purpose; make it with faults=True")

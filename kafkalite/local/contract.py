@@ -46,15 +46,15 @@ class Cluster(ShowsLogs, Protocol):
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, also of those that are down, for clients on this machine."""
+        """Return host:port of every broker, also of those that are down, for clients on this machine."""
 
     @property
     def zookeeper_connect(self) -> str:
-        """The connect string of the ensemble for clients on this machine."""
+        """Return the connect string of the ensemble for clients on this machine."""
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of all brokers, also of those that are down."""
+        """Return the ids of all brokers, also of those that are down."""
 
     def start(self) -> Any:
         """Start everything at once and wait until every broker knows all of them and a controller."""
@@ -123,7 +123,7 @@ class AskedThroughZooKeeper:
     @property
     @abstractmethod
     def zookeeper_connect(self) -> str:
-        """The ensemble's servers, host:port with commas between."""
+        """Return the ensemble's servers, host:port with commas between."""
 
     def facts(self) -> ClusterFacts:
         """Return a session with the cluster's ZooKeeper, for a `with` statement."""
@@ -174,7 +174,7 @@ class AskedThroughZooKeeper:
 
 
 def broker_settings(replicas: int, zookeeper_connect: str) -> dict[str, str]:
-    """Settings that suit clusters for tests: deaths are noticed soon, and nobody waits for members that will not come."""
+    """Return settings that suit clusters for tests: deaths are noticed soon, and nobody waits for members that will not come."""
     replicas = min(3, max(1, replicas))
     return {
         "zookeeper.connect": zookeeper_connect,
@@ -203,7 +203,7 @@ def nodes(side: Collection[Node] | Node) -> list[Node]:
 
 
 def check_sides(side: Collection[Node], other: Collection[Node], known: Collection[Node]) -> None:
-    """Raises ValueError for a node of a partition that is not in `known`, and for one that is on both sides."""
+    """Raise ValueError for a node of a partition that is not in `known`, and for one that is on both sides."""
     for node in (*side, *other):
         if node not in known:
             raise ValueError(f"there is no server {node!r} in the cluster; there are {list(known)}")

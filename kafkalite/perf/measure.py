@@ -172,10 +172,6 @@ class ConsumeOutcome:
     joining_ms: float
     timed_out: bool
 
-    @property
-    def fetching_ms(self) -> float:
-        return self.flow.elapsed_ms - self.joining_ms
-
     def to_dict(self) -> dict[str, Any]:
         joining_ms = round(self.joining_ms, 1)
         return {**self.flow.to_dict(), "joining_ms": joining_ms, "timed_out": self.timed_out}

@@ -22,7 +22,7 @@ def random_payloads(record_size: int, seed: int = 0) -> Callable[[int], bytes]:
 
 
 def payloads_of_file(path: Path, delimiter: str = "\\n", seed: int = 0) -> Callable[[int], bytes]:
-    """The value of record n: one of the file's parts, taken by chance. ValueError when it has none, OSError.
+    """Return a function that returns the value of record n: a random part of the file. Raises ValueError for an empty file, OSError.
 
     In `delimiter` the two characters \\n stand for a line end, as in Kafka's tool. What follows the last delimiter counts if it is not
     empty.

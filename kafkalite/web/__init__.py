@@ -1,4 +1,4 @@
-"""What the pages of brokers and of the console share: colours, how elements are made of text, plots. Served as they are."""
+"""Shared by the pages of brokers and of the console: colours, how elements are made of text, plots. Served as they are."""
 
 from __future__ import annotations
 

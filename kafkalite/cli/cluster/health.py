@@ -17,7 +17,7 @@ _POLL_S = 0.2
 async def wait_until_healthy(
     looking: Callable[[], Coroutine[Any, Any, list[Verdict]]], timeout_s: float
 ) -> list[Verdict]:
-    """Look until all is well or the time is up; the last verdicts, or the last error when nobody answered."""
+    """Check until all is well or the time is up, and return the last verdicts. Raises the last error when nobody answered."""
     from kafkalite.client.errors import ClientError
 
     loop = asyncio.get_running_loop()

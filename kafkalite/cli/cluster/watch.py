@@ -33,7 +33,7 @@ class ClusterWatch:
         self.changes = ClusterChanges()
 
     async def start(self) -> None:
-        """Returns when everything that is there now is known. Raises what the store does without a session."""
+        """Start the watches, and return when the present state is known. Raises the store's errors without a session."""
         await ChildWatch(self._session, paths.BROKER_IDS, self._brokers_changed).start()
         await DataWatch(self._session, paths.CONTROLLER, self._controller_changed).start()
         await ChildWatch(self._session, paths.TOPICS, self._topics_changed).start()

@@ -68,7 +68,7 @@ def parse(text: str, path: Path) -> ContextFile:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str, where: str) -> Iterable[tuple[str, str]]:
-    """Settings by dotted names, whether the names were quoted or not (TOML makes tables of the latter)."""
+    """Yield settings by dotted names, whether the names were quoted or not (TOML makes tables of the latter)."""
     for key, value in settings.items():
         name = prefix + key
         if isinstance(value, dict):

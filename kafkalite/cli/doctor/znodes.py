@@ -1,4 +1,4 @@
-"""What `kafkalite doctor` finds of the cluster's znodes that disagree, and what `--fix` does about it.
+"""Finds znodes of the cluster that disagree, for `kafkalite doctor`, and repairs them for `--fix`.
 
 A finding here is a thing that no controller is working at: it is there in two looks, some seconds apart. Repairs are of three kinds:
 znodes that belong to nothing are deleted, each in a multi that checks the controller's epoch; reassignments that wait for a broker that is

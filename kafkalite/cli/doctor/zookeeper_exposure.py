@@ -1,5 +1,5 @@
-"""What ZooKeeper servers reveal to unauthenticated clients: four-letter words that list sessions, and the admin server, which has no
-login.
+"""Finds what ZooKeeper servers reveal to unauthenticated clients: four-letter words that list sessions, and the admin server, which has
+no login.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AskWord = Callable[[str], Awaitable[str]]
 
 
 class Exposure(NamedTuple):
-    """What one server reveals."""
+    """The answers of one server to an unauthenticated client."""
 
     address: str
     names_sessions: bool = False

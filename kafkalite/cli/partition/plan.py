@@ -1,4 +1,4 @@
-"""Which brokers should hold partitions: what `partition reassign plan` and `partition set-replication-factor` propose. Pure.
+"""Plans which brokers hold partitions, for `partition reassign plan` and `partition set-replication-factor`. Pure.
 
 A plan moves as little as it can. Replicas stay on brokers that may keep them; missing ones go to the brokers with the fewest replicas, and
 to racks that have none of the partition; then replicas move from the brokers with the most to those with the fewest until they differ by

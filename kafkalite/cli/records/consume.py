@@ -142,7 +142,7 @@ async def _read(
     ends: dict[TopicPartition, int] | None,
     idle_timeout: float | None,
 ) -> int:
-    """Show records until `limit`, until the `ends`, or until none came for `idle_timeout` seconds; how many there were."""
+    """Show records until `limit`, until the `ends`, or until none came for `idle_timeout` seconds, and return their number."""
     count = 0
     while limit is None or count < limit:
         if ends is not None:

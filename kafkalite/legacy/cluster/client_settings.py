@@ -14,7 +14,7 @@ _CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 
 def key_values(arguments: Iterable[str]) -> dict[str, str]:
-    """Settings of "key=value" arguments; a value may hold an equals sign, and be missing."""
+    """Return the settings of "key=value" arguments; a value may hold an equals sign, and be missing."""
     return {key: value for key, _, value in (each.partition("=") for each in arguments)}
 
 

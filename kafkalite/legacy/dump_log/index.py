@@ -29,7 +29,7 @@ def _batches(path: Path, depth: Depth = Depth.HEADERS) -> list[dict[str, Any]]:
 
 
 def offset_index(path: Path, *, sanity_only: bool, verify_only: bool) -> list[str]:
-    """Print the entries; what to complain of, where the segment has no such batch."""
+    """Print the entries, and return complaints about those whose batch is not in the segment."""
     entries = _entries(path, sanity_only=sanity_only)
     if not entries:
         print(f"{path} is empty.")
@@ -49,7 +49,7 @@ def offset_index(path: Path, *, sanity_only: bool, verify_only: bool) -> list[st
 
 
 def time_index(path: Path, *, sanity_only: bool, verify_only: bool) -> list[str]:
-    """Print the entries; what to complain of, where the segment has other times."""
+    """Print the entries, and return complaints about those that disagree with the times in the segment."""
     entries = _entries(path, sanity_only=sanity_only)
     if sanity_only:
         print(f"{path} passed sanity check.")
