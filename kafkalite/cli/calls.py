@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from kafkalite.cli.context.given import DEFAULT_TIMEOUT_S, Given
 from kafkalite.cli.output import Exit, fail, fail_each, note
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Result = TypeVar("Result")
 
 DEFAULT_SERVER = "localhost:9092"
-_DEFAULT_TIMEOUT_S = 30.0
 _GIVEN = "kafkalite.cli.calls.given"
 
 
@@ -53,7 +53,7 @@ def bootstrap_option(function: Decorated) -> Decorated:
         click.option(
             "--timeout",
             type=float,
-            default=_DEFAULT_TIMEOUT_S,
+            default=DEFAULT_TIMEOUT_S,
             show_default=True,
             expose_value=False,
             callback=_remember,
@@ -89,16 +89,6 @@ def context_option(function: Decorated) -> Decorated:
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
     ctx.meta.setdefault(_GIVEN, {})[parameter.name] = value
-
-
-class Given(NamedTuple):
-    """The options of `bootstrap_option` on the command line; those that a command does not have are the defaults."""
-
-    bootstrap_server: str = ""
-    timeout: float = _DEFAULT_TIMEOUT_S
-    context: str | None = None
-    command_config: Path | None = None
-    overrides: Sequence[str] = ()
 
 
 def given_on_command_line(context: click.Context | None = None) -> Given:

@@ -28,8 +28,8 @@ from kafkalite.server_addresses import address_text, parse_servers
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafkalite.cli.calls import Given
     from kafkalite.cli.completion.query import Access, Deadline, Names, Server
+    from kafkalite.cli.context.given import Given
 
 BUDGET_VARIABLE: Final = "KAFKALITE_COMPLETION_BUDGET_MS"
 _BUDGET_MS: Final = 300

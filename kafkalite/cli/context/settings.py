@@ -28,7 +28,7 @@ from kafkalite.suggestions import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kafkalite.cli.calls import Given
+    from kafkalite.cli.context.given import Given
     from kafkalite.client.options import ConnectionOptions
 
 CLIENTS: Final = ("Admin", "Producer", "Consumer")
