@@ -6,7 +6,6 @@ import json
 import secrets
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
@@ -56,7 +55,7 @@ class _Live:
     """
 
     def __init__(self, what: str, num_records: int, measured: str = "latency") -> None:
-        self._what, self._num_records, self._run_measurement = what, num_records, measured
+        self._what, self._num_records, self._measured = what, num_records, measured
         self._bar: Progress | None = None
         self._task: Any = None
         self._as_json = wants_json()
@@ -82,9 +81,7 @@ class _Live:
             self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -101,7 +98,7 @@ class _Live:
             return
         p99_ms = window.latencies.percentiles_ms([99.0])[0]
         rates = f"{window.records_per_s:,.0f} records/s, {window.mb_per_s:,.2f} MB/s"
-        now = f"{rates}, {self._run_measurement} {window.latencies.mean_ms:.1f} ms, 99% {p99_ms:.1f} ms"
+        now = f"{rates}, {self._measured} {window.latencies.mean_ms:.1f} ms, 99% {p99_ms:.1f} ms"
         if self._bar is None:
             note(f"{self._what}: {total.records} of {self._num_records}, {now}")
             return

@@ -5,7 +5,7 @@ Kafka prints the operations of a resource, and several ACLs, in hash order; here
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from kafkalite.legacy.command_line.entry import run_tool
@@ -169,19 +169,7 @@ async def _remove(options: Options, acls: Acls) -> None:
             if input().lower() != "y":
                 continue
         whole = AclFilter(resource.type, resource.name, resource.pattern)
-        await acls.delete([_exactly(resource, entry) for entry in entries] or [whole])
-
-
-def _exactly(resource: ResourcePattern, entry: AclEntry) -> AclFilter:
-    return AclFilter(
-        resource.type,
-        resource.name,
-        resource.pattern,
-        entry.principal,
-        entry.host,
-        entry.operation,
-        entry.permission,
-    )
+        await acls.delete([AclFilter(*resource)._replace(**entry._asdict()) for entry in entries] or [whole])
 
 
 async def _list(options: Options, acls: Acls) -> None:
@@ -312,12 +300,12 @@ def _resources(options: Options) -> list[ResourcePattern]:
 # Where the ACLs are
 
 
-def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> None:
+def _with_acls(options: Options, work: Callable[[Acls], Coroutine[Any, Any, None]]) -> None:
     if options.has(BOOTSTRAP_SERVER):
         from kafkalite.legacy.cluster.admin_session import admin_properties, with_admin
 
         properties = admin_properties(options.value(COMMAND_CONFIG), options.value(BOOTSTRAP_SERVER))
-        with_admin(properties, lambda session: _await_work(work(_OfBrokers(session))))
+        with_admin(properties, lambda session: work(_OfBrokers(session)))
         return
     from kafkalite.legacy.cluster.zookeeper_store import tool_security, with_store
 
@@ -329,11 +317,7 @@ def _with_acls(options: Options, work: Callable[[Acls], Awaitable[None]]) -> Non
             "org.apache.kafka.common.config.ConfigException",
         )
     security = tool_security(options.value(ZK_TLS_CONFIG_FILE))
-    with_store(connect, lambda store: _await_work(work(_OfZooKeeper(store))), security)
-
-
-async def _await_work(work: Awaitable[None]) -> None:
-    await work
+    with_store(connect, lambda store: work(_OfZooKeeper(store)), security)
 
 
 class _OfBrokers:

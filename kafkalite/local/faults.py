@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Final, Literal, NamedTuple
 
 from kafkalite.errors import ErrorCode
@@ -56,9 +55,7 @@ class Fault(NamedTuple):
     def __enter__(self) -> Fault:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 

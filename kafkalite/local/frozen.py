@@ -30,7 +30,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from kafkalite.local.broker_process import BrokerProcess
@@ -137,9 +136,7 @@ class FrozenCluster:
     def __enter__(self) -> FrozenCluster:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

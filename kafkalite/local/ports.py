@@ -12,7 +12,6 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 _FIRST: Final = 20_000
@@ -55,9 +54,7 @@ class ReservedPort:
     def __enter__(self) -> ReservedPort:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

@@ -10,7 +10,6 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kafkalite.local.ports import ReservedPort
@@ -101,9 +100,7 @@ class Relay(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @abstractmethod
