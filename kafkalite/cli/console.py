@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +16,6 @@ from kafkalite.cli.output import Exit, fail, flush, note, write_line
 from kafkalite.cli.zookeeper.session import named_zookeeper, zookeeper_security
 
 if TYPE_CHECKING:
-    from kafkalite.client import Consumer, Producer
     from kafkalite.console.access import Access
     from kafkalite.console.schema_registry import SchemaRegistry
     from kafkalite.net.login import Login
@@ -137,24 +136,13 @@ async def _serve(
         "auto_offset_reset": "earliest",
     }
     consuming.setdefault("prefetch_max_bytes", _PREFETCH_BYTES)
-    producing = producer_options()
-    asking = admin_options()
-
-    @asynccontextmanager
-    async def consumer() -> AsyncIterator[Consumer]:
-        async with Consumer(**consuming) as found:
-            yield found
-
-    @asynccontextmanager
-    async def producer() -> AsyncIterator[Producer]:
-        async with Producer(**producing) as found:
-            yield found
-
+    producing, asking = producer_options(), admin_options()
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(Admin(**asking))
         survey_admin = await stack.enter_async_context(Admin(**asking))
         store = await _store(zookeeper, stack)
-        ports = Ports(admin, survey_admin, consumer, producer, store, SystemClock(), nights, registry)
+        clients = admin, survey_admin, partial(Consumer, **consuming), partial(Producer, **producing)
+        ports = Ports(*clients, store, SystemClock(), nights, registry)
         shown = Console(ports, access, _name_of(asking))
 
         def ready() -> None:

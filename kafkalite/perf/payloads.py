@@ -18,7 +18,8 @@ def random_payloads(record_size: int, seed: int = 0) -> Callable[[int], bytes]:
     """
     count = max(1, min(_POOL_RECORDS, _POOL_BYTES // max(record_size, 1)))
     chance = random.Random(seed)
-    return _in_turn([chance.randbytes(record_size).translate(_LETTERS) for _ in range(count)])
+    values = [chance.randbytes(record_size).translate(_LETTERS) for _ in range(count)]
+    return lambda number: values[number % count]
 
 
 def payloads_of_file(path: Path, delimiter: str = "\\n", seed: int = 0) -> Callable[[int], bytes]:
@@ -34,8 +35,3 @@ def payloads_of_file(path: Path, delimiter: str = "\\n", seed: int = 0) -> Calla
         raise ValueError(f"the payload file {path} is empty")
     chance = random.Random(seed)
     return lambda _: chance.choice(parts)
-
-
-def _in_turn(values: list[bytes]) -> Callable[[int], bytes]:
-    count = len(values)
-    return lambda number: values[number % count]

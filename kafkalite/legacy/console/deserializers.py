@@ -46,17 +46,13 @@ def _boolean(data: bytes) -> bytes:
     return b"true" if data == b"\1" else b"false"
 
 
-def _return_unchanged(data: bytes) -> bytes:
-    return data
-
-
 _BY_NAME: Final[dict[str, Deserializer]] = {
     "StringDeserializer": lambda data: data.decode(errors="replace").encode(),
-    "ByteArrayDeserializer": _return_unchanged,
-    "BytesDeserializer": _return_unchanged,
-    "LongDeserializer": _number(">q", "Long", lambda value: str(value)),
-    "IntegerDeserializer": _number(">i", "Integer", lambda value: str(value)),
-    "ShortDeserializer": _number(">h", "Short", lambda value: str(value)),
+    "ByteArrayDeserializer": bytes,
+    "BytesDeserializer": bytes,
+    "LongDeserializer": _number(">q", "Long", str),
+    "IntegerDeserializer": _number(">i", "Integer", str),
+    "ShortDeserializer": _number(">h", "Short", str),
     "DoubleDeserializer": _number(">d", "Double", double),
     "FloatDeserializer": _number(">f", "Float", single),
     "UUIDDeserializer": _uuid,

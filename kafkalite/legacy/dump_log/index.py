@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +78,5 @@ def time_index(path: Path, *, sanity_only: bool, verify_only: bool) -> list[str]
     ]
 
 
-def _add_heading(title: str, lines: Iterable[str]) -> list[str]:
-    found = list(lines)
-    return [title, *found] if found else []
+def _add_heading(title: str, lines: list[str]) -> list[str]:
+    return [title, *lines] if lines else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kafkalite.legacy.command_line.failures import CommandFailed, ToolError, operation_error
+from kafkalite.legacy.command_line.failures import CommandFailed, InvalidConfiguration, ToolError, operation_error
 from kafkalite.legacy.command_line.option_parser import Option, Options, declared_options, flag, integer, text
 
 BOOTSTRAP_SERVER: Final = text("bootstrap-server")
@@ -126,9 +126,13 @@ def topic_configs(options: Options) -> dict[str, str]:
         )
     configs = dict(pairs)
     if configs:
-        from kafkalite.legacy.configs.rules import check_topic_configs
+        from kafkalite.config.topic import TopicConfig
+        from kafkalite.errors import KafkaError
 
-        check_topic_configs(configs)
+        try:
+            TopicConfig.from_overrides(TopicConfig(), configs)
+        except KafkaError as problem:
+            raise InvalidConfiguration(problem.message or "") from None
     return configs
 
 
