@@ -1,6 +1,7 @@
 """One class for each struct of each message: the unified shape of all its versions.
 
-`messages.fetch_request` is a namespace that holds `FetchRequest`, `FetchTopic`, `FetchPartition`, …; it is made at first use.
+`messages.fetch_request` is a namespace that holds `FetchRequest`, `FetchTopic`, `FetchPartition`, …; it is made at first use. What is
+sent as a whole has a name here too: `messages.FetchRequest`.
 Objects are plain and mutable, with `__slots__`; every argument is a keyword and defaults to the protocol's default. The shape is
 that of the newest version, plus the fields that only older structures have (`apis.Api.shapes`). Static types are in `messages.pyi`,
 which `python -m kafkalite.protocol.stubs` writes.
@@ -166,10 +167,14 @@ def namespace_names() -> list[str]:
     return [f"{name}_{direction}" for name in _APIS_BY_NAME for direction in ("request", "response")]
 
 
+_NAMESPACES = {name: each for each in namespace_names() for name in (each, each.title().replace("_", ""))}
+"""By its own name and that of its message: fetch_request and FetchRequest."""
+
+
 def __getattr__(name: str) -> Any:
-    api_name, _, direction = name.rpartition("_")
-    if direction not in ("request", "response") or api_name not in _APIS_BY_NAME:
+    namespace = _NAMESPACES.get(name)
+    if namespace is None:
         raise AttributeError(f"no message namespace {name!r}")
-    made = _make_namespace(name)
-    globals()[name] = made
-    return made
+    made = _make_namespace(namespace)
+    globals().update({namespace: made, made.ROOT.__name__: made.ROOT})
+    return globals()[name]

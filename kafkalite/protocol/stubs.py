@@ -63,6 +63,8 @@ def _namespace(name: str) -> Iterator[str]:
         yield ""
     yield f"    ROOT: TypeAlias = {namespace.ROOT.__name__}"
     yield "    CLASSES: ClassVar[dict[str, type[Message]]]"
+    yield ""
+    yield f"{namespace.ROOT.__name__} = {name}.{namespace.ROOT.__name__}"
 
 
 def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[str]:

@@ -294,9 +294,9 @@ def _refuse_out_of_order(api_key: int, version: int, correlation_id: int) -> Ans
     """Return the response to a request that is out of order; None where the connection only ends. Unlike Kafka it is not decoded."""
     reply: Any = None
     if api_key == ApiKey.SASL_HANDSHAKE and version <= 1:
-        reply = messages.sasl_handshake_response.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        reply = messages.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     elif api_key == ApiKey.API_VERSIONS and version <= APIS[ApiKey.API_VERSIONS].max_version:
-        reply = messages.api_versions_response.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        reply = messages.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     return None if reply is None else _encode_response(api_key, version, correlation_id, reply)
 
 

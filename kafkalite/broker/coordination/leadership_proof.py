@@ -153,9 +153,7 @@ class LeadershipProof:
         codes = [code_of(answer.error_code) for topic in response.topics for answer in topic.partitions]
         return codes == _FOLLOWS
 
-    def _make_request(
-        self, topic_partition: TopicPartition, epoch: int
-    ) -> messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest:
+    def _make_request(self, topic_partition: TopicPartition, epoch: int) -> messages.OffsetForLeaderEpochRequest:
         """Return the request in the epoch after `epoch` and in `epoch` itself, whose answers `_FOLLOWS` explains."""
         m = messages.offset_for_leader_epoch_request
         asked = [

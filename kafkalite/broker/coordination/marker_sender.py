@@ -312,7 +312,7 @@ def _marker(transaction: _Transaction, epoch: int, partitions: Iterable[TopicPar
     return TransactionMarker(marker.producer_id, marker.producer_epoch, epoch, marker.commit, tuple(sorted(partitions)))
 
 
-def _request(markers: list[TransactionMarker]) -> messages.write_txn_markers_request.WriteTxnMarkersRequest:
+def _request(markers: list[TransactionMarker]) -> messages.WriteTxnMarkersRequest:
     m = messages.write_txn_markers_request
     made = []
     for marker in markers:

@@ -41,9 +41,7 @@ def blocks_from_controller(
     """Return the allocation by the controller (AllocateProducerIds, KIP-730), which raises COORDINATOR_LOAD_IN_PROGRESS if it fails."""
 
     async def allocate() -> tuple[int, int]:
-        request = messages.allocate_producer_ids_request.AllocateProducerIdsRequest(
-            broker_id=broker_id, broker_epoch=broker_epoch()
-        )
+        request = messages.AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch())
         try:
             reply = await channel.request(request, asyncio.get_running_loop().time() + timeout_s())
         except TimeoutError as problem:

@@ -251,7 +251,7 @@ def _note_success(leader: BrokerId, coordinator: _Coordinator) -> None:
     coordinator.failures = 0
 
 
-def _request(questions: list[_Question]) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest:
+def _request(questions: list[_Question]) -> messages.AddPartitionsToTxnRequest:
     m = messages.add_partitions_to_txn_request
     transactions = []
     for question in questions:
@@ -271,9 +271,7 @@ def _request(questions: list[_Question]) -> messages.add_partitions_to_txn_reque
     return m.AddPartitionsToTxnRequest(transactions=transactions)
 
 
-def _answer_questions(
-    questions: list[_Question], response: messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse
-) -> None:
+def _answer_questions(questions: list[_Question], response: messages.AddPartitionsToTxnResponse) -> None:
     """Answer the questions with a response; partitions that it leaves out are refused."""
     if response.error_code:
         code = code_of(response.error_code)

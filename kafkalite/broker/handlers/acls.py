@@ -42,8 +42,8 @@ class Parts(Protocol):
 
 
 async def describe_acls(
-    parts: Parts, request: messages.describe_acls_request.DescribeAclsRequest, context: RequestContext
-) -> messages.describe_acls_response.DescribeAclsResponse:
+    parts: Parts, request: messages.DescribeAclsRequest, context: RequestContext
+) -> messages.DescribeAclsResponse:
     """The rules that the filter takes, by resource pattern."""
     _require_known([request.resource_type_filter, request.pattern_type_filter])
     _require_known([request.operation, request.permission_type])
@@ -62,9 +62,7 @@ async def describe_acls(
     return await context.portions.finish(_make_description(found))
 
 
-def _make_description(
-    found: dict[ResourcePattern, list[AclEntry]],
-) -> Work[messages.describe_acls_response.DescribeAclsResponse]:
+def _make_description(found: dict[ResourcePattern, list[AclEntry]]) -> Work[messages.DescribeAclsResponse]:
     m = messages.describe_acls_response
     resources = []
     for resource, entries in found.items():
@@ -89,8 +87,8 @@ def _make_description(
 
 
 async def create_acls(
-    parts: Parts, request: messages.create_acls_request.CreateAclsRequest, context: RequestContext
-) -> messages.create_acls_response.CreateAclsResponse:
+    parts: Parts, request: messages.CreateAclsRequest, context: RequestContext
+) -> messages.CreateAclsResponse:
     """The outcome of each; those of one resource pattern are written together."""
     m = messages.create_acls_response
     for each in request.creations:
@@ -141,8 +139,8 @@ def _rule(creation: messages.create_acls_request.AclCreation) -> tuple[ResourceP
 
 
 async def delete_acls(
-    parts: Parts, request: messages.delete_acls_request.DeleteAclsRequest, context: RequestContext
-) -> messages.delete_acls_response.DeleteAclsResponse:
+    parts: Parts, request: messages.DeleteAclsRequest, context: RequestContext
+) -> messages.DeleteAclsResponse:
     """Return the rules that each filter deleted."""
     for each in request.filters:
         _require_known([each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type])
@@ -164,7 +162,7 @@ async def delete_acls(
     return await context.portions.finish(_make_deletion_response(outcomes))
 
 
-def _make_deletion_response(outcomes: list[Deleted]) -> Work[messages.delete_acls_response.DeleteAclsResponse]:
+def _make_deletion_response(outcomes: list[Deleted]) -> Work[messages.DeleteAclsResponse]:
     m = messages.delete_acls_response
     results = []
     for outcome in outcomes:

@@ -58,8 +58,8 @@ class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
 
 
 async def alter_configs(
-    parts: Parts, request: messages.alter_configs_request.AlterConfigsRequest, context: RequestContext
-) -> messages.alter_configs_response.AlterConfigsResponse:
+    parts: Parts, request: messages.AlterConfigsRequest, context: RequestContext
+) -> messages.AlterConfigsResponse:
     """Replace the overrides of each resource."""
 
     def replace_overrides(resource: messages.alter_configs_request.AlterConfigsResource) -> _Change:
@@ -68,14 +68,12 @@ async def alter_configs(
 
     kind = messages.alter_configs_response.AlterConfigsResourceResponse
     responses = await _alter_each(parts, request.resources, replace_overrides, request.validate_only, kind, context)
-    return messages.alter_configs_response.AlterConfigsResponse(responses=responses)
+    return messages.AlterConfigsResponse(responses=responses)
 
 
 async def incremental_alter_configs(
-    parts: Parts,
-    request: messages.incremental_alter_configs_request.IncrementalAlterConfigsRequest,
-    context: RequestContext,
-) -> messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse:
+    parts: Parts, request: messages.IncrementalAlterConfigsRequest, context: RequestContext
+) -> messages.IncrementalAlterConfigsResponse:
     """Change single overrides of each resource."""
 
     def change_overrides(resource: messages.incremental_alter_configs_request.AlterConfigsResource) -> _Change:
@@ -84,7 +82,7 @@ async def incremental_alter_configs(
 
     kind = messages.incremental_alter_configs_response.AlterConfigsResourceResponse
     responses = await _alter_each(parts, request.resources, change_overrides, request.validate_only, kind, context)
-    return messages.incremental_alter_configs_response.IncrementalAlterConfigsResponse(responses=responses)
+    return messages.IncrementalAlterConfigsResponse(responses=responses)
 
 
 async def _alter_each(
@@ -116,10 +114,7 @@ def _keys(resource: _Resource) -> Mapping[str, Key]:
 
 
 async def _alter(
-    parts: Parts,
-    resource: _ResourceT,
-    change_of: Callable[[_ResourceT], _Change],
-    validate_only: bool,
+    parts: Parts, resource: _ResourceT, change_of: Callable[[_ResourceT], _Change], validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     try:
         entity_path, check = _target(parts, resource)

@@ -23,12 +23,12 @@ class Parts(Protocol):
     """The parts of the broker that this handler uses."""
 
     @property
-    def spoken(self) -> messages.api_versions_response.ApiVersionsResponse: ...
+    def spoken(self) -> messages.ApiVersionsResponse: ...
 
 
 def api_versions(
-    parts: Parts, request: messages.api_versions_request.ApiVersionsRequest, context: RequestContext
-) -> messages.api_versions_response.ApiVersionsResponse:
+    parts: Parts, request: messages.ApiVersionsRequest, context: RequestContext
+) -> messages.ApiVersionsResponse:
     """What is spoken here. KafkaError INVALID_REQUEST for a client whose name or version has other signs than KIP-511 allows."""
     if context.api_version >= _NAMED_FROM and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)

@@ -50,10 +50,8 @@ class _Component:
 
 
 async def describe_client_quotas(
-    parts: Parts,
-    request: messages.describe_client_quotas_request.DescribeClientQuotasRequest,
-    context: RequestContext,
-) -> messages.describe_client_quotas_response.DescribeClientQuotasResponse:
+    parts: Parts, request: messages.DescribeClientQuotasRequest, context: RequestContext
+) -> messages.DescribeClientQuotasResponse:
     """The entities that the filter accepts, with their quotas."""
     m = messages.describe_client_quotas_response
     wanted = _filter(request.components, strict=request.strict)
@@ -110,8 +108,8 @@ def _filter(
 
 
 async def alter_client_quotas(
-    parts: Parts, request: messages.alter_client_quotas_request.AlterClientQuotasRequest, context: RequestContext
-) -> messages.alter_client_quotas_response.AlterClientQuotasResponse:
+    parts: Parts, request: messages.AlterClientQuotasRequest, context: RequestContext
+) -> messages.AlterClientQuotasResponse:
     """Set and remove single quotas of each entity; the outcome of each."""
     m = messages.alter_client_quotas_response
     entries = []

@@ -19,30 +19,21 @@ from kafkalite.protocol.apis import ApiKey
 
 
 def consumer_group_heartbeat(
-    parts: object,
-    request: messages.consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest,
-    context: RequestContext,
-) -> messages.consumer_group_heartbeat_response.ConsumerGroupHeartbeatResponse:
+    parts: object, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> messages.ConsumerGroupHeartbeatResponse:
     """Refused."""
     m = messages.consumer_group_heartbeat_response
     return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 def consumer_group_describe(
-    parts: object,
-    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest,
-    context: RequestContext,
-) -> (
-    messages.consumer_group_describe_response.ConsumerGroupDescribeResponse
-    | asyncio.Future[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]
-):
+    parts: object, request: messages.ConsumerGroupDescribeRequest, context: RequestContext
+) -> messages.ConsumerGroupDescribeResponse | asyncio.Future[messages.ConsumerGroupDescribeResponse]:
     """Each group refused."""
     return context.portions.run(_refuse_groups(request))
 
 
-def _refuse_groups(
-    request: messages.consumer_group_describe_request.ConsumerGroupDescribeRequest,
-) -> Work[messages.consumer_group_describe_response.ConsumerGroupDescribeResponse]:
+def _refuse_groups(request: messages.ConsumerGroupDescribeRequest) -> Work[messages.ConsumerGroupDescribeResponse]:
     m = messages.consumer_group_describe_response
     groups = []
     for group_id in request.group_ids:

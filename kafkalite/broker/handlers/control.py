@@ -62,15 +62,15 @@ class Parts(HasReplicas, HasMetadata, HasTraffic, Protocol):
 
 
 async def leader_and_isr(
-    parts: Parts, request: messages.leader_and_isr_request.LeaderAndIsrRequest, context: RequestContext
-) -> messages.leader_and_isr_response.LeaderAndIsrResponse:
+    parts: Parts, request: messages.LeaderAndIsrRequest, context: RequestContext
+) -> messages.LeaderAndIsrResponse:
     """Take roles; the outcome of each partition."""
     roles = await context.portions.finish(_leader_and_isr(request))
     outcome = await parts.replicas.apply_leader_and_isr(roles)
     return await context.portions.finish(_leader_and_isr_answer(request, outcome, context.api_version))
 
 
-def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
+def _leader_and_isr(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -97,10 +97,8 @@ def _leader_and_isr(request: messages.leader_and_isr_request.LeaderAndIsrRequest
 
 
 def _leader_and_isr_answer(
-    request: messages.leader_and_isr_request.LeaderAndIsrRequest,
-    outcome: dict[TopicPartition, ErrorCode],
-    version: int,
-) -> Work[messages.leader_and_isr_response.LeaderAndIsrResponse]:
+    request: messages.LeaderAndIsrRequest, outcome: dict[TopicPartition, ErrorCode], version: int
+) -> Work[messages.LeaderAndIsrResponse]:
     m = messages.leader_and_isr_response
     errors: dict[str, list[messages.leader_and_isr_response.PartitionError]] = {}
     for tp, code in outcome.items():
@@ -117,14 +115,14 @@ def _leader_and_isr_answer(
 
 
 async def stop_replica(
-    parts: Parts, request: messages.stop_replica_request.StopReplicaRequest, context: RequestContext
-) -> messages.stop_replica_response.StopReplicaResponse:
+    parts: Parts, request: messages.StopReplicaRequest, context: RequestContext
+) -> messages.StopReplicaResponse:
     """Stop or delete replicas; the outcome of each."""
     outcome = await parts.replicas.stop_replicas(await context.portions.finish(_stop_replica(request)))
     return await context.portions.finish(_stop_replica_answer(outcome))
 
 
-def _stop_replica(request: messages.stop_replica_request.StopReplicaRequest) -> Work[StopReplica]:
+def _stop_replica(request: messages.StopReplicaRequest) -> Work[StopReplica]:
     partitions = {}
     for topic in request.topic_states:
         yield
@@ -135,9 +133,7 @@ def _stop_replica(request: messages.stop_replica_request.StopReplicaRequest) -> 
     return StopReplica(request.controller_id, request.controller_epoch, request.broker_epoch, partitions)
 
 
-def _stop_replica_answer(
-    outcome: dict[TopicPartition, ErrorCode],
-) -> Work[messages.stop_replica_response.StopReplicaResponse]:
+def _stop_replica_answer(outcome: dict[TopicPartition, ErrorCode]) -> Work[messages.StopReplicaResponse]:
     m = messages.stop_replica_response
     errors = []
     for tp, code in outcome.items():
@@ -147,8 +143,8 @@ def _stop_replica_answer(
 
 
 async def update_metadata(
-    parts: Parts, request: messages.update_metadata_request.UpdateMetadataRequest, context: RequestContext
-) -> messages.update_metadata_response.UpdateMetadataResponse:
+    parts: Parts, request: messages.UpdateMetadataRequest, context: RequestContext
+) -> messages.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
     update = await context.portions.finish(_update_metadata(request))
     alive_before = parts.metadata.brokers.keys()
@@ -157,10 +153,10 @@ async def update_metadata(
     parts.traffic.forget({each.topic for each in removed if each.topic not in parts.metadata.topics})
     if alive_before - parts.metadata.brokers.keys():
         await parts.replicas.stop_waiting_for_dead()
-    return messages.update_metadata_response.UpdateMetadataResponse()
+    return messages.UpdateMetadataResponse()
 
 
-def _update_metadata(request: messages.update_metadata_request.UpdateMetadataRequest) -> Work[UpdateMetadata]:
+def _update_metadata(request: messages.UpdateMetadataRequest) -> Work[UpdateMetadata]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -195,8 +191,8 @@ def _update_metadata(request: messages.update_metadata_request.UpdateMetadataReq
 
 
 async def controlled_shutdown(
-    parts: Parts, request: messages.controlled_shutdown_request.ControlledShutdownRequest, context: RequestContext
-) -> messages.controlled_shutdown_response.ControlledShutdownResponse:
+    parts: Parts, request: messages.ControlledShutdownRequest, context: RequestContext
+) -> messages.ControlledShutdownResponse:
     """Move leaders away from a broker that is about to stop; the partitions that could not be moved."""
     m = messages.controlled_shutdown_response
     remaining = await parts.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
@@ -208,8 +204,8 @@ async def controlled_shutdown(
 
 
 async def alter_partition(
-    parts: Parts, request: messages.alter_partition_request.AlterPartitionRequest, context: RequestContext
-) -> messages.alter_partition_response.AlterPartitionResponse:
+    parts: Parts, request: messages.AlterPartitionRequest, context: RequestContext
+) -> messages.AlterPartitionResponse:
     """A leader's ISR changes, written by the controller."""
     by_id = context.api_version >= _ALTER_BY_TOPIC_ID_FROM
     wanted = await context.portions.finish(_proposals(request, by_id))
@@ -217,7 +213,7 @@ async def alter_partition(
     return await context.portions.finish(_alter_partition_answer(request, outcomes, by_id))
 
 
-def _proposals(request: messages.alter_partition_request.AlterPartitionRequest, by_id: bool) -> Work[AlterPartition]:
+def _proposals(request: messages.AlterPartitionRequest, by_id: bool) -> Work[AlterPartition]:
     proposals = []
     for topic in request.topics:
         yield
@@ -229,10 +225,8 @@ def _proposals(request: messages.alter_partition_request.AlterPartitionRequest, 
 
 
 def _alter_partition_answer(
-    request: messages.alter_partition_request.AlterPartitionRequest,
-    outcomes: Iterable[Leadership | KafkaError],
-    by_id: bool,
-) -> Work[messages.alter_partition_response.AlterPartitionResponse]:
+    request: messages.AlterPartitionRequest, outcomes: Iterable[Leadership | KafkaError], by_id: bool
+) -> Work[messages.AlterPartitionResponse]:
     m = messages.alter_partition_response
     topics, remaining = [], iter(outcomes)
     for topic in request.topics:

@@ -43,17 +43,15 @@ def _check_caller(context: RequestContext) -> None:
 
 
 async def create_delegation_token(
-    parts: Parts,
-    request: messages.create_delegation_token_request.CreateDelegationTokenRequest,
-    context: RequestContext,
-) -> messages.create_delegation_token_response.CreateDelegationTokenResponse:
+    parts: Parts, request: messages.CreateDelegationTokenRequest, context: RequestContext
+) -> messages.CreateDelegationTokenResponse:
     """Return a new token with its secret, or an error, with the names of its requester and its owner."""
     requester = context.principal
     owner = requester
     if request.owner_principal_name:
         kind = USER if request.owner_principal_type is None else request.owner_principal_type
         owner = KafkaPrincipal(kind, request.owner_principal_name)
-    reply = messages.create_delegation_token_response.CreateDelegationTokenResponse(
+    reply = messages.CreateDelegationTokenResponse(
         principal_type=owner.type,
         principal_name=owner.name,
         token_requester_principal_type=requester.type,
@@ -80,31 +78,23 @@ async def create_delegation_token(
 
 
 async def renew_delegation_token(
-    parts: Parts,
-    request: messages.renew_delegation_token_request.RenewDelegationTokenRequest,
-    context: RequestContext,
-) -> messages.renew_delegation_token_response.RenewDelegationTokenResponse:
+    parts: Parts, request: messages.RenewDelegationTokenRequest, context: RequestContext
+) -> messages.RenewDelegationTokenResponse:
     """Return the new expiry of a token in ms since the epoch."""
     code, expiry_ms = await _change_expiry(
         context, parts.delegation_tokens.renew, request.hmac, request.renew_period_ms
     )
-    return messages.renew_delegation_token_response.RenewDelegationTokenResponse(
-        error_code=code, expiry_timestamp_ms=expiry_ms
-    )
+    return messages.RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
 
 
 async def expire_delegation_token(
-    parts: Parts,
-    request: messages.expire_delegation_token_request.ExpireDelegationTokenRequest,
-    context: RequestContext,
-) -> messages.expire_delegation_token_response.ExpireDelegationTokenResponse:
+    parts: Parts, request: messages.ExpireDelegationTokenRequest, context: RequestContext
+) -> messages.ExpireDelegationTokenResponse:
     """Return the new expiry of a token in ms since the epoch. A negative period expires the token at once."""
     code, expiry_ms = await _change_expiry(
         context, parts.delegation_tokens.expire, request.hmac, request.expiry_time_period_ms
     )
-    return messages.expire_delegation_token_response.ExpireDelegationTokenResponse(
-        error_code=code, expiry_timestamp_ms=expiry_ms
-    )
+    return messages.ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
 
 
 async def _change_expiry(
@@ -122,10 +112,8 @@ async def _change_expiry(
 
 
 def describe_delegation_token(
-    parts: Parts,
-    request: messages.describe_delegation_token_request.DescribeDelegationTokenRequest,
-    context: RequestContext,
-) -> messages.describe_delegation_token_response.DescribeDelegationTokenResponse:
+    parts: Parts, request: messages.DescribeDelegationTokenRequest, context: RequestContext
+) -> messages.DescribeDelegationTokenResponse:
     """Return the tokens that belong to the caller or that it may describe, with their secrets; of `owners`, if any are named."""
     m = messages.describe_delegation_token_response
     _check_caller(context)

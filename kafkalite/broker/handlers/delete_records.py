@@ -37,8 +37,8 @@ class Parts(Protocol):
 
 
 async def delete_records(
-    parts: Parts, request: messages.delete_records_request.DeleteRecordsRequest, context: RequestContext
-) -> messages.delete_records_response.DeleteRecordsResponse:
+    parts: Parts, request: messages.DeleteRecordsRequest, context: RequestContext
+) -> messages.DeleteRecordsResponse:
     """Move log starts, and return the low watermark of each partition."""
     m = messages.delete_records_response
     loop = asyncio.get_running_loop()

@@ -52,8 +52,8 @@ class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
 
 
 async def describe_configs(
-    parts: Parts, request: messages.describe_configs_request.DescribeConfigsRequest, context: RequestContext
-) -> messages.describe_configs_response.DescribeConfigsResponse:
+    parts: Parts, request: messages.DescribeConfigsRequest, context: RequestContext
+) -> messages.DescribeConfigsResponse:
     """The settings of each resource, or its error."""
     m = messages.describe_configs_response
     asked = await context.portions.finish(_merge_resources(request))
@@ -74,7 +74,7 @@ async def describe_configs(
 
 
 def _merge_resources(
-    request: messages.describe_configs_request.DescribeConfigsRequest,
+    request: messages.DescribeConfigsRequest,
 ) -> Work[dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]]]:
     """Each resource once, with all keys that are asked of it: a few bytes can name what has hundreds of settings."""
     asked: dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]] = {}
@@ -103,7 +103,7 @@ def broker_id_of(name: str) -> int | None:
 class _Description:
     """The entries of one answer; topics with the same overrides, which most have, share their entries."""
 
-    def __init__(self, parts: Parts, request: messages.describe_configs_request.DescribeConfigsRequest) -> None:
+    def __init__(self, parts: Parts, request: messages.DescribeConfigsRequest) -> None:
         self._parts, self._request = parts, request
         self._topics: dict[
             tuple[_Names, tuple[tuple[str, str], ...]],
@@ -164,7 +164,7 @@ async def _broker_entries(parts: Parts, name: str, names: _Names) -> list[Config
 
 
 def _config(
-    entry: ConfigEntry, request: messages.describe_configs_request.DescribeConfigsRequest
+    entry: ConfigEntry, request: messages.DescribeConfigsRequest
 ) -> messages.describe_configs_response.DescribeConfigsResourceResult:
     m = messages.describe_configs_response
     config = m.DescribeConfigsResourceResult(

@@ -22,18 +22,15 @@ from kafkalite.types import TopicPartition
 
 
 def describe_producers(
-    parts: HasReplicas, request: messages.describe_producers_request.DescribeProducersRequest, context: RequestContext
-) -> (
-    messages.describe_producers_response.DescribeProducersResponse
-    | asyncio.Future[messages.describe_producers_response.DescribeProducersResponse]
-):
+    parts: HasReplicas, request: messages.DescribeProducersRequest, context: RequestContext
+) -> messages.DescribeProducersResponse | asyncio.Future[messages.DescribeProducersResponse]:
     """Id, epoch, last sequence and open transaction of each active producer."""
     return context.portions.run(_describe(parts, request))
 
 
 def _describe(
-    parts: HasReplicas, request: messages.describe_producers_request.DescribeProducersRequest
-) -> Work[messages.describe_producers_response.DescribeProducersResponse]:
+    parts: HasReplicas, request: messages.DescribeProducersRequest
+) -> Work[messages.DescribeProducersResponse]:
     m = messages.describe_producers_response
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:

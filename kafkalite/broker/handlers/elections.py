@@ -58,8 +58,8 @@ class Parts(HasMetadata, Protocol):
 
 
 async def elect_leaders(
-    parts: Parts, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
-) -> messages.elect_leaders_response.ElectLeadersResponse:
+    parts: Parts, request: messages.ElectLeadersRequest, context: RequestContext
+) -> messages.ElectLeadersResponse:
     """Elect, then wait until the elected leaders are known here or the request's timeout has passed."""
     m = messages.elect_leaders_response
     if request.election_type not in (_PREFERRED_ELECTION, _UNCLEAN_ELECTION):
@@ -83,7 +83,7 @@ async def elect_leaders(
 
 
 async def _elect(
-    parts: Parts, request: messages.elect_leaders_request.ElectLeadersRequest, context: RequestContext
+    parts: Parts, request: messages.ElectLeadersRequest, context: RequestContext
 ) -> dict[TopicPartition, KafkaError | None]:
     """Return why each partition that was asked for was not given another leader; None where it was."""
     unclean = request.election_type == _UNCLEAN_ELECTION
@@ -112,10 +112,8 @@ def _make_election_result(index: int, problem: KafkaError | None) -> messages.el
 
 
 async def alter_partition_reassignments(
-    parts: Parts,
-    request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest,
-    context: RequestContext,
-) -> messages.alter_partition_reassignments_response.AlterPartitionReassignmentsResponse:
+    parts: Parts, request: messages.AlterPartitionReassignmentsRequest, context: RequestContext
+) -> messages.AlterPartitionReassignmentsResponse:
     """Begin, replace or cancel moves of replicas."""
     m = messages.alter_partition_reassignments_response
     targets = await context.portions.finish(_targets(request))
@@ -137,7 +135,7 @@ async def alter_partition_reassignments(
 
 
 def _targets(
-    request: messages.alter_partition_reassignments_request.AlterPartitionReassignmentsRequest,
+    request: messages.AlterPartitionReassignmentsRequest,
 ) -> Work[dict[TopicPartition, tuple[BrokerId, ...] | None]]:
     targets: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
     for topic in request.topics:
@@ -158,10 +156,8 @@ def _make_reassignment_response(
 
 
 async def list_partition_reassignments(
-    parts: Parts,
-    request: messages.list_partition_reassignments_request.ListPartitionReassignmentsRequest,
-    context: RequestContext,
-) -> messages.list_partition_reassignments_response.ListPartitionReassignmentsResponse:
+    parts: Parts, request: messages.ListPartitionReassignmentsRequest, context: RequestContext
+) -> messages.ListPartitionReassignmentsResponse:
     """The moves that are going on; partitions that do not move, or do not exist, are not in the answer."""
     m = messages.list_partition_reassignments_response
     moving = await parts.controller.list_partition_reassignments(None)

@@ -15,9 +15,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 
 
-def envelope(
-    parts: object, request: messages.envelope_request.EnvelopeRequest, context: RequestContext
-) -> messages.envelope_response.EnvelopeResponse:
+def envelope(parts: object, request: messages.EnvelopeRequest, context: RequestContext) -> messages.EnvelopeResponse:
     """ProtocolViolation, always."""
     raise ProtocolViolation("an envelope, and no broker forwards requests to this one")
 

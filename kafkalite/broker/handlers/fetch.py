@@ -57,13 +57,13 @@ class Parts(FetchParts, Protocol):
     def config(self) -> BrokerConfig: ...
 
 
-def fetch(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> Reply:
+def fetch(parts: Parts, request: messages.FetchRequest, context: RequestContext) -> Reply:
     """Return the response, or a future of it while the fetch is delayed or its partitions take several portions."""
     params = _params(parts, request, context)
     try:
         fetching = context.portions.run(_new_context(parts, request, params, context))
     except KafkaError as problem:
-        return messages.fetch_response.FetchResponse(error_code=problem.code)
+        return messages.FetchResponse(error_code=problem.code)
     reply = asyncio.ensure_future(_start(fetching)) if isinstance(fetching, asyncio.Future) else fetching.start()
     version = params.version
     return reply if version >= ALL_KNOWN_FROM else replace_unknown_errors(parts, reply, version, context.portions)
@@ -74,11 +74,11 @@ async def _start(fetching: asyncio.Future[FetchContext | DownConvertedFetch]) ->
     try:
         reply = (await fetching).start()
     except KafkaError as problem:
-        return messages.fetch_response.FetchResponse(error_code=problem.code)
+        return messages.FetchResponse(error_code=problem.code)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-def _params(parts: Parts, request: messages.fetch_request.FetchRequest, context: RequestContext) -> FetchParams:
+def _params(parts: Parts, request: messages.FetchRequest, context: RequestContext) -> FetchParams:
     replica_id = find_replica_id(request)
     max_bytes = min(request.max_bytes, parts.config.fetch_max_bytes, context.connection.unread.response_bytes_max)
     if replica_id < 0:
@@ -97,7 +97,7 @@ def _params(parts: Parts, request: messages.fetch_request.FetchRequest, context:
 
 
 def _new_context(
-    parts: Parts, request: messages.fetch_request.FetchRequest, params: FetchParams, context: RequestContext
+    parts: Parts, request: messages.FetchRequest, params: FetchParams, context: RequestContext
 ) -> Work[FetchContext | DownConvertedFetch]:
     """Return the context that serves a request (Kafka's FetchManager.newContext); of `AT_ONCE` partitions in one go.
 
@@ -131,10 +131,7 @@ def _new_context(
 
 
 def _items(
-    parts: Parts,
-    topics: Sequence[messages.fetch_request.FetchTopic],
-    params: FetchParams,
-    context: RequestContext,
+    parts: Parts, topics: Sequence[messages.fetch_request.FetchTopic], params: FetchParams, context: RequestContext
 ) -> Work[tuple[dict[PartitionKey, FetchItem], bool]]:
     """Return the partitions that are fetched, and True if the request has more than `AT_ONCE` entries.
 

@@ -37,8 +37,8 @@ class Parts(HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol)
 
 
 async def find_coordinator(
-    parts: Parts, request: messages.find_coordinator_request.FindCoordinatorRequest, context: RequestContext
-) -> messages.find_coordinator_response.FindCoordinatorResponse:
+    parts: Parts, request: messages.FindCoordinatorRequest, context: RequestContext
+) -> messages.FindCoordinatorResponse:
     """Id and endpoint for each key, or why there is none now."""
     m = messages.find_coordinator_response
     if request.key_type not in (_GROUP, _TRANSACTION):
@@ -83,10 +83,7 @@ _IDS: Final = Each(
 
 
 def _guard(
-    parts: object,
-    request: messages.find_coordinator_request.FindCoordinatorRequest,
-    context: RequestContext,
-    failure: Failure,
+    parts: object, request: messages.FindCoordinatorRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     if request.key_type not in (_GROUP, _TRANSACTION):
         return Judged(request)  # to be refused for that

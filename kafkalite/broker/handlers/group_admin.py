@@ -27,18 +27,15 @@ _CLASSIC = "classic"
 
 
 def describe_groups(
-    parts: HasGroups, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
-) -> (
-    messages.describe_groups_response.DescribeGroupsResponse
-    | asyncio.Future[messages.describe_groups_response.DescribeGroupsResponse]
-):
+    parts: HasGroups, request: messages.DescribeGroupsRequest, context: RequestContext
+) -> messages.DescribeGroupsResponse | asyncio.Future[messages.DescribeGroupsResponse]:
     """State, protocol and members of each group; one that is not there is dead."""
     return context.portions.run(_describe(parts, request, context))
 
 
 def _describe(
-    parts: HasGroups, request: messages.describe_groups_request.DescribeGroupsRequest, context: RequestContext
-) -> Work[messages.describe_groups_response.DescribeGroupsResponse]:
+    parts: HasGroups, request: messages.DescribeGroupsRequest, context: RequestContext
+) -> Work[messages.DescribeGroupsResponse]:
     m = messages.describe_groups_response
     groups = []
     for group_id in dict.fromkeys(request.groups):
@@ -77,17 +74,13 @@ def _describe(
 
 
 def list_groups(
-    parts: HasGroups, request: messages.list_groups_request.ListGroupsRequest, context: RequestContext
-) -> (
-    messages.list_groups_response.ListGroupsResponse | asyncio.Future[messages.list_groups_response.ListGroupsResponse]
-):
+    parts: HasGroups, request: messages.ListGroupsRequest, context: RequestContext
+) -> messages.ListGroupsResponse | asyncio.Future[messages.ListGroupsResponse]:
     """The groups that this broker coordinates, filtered by state and type."""
     return context.portions.run(_list(parts, request))
 
 
-def _list(
-    parts: HasGroups, request: messages.list_groups_request.ListGroupsRequest
-) -> Work[messages.list_groups_response.ListGroupsResponse]:
+def _list(parts: HasGroups, request: messages.ListGroupsRequest) -> Work[messages.ListGroupsResponse]:
     m = messages.list_groups_response
     runtime = parts.groups
     states = {state.lower() for state in request.states_filter}
@@ -110,8 +103,8 @@ def _list(
 
 
 async def delete_groups(
-    parts: HasGroups, request: messages.delete_groups_request.DeleteGroupsRequest, context: RequestContext
-) -> messages.delete_groups_response.DeleteGroupsResponse:
+    parts: HasGroups, request: messages.DeleteGroupsRequest, context: RequestContext
+) -> messages.DeleteGroupsResponse:
     """The outcome for each group."""
     m = messages.delete_groups_response
     outcomes = await context.portions.finish(_deletions(parts, request.groups_names))

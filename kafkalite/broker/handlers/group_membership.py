@@ -65,8 +65,8 @@ def require_group_id(group_id: str) -> None:
 
 
 def join_group(
-    parts: Parts, request: messages.join_group_request.JoinGroupRequest, context: RequestContext
-) -> messages.join_group_response.JoinGroupResponse | asyncio.Future[messages.join_group_response.JoinGroupResponse]:
+    parts: Parts, request: messages.JoinGroupRequest, context: RequestContext
+) -> messages.JoinGroupResponse | asyncio.Future[messages.JoinGroupResponse]:
     """The generation, for the leader with its members."""
     shape = partial(_make_join_response, context.api_version)
     if len(request.protocols) > _PROTOCOLS_MAX:
@@ -97,7 +97,7 @@ def _fresh_id(parts: Parts) -> str:
     return str(uuid.UUID(bytes=parts.rng.randbytes(16), version=4))
 
 
-def _make_join_response(version: int, reply: JoinReply) -> messages.join_group_response.JoinGroupResponse:
+def _make_join_response(version: int, reply: JoinReply) -> messages.JoinGroupResponse:
     m = messages.join_group_response
     return m.JoinGroupResponse(
         error_code=reply.error,
@@ -117,8 +117,8 @@ def _make_join_response(version: int, reply: JoinReply) -> messages.join_group_r
 
 
 def sync_group(
-    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
-) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
+    parts: Parts, request: messages.SyncGroupRequest, context: RequestContext
+) -> messages.SyncGroupResponse | asyncio.Future[messages.SyncGroupResponse]:
     """Return the assignment of the member."""
     if context.api_version >= _PROTOCOL_NAMED_FROM and None in (request.protocol_type, request.protocol_name):
         return _make_sync_response(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -128,13 +128,13 @@ def sync_group(
 
 
 async def _sync_many(
-    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, context: RequestContext
-) -> messages.sync_group_response.SyncGroupResponse:
+    parts: Parts, request: messages.SyncGroupRequest, context: RequestContext
+) -> messages.SyncGroupResponse:
     outcome = _sync(parts, request, await context.portions.finish(_assignments(request)))
     return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
 
-def _assignments(request: messages.sync_group_request.SyncGroupRequest) -> Work[dict[str, bytes]]:
+def _assignments(request: messages.SyncGroupRequest) -> Work[dict[str, bytes]]:
     assignments = {}
     for each in request.assignments:
         yield
@@ -143,8 +143,8 @@ def _assignments(request: messages.sync_group_request.SyncGroupRequest) -> Work[
 
 
 def _sync(
-    parts: Parts, request: messages.sync_group_request.SyncGroupRequest, assignments: dict[str, bytes]
-) -> messages.sync_group_response.SyncGroupResponse | asyncio.Future[messages.sync_group_response.SyncGroupResponse]:
+    parts: Parts, request: messages.SyncGroupRequest, assignments: dict[str, bytes]
+) -> messages.SyncGroupResponse | asyncio.Future[messages.SyncGroupResponse]:
     wanted = Sync(
         request.group_id,
         request.generation_id,
@@ -162,8 +162,8 @@ def _sync(
         return _make_sync_response(SyncReply(ErrorCode.REBALANCE_IN_PROGRESS if is_loading else problem.code))
 
 
-def _make_sync_response(reply: SyncReply) -> messages.sync_group_response.SyncGroupResponse:
-    return messages.sync_group_response.SyncGroupResponse(
+def _make_sync_response(reply: SyncReply) -> messages.SyncGroupResponse:
+    return messages.SyncGroupResponse(
         error_code=reply.error,
         protocol_type=reply.protocol_type,
         protocol_name=reply.protocol,
@@ -172,8 +172,8 @@ def _make_sync_response(reply: SyncReply) -> messages.sync_group_response.SyncGr
 
 
 def heartbeat(
-    parts: Parts, request: messages.heartbeat_request.HeartbeatRequest, context: RequestContext
-) -> messages.heartbeat_response.HeartbeatResponse | asyncio.Future[messages.heartbeat_response.HeartbeatResponse]:
+    parts: Parts, request: messages.HeartbeatRequest, context: RequestContext
+) -> messages.HeartbeatResponse | asyncio.Future[messages.HeartbeatResponse]:
     """Return REBALANCE_IN_PROGRESS if the member has to rejoin."""
     wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     try:
@@ -184,15 +184,13 @@ def heartbeat(
         return _beaten(ErrorCode.NONE if is_loading else problem.code)
 
 
-def _beaten(code: ErrorCode) -> messages.heartbeat_response.HeartbeatResponse:
-    return messages.heartbeat_response.HeartbeatResponse(error_code=code)
+def _beaten(code: ErrorCode) -> messages.HeartbeatResponse:
+    return messages.HeartbeatResponse(error_code=code)
 
 
 def leave_group(
-    parts: Parts, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
-) -> (
-    messages.leave_group_response.LeaveGroupResponse | asyncio.Future[messages.leave_group_response.LeaveGroupResponse]
-):
+    parts: Parts, request: messages.LeaveGroupRequest, context: RequestContext
+) -> messages.LeaveGroupResponse | asyncio.Future[messages.LeaveGroupResponse]:
     """The outcome for each member; before version 3 there is one, and its error is the request's."""
     if len(request.members) > _MEMBERS_AT_ONCE:
         return asyncio.ensure_future(_leave_many(parts, request, context))
@@ -206,12 +204,12 @@ def leave_group(
 
 
 async def _leave_many(
-    parts: Parts, request: messages.leave_group_request.LeaveGroupRequest, context: RequestContext
-) -> messages.leave_group_response.LeaveGroupResponse:
+    parts: Parts, request: messages.LeaveGroupRequest, context: RequestContext
+) -> messages.LeaveGroupResponse:
     """Some after the others; what refuses the group refuses the request."""
     require_group_id(request.group_id)
     pace = context.portions.pace()
-    answer = messages.leave_group_response.LeaveGroupResponse()
+    answer = messages.LeaveGroupResponse()
     for first in range(0, len(request.members), _MEMBERS_AT_ONCE):
         await pace.unit(_MEMBERS_AT_ONCE)
         some = request.members[first : first + _MEMBERS_AT_ONCE]
@@ -226,7 +224,7 @@ async def _leave_many(
 
 def _make_leave_response(
     members: Sequence[messages.leave_group_request.MemberIdentity], reply: LeaveReply
-) -> messages.leave_group_response.LeaveGroupResponse:
+) -> messages.LeaveGroupResponse:
     m = messages.leave_group_response
     return m.LeaveGroupResponse(
         error_code=reply.error,

@@ -59,11 +59,11 @@ BATCH_OFFSETS: Final = 1000
 """So many take some 10 ms to be stored, and are less than max.message.bytes."""
 
 _CheckedCommit: TypeAlias = (
-    "tuple[messages.offset_commit_response.OffsetCommitResponse,"
+    "tuple[messages.OffsetCommitResponse,"
     " list[messages.offset_commit_response.OffsetCommitResponsePartition], list[OffsetToCommit]]"
 )
 _CheckedDeletion: TypeAlias = (
-    "tuple[messages.offset_delete_response.OffsetDeleteResponse,"
+    "tuple[messages.OffsetDeleteResponse,"
     " list[messages.offset_delete_response.OffsetDeleteResponsePartition], list[TopicPartition]]"
 )
 
@@ -83,11 +83,8 @@ class Parts(zookeeper_offsets.Parts, HasGroups, Protocol):
 
 
 def offset_commit(
-    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
-) -> (
-    messages.offset_commit_response.OffsetCommitResponse
-    | asyncio.Future[messages.offset_commit_response.OffsetCommitResponse]
-):
+    parts: Parts, request: messages.OffsetCommitRequest, context: RequestContext
+) -> messages.OffsetCommitResponse | asyncio.Future[messages.OffsetCommitResponse]:
     """The outcome for each partition."""
     if not context.api_version:
         return asyncio.ensure_future(zookeeper_offsets.commit_to_zookeeper(parts, request, context))
@@ -97,7 +94,7 @@ def offset_commit(
     if not offsets:
         return response
 
-    def shape(codes: list[ErrorCode]) -> messages.offset_commit_response.OffsetCommitResponse:
+    def shape(codes: list[ErrorCode]) -> messages.OffsetCommitResponse:
         for answer, code in zip(undecided, codes, strict=True):
             answer.error_code = code
         return response
@@ -109,8 +106,8 @@ def offset_commit(
 
 
 async def _commit_much(
-    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
-) -> messages.offset_commit_response.OffsetCommitResponse:
+    parts: Parts, request: messages.OffsetCommitRequest, context: RequestContext
+) -> messages.OffsetCommitResponse:
     response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
     codes = await commit_in_batches(parts.groups, offsets, partial(_commit, request), context.portions.pace())
     for answer, code in zip(undecided, codes, strict=True):
@@ -145,9 +142,7 @@ def is_much(topics: Sequence[_Partitioned]) -> bool:
     return len(topics) > BATCH_OFFSETS or sum(len(topic.partitions) for topic in topics) > BATCH_OFFSETS
 
 
-def _commit(
-    request: messages.offset_commit_request.OffsetCommitRequest, offsets: list[OffsetToCommit]
-) -> CommitOffsets:
+def _commit(request: messages.OffsetCommitRequest, offsets: list[OffsetToCommit]) -> CommitOffsets:
     return CommitOffsets(
         request.group_id,
         request.generation_id_or_member_epoch,
@@ -158,7 +153,7 @@ def _commit(
     )
 
 
-def _check_commit(parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest) -> Work[_CheckedCommit]:
+def _check_commit(parts: Parts, request: messages.OffsetCommitRequest) -> Work[_CheckedCommit]:
     """Return the response, its partitions that have no outcome yet, and what is to be committed for each of them."""
     m = messages.offset_commit_response
     topics, undecided, offsets = yield from find_known_partitions(
@@ -179,11 +174,8 @@ def _make_offset(topic: str, asked: messages.offset_commit_request.OffsetCommitR
 
 
 def offset_fetch(
-    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
-) -> (
-    messages.offset_fetch_response.OffsetFetchResponse
-    | asyncio.Future[messages.offset_fetch_response.OffsetFetchResponse]
-):
+    parts: Parts, request: messages.OffsetFetchRequest, context: RequestContext
+) -> messages.OffsetFetchResponse | asyncio.Future[messages.OffsetFetchResponse]:
     """The committed offsets; -1 where nothing is committed."""
     if not context.api_version:
         return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
@@ -193,8 +185,8 @@ def offset_fetch(
 
 
 async def _fetch_proven(
-    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
-) -> messages.offset_fetch_response.OffsetFetchResponse:
+    parts: Parts, request: messages.OffsetFetchRequest, context: RequestContext
+) -> messages.OffsetFetchResponse:
     """With NOT_COORDINATOR for groups whose partition may be led elsewhere."""
     asked = await context.portions.finish(_find_coordinators(parts, request))
     proofs = await asyncio.gather(*(parts.leadership.seek(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
@@ -202,7 +194,7 @@ async def _fetch_proven(
     return await context.portions.finish(_fetch(parts, request, context.api_version, doubtful))
 
 
-def _find_coordinators(parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest) -> Work[list[int]]:
+def _find_coordinators(parts: Parts, request: messages.OffsetFetchRequest) -> Work[list[int]]:
     """The partitions of the internal topic to which the groups belong."""
     partitions: dict[int, None] = {}
     for group in request.groups:
@@ -212,19 +204,16 @@ def _find_coordinators(parts: Parts, request: messages.offset_fetch_request.Offs
 
 
 async def _fetch_from_zookeeper(
-    parts: Parts, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext
-) -> messages.offset_fetch_response.OffsetFetchResponse:
+    parts: Parts, request: messages.OffsetFetchRequest, context: RequestContext
+) -> messages.OffsetFetchResponse:
     asked = await context.portions.finish(_merge_partitions(request))
     ((group_id, topics),) = asked.items()
     return await zookeeper_offsets.fetch_from_zookeeper(parts, group_id, topics or {}, context)
 
 
 def _fetch(
-    parts: Parts,
-    request: messages.offset_fetch_request.OffsetFetchRequest,
-    version: int,
-    doubtful: frozenset[int] = frozenset(),
-) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
+    parts: Parts, request: messages.OffsetFetchRequest, version: int, doubtful: frozenset[int] = frozenset()
+) -> Work[messages.OffsetFetchResponse]:
     m = messages.offset_fetch_response
     groups = []
     asked = yield from _merge_partitions(request)
@@ -246,9 +235,7 @@ def _fetch(
     return m.OffsetFetchResponse(groups=groups)
 
 
-def _merge_partitions(
-    request: messages.offset_fetch_request.OffsetFetchRequest,
-) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
+def _merge_partitions(request: messages.OffsetFetchRequest) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
     """By group and topic the partitions, each once: metadata of an offset may have a thousand times the bytes that name it."""
     asked: dict[str, dict[str, dict[int, None]] | None] = {}
     left = _FETCHED_MAX
@@ -295,11 +282,8 @@ def _offsets(
 
 
 def offset_delete(
-    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
-) -> (
-    messages.offset_delete_response.OffsetDeleteResponse
-    | asyncio.Future[messages.offset_delete_response.OffsetDeleteResponse]
-):
+    parts: Parts, request: messages.OffsetDeleteRequest, context: RequestContext
+) -> messages.OffsetDeleteResponse | asyncio.Future[messages.OffsetDeleteResponse]:
     """The outcome for each partition."""
     m = messages.offset_delete_response
     require_group_id(request.group_id)
@@ -307,7 +291,7 @@ def offset_delete(
         return asyncio.ensure_future(_delete_much(parts, request, context))
     response, undecided, partitions = in_one_go(_check_deletion(parts, request))
 
-    def shape(reply: DeleteOffsetsReply) -> messages.offset_delete_response.OffsetDeleteResponse:
+    def shape(reply: DeleteOffsetsReply) -> messages.OffsetDeleteResponse:
         if reply.error:
             return m.OffsetDeleteResponse(error_code=reply.error)
         for answer, code in zip(undecided, reply.partition_errors, strict=True):
@@ -318,8 +302,8 @@ def offset_delete(
 
 
 async def _delete_much(
-    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest, context: RequestContext
-) -> messages.offset_delete_response.OffsetDeleteResponse:
+    parts: Parts, request: messages.OffsetDeleteRequest, context: RequestContext
+) -> messages.OffsetDeleteResponse:
     """One batch after the other; what refuses the group refuses the request."""
     response, undecided, partitions = await context.portions.finish(_check_deletion(parts, request))
     pace = context.portions.pace()
@@ -330,7 +314,7 @@ async def _delete_much(
         outcome = parts.groups.submit(request.group_id, wanted, _pass_reply)
         reply = await outcome if isinstance(outcome, asyncio.Future) else outcome
         if reply.error:
-            return messages.offset_delete_response.OffsetDeleteResponse(error_code=reply.error)
+            return messages.OffsetDeleteResponse(error_code=reply.error)
         for answer, code in zip(undecided[first : first + BATCH_OFFSETS], reply.partition_errors, strict=True):
             answer.error_code = code
     return response
@@ -340,9 +324,7 @@ def _pass_reply(reply: DeleteOffsetsReply) -> DeleteOffsetsReply:
     return reply
 
 
-def _check_deletion(
-    parts: Parts, request: messages.offset_delete_request.OffsetDeleteRequest
-) -> Work[_CheckedDeletion]:
+def _check_deletion(parts: Parts, request: messages.OffsetDeleteRequest) -> Work[_CheckedDeletion]:
     """Return the response, its partitions that have no outcome yet, and the name of each of them."""
     m = messages.offset_delete_response
     topics, undecided, partitions = yield from find_known_partitions(

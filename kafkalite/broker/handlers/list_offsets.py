@@ -49,8 +49,8 @@ class Parts(Protocol):
 
 
 async def list_offsets(
-    parts: Parts, request: messages.list_offsets_request.ListOffsetsRequest, context: RequestContext
-) -> messages.list_offsets_response.ListOffsetsResponse:
+    parts: Parts, request: messages.ListOffsetsRequest, context: RequestContext
+) -> messages.ListOffsetsResponse:
     """Return timestamp, offset and leader epoch of each partition; in version 0 a list of offsets."""
     m = messages.list_offsets_response
     version = context.api_version
@@ -87,7 +87,7 @@ async def list_offsets(
     return m.ListOffsetsResponse(topics=topics)
 
 
-def _find_repeated(request: messages.list_offsets_request.ListOffsetsRequest) -> Work[set[TopicPartition]]:
+def _find_repeated(request: messages.ListOffsetsRequest) -> Work[set[TopicPartition]]:
     seen: set[TopicPartition] = set()
     repeated: set[TopicPartition] = set()
     for topic in request.topics:

@@ -37,18 +37,15 @@ class Parts(Protocol):
 
 
 def alter_replica_log_dirs(
-    parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, context: RequestContext
-) -> (
-    messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse
-    | asyncio.Future[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]
-):
+    parts: Parts, request: messages.AlterReplicaLogDirsRequest, context: RequestContext
+) -> messages.AlterReplicaLogDirsResponse | asyncio.Future[messages.AlterReplicaLogDirsResponse]:
     """Begin the moves; the outcome of each partition."""
     return context.portions.run(_start_moves(parts, request))
 
 
 def _start_moves(
-    parts: Parts, request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest
-) -> Work[messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse]:
+    parts: Parts, request: messages.AlterReplicaLogDirsRequest
+) -> Work[messages.AlterReplicaLogDirsResponse]:
     m = messages.alter_replica_log_dirs_response
     results: dict[str, list[messages.alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
@@ -70,18 +67,15 @@ def _start_moves(
 
 
 def describe_log_dirs(
-    parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest, context: RequestContext
-) -> (
-    messages.describe_log_dirs_response.DescribeLogDirsResponse
-    | asyncio.Future[messages.describe_log_dirs_response.DescribeLogDirsResponse]
-):
+    parts: Parts, request: messages.DescribeLogDirsRequest, context: RequestContext
+) -> messages.DescribeLogDirsResponse | asyncio.Future[messages.DescribeLogDirsResponse]:
     """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
     return context.portions.run(_describe_directories(parts, request))
 
 
 def _describe_directories(
-    parts: Parts, request: messages.describe_log_dirs_request.DescribeLogDirsRequest
-) -> Work[messages.describe_log_dirs_response.DescribeLogDirsResponse]:
+    parts: Parts, request: messages.DescribeLogDirsRequest
+) -> Work[messages.DescribeLogDirsResponse]:
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = set()
@@ -93,7 +87,7 @@ def _describe_directories(
     results = []
     for directory in parts.logs.directories:
         results.append((yield from _describe(parts, directory, wanted)))
-    return messages.describe_log_dirs_response.DescribeLogDirsResponse(results=results)
+    return messages.DescribeLogDirsResponse(results=results)
 
 
 def _describe(
@@ -136,8 +130,8 @@ def _lag(log: PartitionLog, ahead: PartitionLog | None) -> int:
 
 
 def _move_failed(
-    request: messages.alter_replica_log_dirs_request.AlterReplicaLogDirsRequest, code: ErrorCode, message: str | None
-) -> messages.alter_replica_log_dirs_response.AlterReplicaLogDirsResponse:
+    request: messages.AlterReplicaLogDirsRequest, code: ErrorCode, message: str | None
+) -> messages.AlterReplicaLogDirsResponse:
     m = messages.alter_replica_log_dirs_response
     return m.AlterReplicaLogDirsResponse(
         results=[

@@ -46,8 +46,8 @@ class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Pr
 
 
 async def metadata(
-    parts: Parts, request: messages.metadata_request.MetadataRequest, context: RequestContext
-) -> messages.metadata_response.MetadataResponse:
+    parts: Parts, request: messages.MetadataRequest, context: RequestContext
+) -> messages.MetadataResponse:
     """The cluster as this broker knows it, with endpoints of the caller's listener."""
     version, listener = context.api_version, context.listener
     await parts.metadata.wait_for_controller()
@@ -98,7 +98,7 @@ def cluster_operations(context: RequestContext) -> int:
 
 
 def _topics(
-    parts: Parts, request: messages.metadata_request.MetadataRequest, context: RequestContext
+    parts: Parts, request: messages.MetadataRequest, context: RequestContext
 ) -> Work[tuple[list[messages.metadata_response.MetadataResponseTopic], list[str]]]:
     """(answers, names of topics that are not there)."""
     cache = parts.metadata

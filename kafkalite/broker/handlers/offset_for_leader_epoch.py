@@ -31,20 +31,15 @@ class Parts(Protocol):
 
 
 def offset_for_leader_epoch(
-    parts: Parts,
-    request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest,
-    context: RequestContext,
-) -> (
-    messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse
-    | asyncio.Future[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]
-):
+    parts: Parts, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
+) -> messages.OffsetForLeaderEpochResponse | asyncio.Future[messages.OffsetForLeaderEpochResponse]:
     """Return epoch and end offset of each partition, -1 where the epoch is unknown."""
     return context.portions.run(_find_epoch_ends(parts, request))
 
 
 def _find_epoch_ends(
-    parts: Parts, request: messages.offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
-) -> Work[messages.offset_for_leader_epoch_response.OffsetForLeaderEpochResponse]:
+    parts: Parts, request: messages.OffsetForLeaderEpochRequest
+) -> Work[messages.OffsetForLeaderEpochResponse]:
     m = messages.offset_for_leader_epoch_response
     topics = []
     for topic in request.topics:

@@ -24,10 +24,7 @@ EACH_TOPIC_DESCRIBED: Final = Each(DESCRIBE_TOPIC, "topics", "topics")
 
 
 def guard_deletion(
-    parts: object,
-    request: messages.offset_delete_request.OffsetDeleteRequest,
-    context: RequestContext,
-    failure: Failure,
+    parts: object, request: messages.OffsetDeleteRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """The group is asked in any case: what is wrong with it is told first."""
     m = messages.offset_delete_response
@@ -36,9 +33,7 @@ def guard_deletion(
     if not refused:
         return Judged(request)
 
-    def complete(
-        reply: messages.offset_delete_response.OffsetDeleteResponse,
-    ) -> Work[messages.offset_delete_response.OffsetDeleteResponse]:
+    def complete(reply: messages.OffsetDeleteResponse) -> Work[messages.OffsetDeleteResponse]:
         for topic in refused if not reply.error_code else ():
             yield
             answers = [
@@ -54,7 +49,7 @@ def guard_deletion(
 
 
 def guard_fetch(
-    parts: object, request: messages.offset_fetch_request.OffsetFetchRequest, context: RequestContext, failure: Failure
+    parts: object, request: messages.OffsetFetchRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """Group by group; topics that the caller may not see are refused where they are named, else left out."""
     m = messages.offset_fetch_response
@@ -76,9 +71,7 @@ def guard_fetch(
                 group = narrow(group, topics=seen)
         allowed.append(group)
 
-    def complete(
-        reply: messages.offset_fetch_response.OffsetFetchResponse | None,
-    ) -> Work[messages.offset_fetch_response.OffsetFetchResponse]:
+    def complete(reply: messages.OffsetFetchResponse | None) -> Work[messages.OffsetFetchResponse]:
         reply = reply or m.OffsetFetchResponse()
         for group in reply.groups:
             yield

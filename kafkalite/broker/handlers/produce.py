@@ -82,7 +82,7 @@ class Parts(HasClock, HasQuotas, HasTraffic, HasMetadata, HasReplicas, HasTransa
 
 
 def produce(
-    parts: Parts, request: messages.produce_request.ProduceRequest, context: RequestContext
+    parts: Parts, request: messages.ProduceRequest, context: RequestContext
 ) -> Reply | asyncio.Future[Reply] | asyncio.Future[Reply | None] | None:
     """Return the reply, a future of it while something is awaited, or None with acks=0."""
     if request.acks not in (-1, 0, 1):
@@ -110,7 +110,7 @@ def produce(
     return asyncio.ensure_future(_produce_paced(parts, request, context, progress, verification, responses))
 
 
-def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
+def _is_much(request: messages.ProduceRequest) -> bool:
     topics = request.topic_data
     if len(topics) == 1:
         return len(topics[0].partition_data) > _AT_ONCE
@@ -119,7 +119,7 @@ def _is_much(request: messages.produce_request.ProduceRequest) -> bool:
 
 async def _produce_paced(
     parts: Parts,
-    request: messages.produce_request.ProduceRequest,
+    request: messages.ProduceRequest,
     context: RequestContext,
     progress: _Progress,
     verification: asyncio.Future[Refusals] | None,
@@ -143,7 +143,7 @@ async def _produce_paced(
 
 
 def _find_unverified(
-    parts: Parts, request: messages.produce_request.ProduceRequest, progress: _Progress
+    parts: Parts, request: messages.ProduceRequest, progress: _Progress
 ) -> Work[dict[TopicPartition, Producer]]:
     """Return the partitions in which a transaction would begin, with its producer, and note their guards in `progress`.
 
@@ -201,10 +201,7 @@ def _refuse_unverified(progress: _Progress, refusals: Refusals, context: Request
 
 
 def _append_in_portions(
-    parts: Parts,
-    request: messages.produce_request.ProduceRequest,
-    context: RequestContext,
-    progress: _Progress,
+    parts: Parts, request: messages.ProduceRequest, context: RequestContext, progress: _Progress
 ) -> Work[list[messages.produce_response.TopicProduceResponse]]:
     """Append partition by partition and return the responses of all topics."""
     now_ms, wall_ms, acks = parts.clock.monotonic_ms(), parts.clock.now_ms(), request.acks
@@ -244,7 +241,7 @@ async def _append_expensive(
 
 def _respond(
     parts: Parts,
-    request: messages.produce_request.ProduceRequest,
+    request: messages.ProduceRequest,
     context: RequestContext,
     responses: list[messages.produce_response.TopicProduceResponse],
     progress: _Progress,
@@ -254,7 +251,7 @@ def _respond(
         if progress.failures:
             raise progress.failures[-1]  # `_fail_request` closes the connection
         return None
-    reply = messages.produce_response.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
+    reply = messages.ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)
     if not progress.waits:
         if progress.failures:
             name_leaders(parts.replicas, context, reply)
@@ -342,7 +339,7 @@ def _refuse(
     answer.log_start_offset = find_refusal_log_start(parts.replicas.partitions.get(topic_partition), problem.code)
 
 
-def _fail_request(request: messages.produce_request.ProduceRequest, code: ErrorCode, message: str | None) -> Reply:
+def _fail_request(request: messages.ProduceRequest, code: ErrorCode, message: str | None) -> Reply:
     """ProtocolViolation with acks=0: there is no answer, so closing the connection is the only way to tell the producer."""
     if request.acks == 0:
         raise ProtocolViolation(f"a produce request with acks=0 failed: {code.name}")
@@ -359,9 +356,7 @@ _fail_records: Final = FailedItems(base_offset=-1)
 _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 
-def _guard(
-    parts: object, request: messages.produce_request.ProduceRequest, context: RequestContext, failure: Failure
-) -> Work[Judged]:
+def _guard(parts: object, request: messages.ProduceRequest, context: RequestContext, failure: Failure) -> Work[Judged]:
     """First the transactional id, where a record needs one; then topic by topic.
 
     What may lie in the buffer that all connections share is judged in one go.
@@ -381,7 +376,7 @@ def _guard(
         return Judged(request)
     refusal = _fail_request(narrow(request, acks=1, topic_data=refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
-    def complete(reply: messages.produce_response.ProduceResponse | None) -> Work[Reply]:
+    def complete(reply: messages.ProduceResponse | None) -> Work[Reply]:
         yield
         if request.acks == 0:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # `_fail_request` closes the connection

@@ -54,8 +54,8 @@ class Parts(HasConfig, HasTransactions, Protocol):
 
 
 async def init_producer_id(
-    parts: Parts, request: messages.init_producer_id_request.InitProducerIdRequest, context: RequestContext
-) -> messages.init_producer_id_response.InitProducerIdResponse:
+    parts: Parts, request: messages.InitProducerIdRequest, context: RequestContext
+) -> messages.InitProducerIdResponse:
     """Without a transactional id a fresh producer id with epoch 0."""
     m = messages.init_producer_id_response
     transactional_id, expected = request.transactional_id, _read_expected(request)
@@ -72,7 +72,7 @@ async def init_producer_id(
     return m.InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
 
 
-def _read_expected(request: messages.init_producer_id_request.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
+def _read_expected(request: messages.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
     """What a producer that goes on has. KafkaError INVALID_REQUEST when it has one half of it."""
     expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if expected == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH):
@@ -95,11 +95,11 @@ async def _init(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
 
 
 async def allocate_producer_ids(
-    parts: Parts, request: messages.allocate_producer_ids_request.AllocateProducerIdsRequest, context: RequestContext
-) -> messages.allocate_producer_ids_response.AllocateProducerIdsResponse:
+    parts: Parts, request: messages.AllocateProducerIdsRequest, context: RequestContext
+) -> messages.AllocateProducerIdsResponse:
     """The next block, written to ZooKeeper."""
     block = await parts.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
-    return messages.allocate_producer_ids_response.AllocateProducerIdsResponse(
+    return messages.AllocateProducerIdsResponse(
         producer_id_start=block.first_producer_id,
         producer_id_len=block.last_producer_id - block.first_producer_id + 1,
     )
@@ -111,10 +111,7 @@ _WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 
 def _guard(
-    parts: object,
-    request: messages.init_producer_id_request.InitProducerIdRequest,
-    context: RequestContext,
-    failure: Failure,
+    parts: object, request: messages.InitProducerIdRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """Who may write to any topic may do so idempotently (KIP-679)."""
     yield

@@ -19,19 +19,17 @@ _TOO_LATE: Final = "SaslAuthenticate request received after successful authentic
 
 
 def sasl_handshake(
-    parts: object, request: messages.sasl_handshake_request.SaslHandshakeRequest, context: RequestContext
-) -> messages.sasl_handshake_response.SaslHandshakeResponse:
+    parts: object, request: messages.SaslHandshakeRequest, context: RequestContext
+) -> messages.SaslHandshakeResponse:
     """Refused, without naming mechanisms."""
-    return messages.sasl_handshake_response.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    return messages.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def sasl_authenticate(
-    parts: object, request: messages.sasl_authenticate_request.SaslAuthenticateRequest, context: RequestContext
-) -> messages.sasl_authenticate_response.SaslAuthenticateResponse:
+    parts: object, request: messages.SaslAuthenticateRequest, context: RequestContext
+) -> messages.SaslAuthenticateResponse:
     """Refused."""
-    return messages.sasl_authenticate_response.SaslAuthenticateResponse(
-        error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TOO_LATE
-    )
+    return messages.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TOO_LATE)
 
 
 APIS: Final = (

@@ -85,8 +85,8 @@ class Parts(Mutating, HasMetadata, HasTopicCreation, Protocol):
 
 
 async def create_topics(
-    parts: Parts, request: messages.create_topics_request.CreateTopicsRequest, context: RequestContext
-) -> messages.create_topics_response.CreateTopicsResponse:
+    parts: Parts, request: messages.CreateTopicsRequest, context: RequestContext
+) -> messages.CreateTopicsResponse:
     """Create, then wait until all partitions have a leader or the request's timeout has passed."""
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
     mutations = mutations_of(parts, context, _STRICT_CREATION_FROM)
@@ -112,9 +112,7 @@ async def create_topics(
             result.configs, result.num_partitions, result.replication_factor = [], -1, -1
     if not request.validate_only:
         await _tell_all(parts, deadline_ms)
-    return messages.create_topics_response.CreateTopicsResponse(
-        topics=results, throttle_time_ms=silenced_for(mutations, context)
-    )
+    return messages.CreateTopicsResponse(topics=results, throttle_time_ms=silenced_for(mutations, context))
 
 
 def _in_order(
@@ -219,8 +217,8 @@ def _config(entry: ConfigEntry) -> messages.create_topics_response.CreatableTopi
 
 
 async def delete_topics(
-    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext
-) -> messages.delete_topics_response.DeleteTopicsResponse:
+    parts: Parts, request: messages.DeleteTopicsRequest, context: RequestContext
+) -> messages.DeleteTopicsResponse:
     """Mark for deletion, then wait until the topics are gone from this broker's metadata, and shortly for their znodes.
 
     Kafka answers when metadata shows them gone; whoever then makes a topic of that name is refused for a moment. A topic that was gone from
@@ -265,8 +263,8 @@ async def delete_topics(
 
 
 async def create_partitions(
-    parts: Parts, request: messages.create_partitions_request.CreatePartitionsRequest, context: RequestContext
-) -> messages.create_partitions_response.CreatePartitionsResponse:
+    parts: Parts, request: messages.CreatePartitionsRequest, context: RequestContext
+) -> messages.CreatePartitionsResponse:
     """Enlarge, then wait until the new partitions have a leader or the request's timeout has passed."""
     m = messages.create_partitions_response
     deadline_ms = parts.clock.monotonic_ms() + request.timeout_ms
@@ -313,9 +311,7 @@ def _is_gone(parts: Parts, topic: str) -> bool:
     return topic not in parts.metadata.topics
 
 
-def _find_deleted(
-    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest
-) -> Work[set[tuple[str | None, bytes]]]:
+def _find_deleted(parts: Parts, request: messages.DeleteTopicsRequest) -> Work[set[tuple[str | None, bytes]]]:
     """Return the name and id of each topic of the request that this broker's metadata does not show."""
     gone: set[tuple[str | None, bytes]] = set()
     for topic in request.topics:
@@ -344,17 +340,12 @@ _EACH_CREATED: Final = Each(
 
 
 def _guard_creation(
-    parts: object,
-    request: messages.create_topics_request.CreateTopicsRequest,
-    context: RequestContext,
-    failure: Failure,
+    parts: object, request: messages.CreateTopicsRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """Who may create a topic is told its settings only with DESCRIBE_CONFIGS (KIP-525)."""
     judged = yield from _EACH_CREATED(parts, request, context, failure)
 
-    def complete(
-        reply: messages.create_topics_response.CreateTopicsResponse,
-    ) -> Work[messages.create_topics_response.CreateTopicsResponse]:
+    def complete(reply: messages.CreateTopicsResponse) -> Work[messages.CreateTopicsResponse]:
         if judged.complete is not None:
             reply = yield from judged.complete(reply)
         for topic in reply.topics:
@@ -370,7 +361,7 @@ def _guard_creation(
 
 
 def _guard_deletion(
-    parts: Parts, request: messages.delete_topics_request.DeleteTopicsRequest, context: RequestContext, failure: Failure
+    parts: Parts, request: messages.DeleteTopicsRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """The name of a topic that is named by its id is no news for those only who may describe it."""
     m = messages.delete_topics_response
@@ -392,9 +383,7 @@ def _guard_deletion(
     if not refused:
         return Judged(request)
 
-    def complete(
-        reply: messages.delete_topics_response.DeleteTopicsResponse | None,
-    ) -> Work[messages.delete_topics_response.DeleteTopicsResponse]:
+    def complete(reply: messages.DeleteTopicsResponse | None) -> Work[messages.DeleteTopicsResponse]:
         yield
         return m.DeleteTopicsResponse(responses=[*(reply.responses if reply is not None else ()), *refused])
 

@@ -38,18 +38,15 @@ class Parts(HasTransactions, Protocol):
 
 
 def describe_transactions(
-    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
-) -> (
-    messages.describe_transactions_response.DescribeTransactionsResponse
-    | asyncio.Future[messages.describe_transactions_response.DescribeTransactionsResponse]
-):
+    parts: Parts, request: messages.DescribeTransactionsRequest, context: RequestContext
+) -> messages.DescribeTransactionsResponse | asyncio.Future[messages.DescribeTransactionsResponse]:
     """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
     return context.portions.run(_describe(parts, request, context))
 
 
 def _describe(
-    parts: Parts, request: messages.describe_transactions_request.DescribeTransactionsRequest, context: RequestContext
-) -> Work[messages.describe_transactions_response.DescribeTransactionsResponse]:
+    parts: Parts, request: messages.DescribeTransactionsRequest, context: RequestContext
+) -> Work[messages.DescribeTransactionsResponse]:
     m = messages.describe_transactions_response
     states = []
     for each in dict.fromkeys(request.transactional_ids):
@@ -79,18 +76,13 @@ def _describe(
 
 
 def list_transactions(
-    parts: Parts, request: messages.list_transactions_request.ListTransactionsRequest, context: RequestContext
-) -> (
-    messages.list_transactions_response.ListTransactionsResponse
-    | asyncio.Future[messages.list_transactions_response.ListTransactionsResponse]
-):
+    parts: Parts, request: messages.ListTransactionsRequest, context: RequestContext
+) -> messages.ListTransactionsResponse | asyncio.Future[messages.ListTransactionsResponse]:
     """Those that this broker coordinates and that pass each filter."""
     return context.portions.run(_list(parts, request))
 
 
-def _list(
-    parts: Parts, request: messages.list_transactions_request.ListTransactionsRequest
-) -> Work[messages.list_transactions_response.ListTransactionsResponse]:
+def _list(parts: Parts, request: messages.ListTransactionsRequest) -> Work[messages.ListTransactionsResponse]:
     m = messages.list_transactions_response
     runtime = parts.transactions
     if runtime.is_loading:

@@ -45,10 +45,8 @@ class Parts(HasMetadata, HasGroups, HasTransactions, Protocol):
 
 
 async def add_partitions_to_txn(
-    parts: Parts,
-    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
-    context: RequestContext,
-) -> messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse:
+    parts: Parts, request: messages.AddPartitionsToTxnRequest, context: RequestContext
+) -> messages.AddPartitionsToTxnResponse:
     """The outcome for each partition of each transaction."""
     m = messages.add_partitions_to_txn_response
     version, pace = context.api_version, context.portions.pace()
@@ -69,7 +67,7 @@ async def add_partitions_to_txn(
 
 
 def _single(
-    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
+    request: messages.AddPartitionsToTxnRequest,
 ) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction:
     """What a producer asks."""
     return messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction(
@@ -165,11 +163,8 @@ def _translate_code(version: int, code: ErrorCode) -> ErrorCode:
 
 
 def add_offsets_to_txn(
-    parts: Parts, request: messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest, context: RequestContext
-) -> (
-    messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse
-    | asyncio.Future[messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse]
-):
+    parts: Parts, request: messages.AddOffsetsToTxnRequest, context: RequestContext
+) -> messages.AddOffsetsToTxnResponse | asyncio.Future[messages.AddOffsetsToTxnResponse]:
     """The group's partition of `__consumer_offsets` becomes part of the transaction."""
     _require_id(request.transactional_id)
     place = {OFFSETS_TOPIC: frozenset({parts.groups.partition_for(request.group_id)})}
@@ -177,21 +172,21 @@ def add_offsets_to_txn(
     return parts.transactions.submit(request.transactional_id, wanted, partial(_offsets_added, context.api_version))
 
 
-def _offsets_added(version: int, code: ErrorCode) -> messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse:
-    return messages.add_offsets_to_txn_response.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
+def _offsets_added(version: int, code: ErrorCode) -> messages.AddOffsetsToTxnResponse:
+    return messages.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
 
 
 def end_txn(
-    parts: Parts, request: messages.end_txn_request.EndTxnRequest, context: RequestContext
-) -> messages.end_txn_response.EndTxnResponse | asyncio.Future[messages.end_txn_response.EndTxnResponse]:
+    parts: Parts, request: messages.EndTxnRequest, context: RequestContext
+) -> messages.EndTxnResponse | asyncio.Future[messages.EndTxnResponse]:
     """NONE once it is decided, before anybody has a marker."""
     _require_id(request.transactional_id)
     wanted = EndTransaction(request.transactional_id, request.producer_id, request.producer_epoch, request.committed)
     return parts.transactions.submit(request.transactional_id, wanted, partial(_make_end_response, context.api_version))
 
 
-def _make_end_response(version: int, code: ErrorCode) -> messages.end_txn_response.EndTxnResponse:
-    return messages.end_txn_response.EndTxnResponse(error_code=_translate_code(version, code))
+def _make_end_response(version: int, code: ErrorCode) -> messages.EndTxnResponse:
+    return messages.EndTxnResponse(error_code=_translate_code(version, code))
 
 
 def _require_id(transactional_id: str) -> None:
@@ -200,10 +195,7 @@ def _require_id(transactional_id: str) -> None:
 
 
 def _guard_adding(
-    parts: Parts,
-    request: messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest,
-    context: RequestContext,
-    failure: Failure,
+    parts: Parts, request: messages.AddPartitionsToTxnRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
     """Brokers ask in version 4 and newer. One topic that a producer may not write to leaves the others out too."""
     yield
@@ -219,7 +211,7 @@ def _guard_adding(
     if not refused:
         return Judged(request)
 
-    def complete(reply: object) -> Work[messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse]:
+    def complete(reply: object) -> Work[messages.AddPartitionsToTxnResponse]:
         partitions = yield from _group_by_topic(_single(request))
         seen = {topic: indexes for topic, indexes in partitions.items() if topic not in refused}
         code_of = (yield from _find_refusals(parts.metadata, seen, by_client=True)) or _not_attempted
@@ -227,7 +219,7 @@ def _guard_adding(
             partitions,
             lambda topic, index: ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic in refused else code_of(topic, index),
         )
-        return messages.add_partitions_to_txn_response.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=told)
+        return messages.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=told)
 
     return Judged(None, complete)
 

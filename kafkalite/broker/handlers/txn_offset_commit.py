@@ -37,9 +37,7 @@ from kafkalite.types import OFFSETS_TOPIC, TopicPartition
 _KNOWS_LOADING_FROM: Final = 2
 _KNOWS_ABORTABLE_FROM: Final = 4
 _Answer: TypeAlias = "messages.txn_offset_commit_response.TxnOffsetCommitResponsePartition"
-_Checked: TypeAlias = (
-    "tuple[messages.txn_offset_commit_response.TxnOffsetCommitResponse, list[_Answer], list[OffsetToCommit]]"
-)
+_Checked: TypeAlias = "tuple[messages.TxnOffsetCommitResponse, list[_Answer], list[OffsetToCommit]]"
 
 
 class Parts(HasMetadata, HasGroups, HasReplicas, HasTransactionVerifier, HasClock, Protocol):
@@ -47,8 +45,8 @@ class Parts(HasMetadata, HasGroups, HasReplicas, HasTransactionVerifier, HasCloc
 
 
 async def txn_offset_commit(
-    parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, context: RequestContext
-) -> messages.txn_offset_commit_response.TxnOffsetCommitResponse:
+    parts: Parts, request: messages.TxnOffsetCommitRequest, context: RequestContext
+) -> messages.TxnOffsetCommitResponse:
     """Return the outcome for each partition."""
     require_group_id(request.group_id)
     response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
@@ -78,7 +76,7 @@ async def txn_offset_commit(
 
 
 async def _begin_verification(
-    parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest, version: int
+    parts: Parts, request: messages.TxnOffsetCommitRequest, version: int
 ) -> VerificationGuard:
     """Return the guard that the append needs. KafkaError where the group is not served here or the coordinator refuses."""
     parts.groups.shard_for(request.group_id)
@@ -103,7 +101,7 @@ def _translate_code(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _check_commit(parts: Parts, request: messages.txn_offset_commit_request.TxnOffsetCommitRequest) -> Work[_Checked]:
+def _check_commit(parts: Parts, request: messages.TxnOffsetCommitRequest) -> Work[_Checked]:
     """Return the response, its partitions that have no outcome yet, and what is to be committed for each of them."""
     m = messages.txn_offset_commit_response
     topics, undecided, offsets = yield from find_known_partitions(

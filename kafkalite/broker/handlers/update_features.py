@@ -35,8 +35,8 @@ class Parts(Protocol):
 
 
 def update_features(
-    parts: Parts, request: messages.update_features_request.UpdateFeaturesRequest, context: RequestContext
-) -> messages.update_features_response.UpdateFeaturesResponse:
+    parts: Parts, request: messages.UpdateFeaturesRequest, context: RequestContext
+) -> messages.UpdateFeaturesResponse:
     """Why each feature cannot be updated."""
     m = messages.update_features_response
     if not parts.controller.is_active:

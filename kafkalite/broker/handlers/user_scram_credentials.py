@@ -45,10 +45,8 @@ class Parts(HasStore, HasDynamicConfigs, Protocol):
 
 
 async def describe_user_scram_credentials(
-    parts: Parts,
-    request: messages.describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
-    context: RequestContext,
-) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
+    parts: Parts, request: messages.DescribeUserScramCredentialsRequest, context: RequestContext
+) -> messages.DescribeUserScramCredentialsResponse:
     """Mechanisms and iterations of the users that are named; of all who have credentials when none is."""
     m = messages.describe_user_scram_credentials_response
     counts = Counter(each.name for each in request.users or [])
@@ -110,10 +108,8 @@ def _make_refusal(
 
 
 async def alter_user_scram_credentials(
-    parts: Parts,
-    request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
-    context: RequestContext,
-) -> messages.alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
+    parts: Parts, request: messages.AlterUserScramCredentialsRequest, context: RequestContext
+) -> messages.AlterUserScramCredentialsResponse:
     """Set and delete credentials; the outcome of each user, those that are refused first."""
     m = messages.alter_user_scram_credentials_response
     if not parts.controller.is_active:
@@ -140,10 +136,8 @@ def _path(user: str) -> str:
 
 
 def _alteration_failed(
-    request: messages.alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
-    code: ErrorCode,
-    message: str | None,
-) -> messages.alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
+    request: messages.AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
+) -> messages.AlterUserScramCredentialsResponse:
     m = messages.alter_user_scram_credentials_response
     return m.AlterUserScramCredentialsResponse(
         results=[

@@ -33,15 +33,15 @@ class Parts(Protocol):
 
 
 async def write_txn_markers(
-    parts: Parts, request: messages.write_txn_markers_request.WriteTxnMarkersRequest, context: RequestContext
-) -> messages.write_txn_markers_response.WriteTxnMarkersResponse:
+    parts: Parts, request: messages.WriteTxnMarkersRequest, context: RequestContext
+) -> messages.WriteTxnMarkersResponse:
     """The outcome for each partition of each producer id."""
     markers = await context.portions.finish(_read_markers(request))
     outcomes = await parts.marker_writer.write(markers, context.portions)
     return await context.portions.finish(_make_topic_results(markers, outcomes))
 
 
-def _read_markers(request: messages.write_txn_markers_request.WriteTxnMarkersRequest) -> Work[list[TransactionMarker]]:
+def _read_markers(request: messages.WriteTxnMarkersRequest) -> Work[list[TransactionMarker]]:
     markers = []
     for each in request.markers:
         partitions: dict[TopicPartition, None] = {}
@@ -64,7 +64,7 @@ def _read_markers(request: messages.write_txn_markers_request.WriteTxnMarkersReq
 
 def _make_topic_results(
     markers: list[TransactionMarker], outcomes: list[dict[TopicPartition, ErrorCode]]
-) -> Work[messages.write_txn_markers_response.WriteTxnMarkersResponse]:
+) -> Work[messages.WriteTxnMarkersResponse]:
     m = messages.write_txn_markers_response
     by_producer: dict[int, dict[str, dict[int, ErrorCode]]] = {}
     for marker, codes in zip(markers, outcomes, strict=True):

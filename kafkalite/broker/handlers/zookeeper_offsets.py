@@ -30,8 +30,8 @@ class Parts(HasConfig, HasMetadata, Protocol):
 
 
 async def commit_to_zookeeper(
-    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest, context: RequestContext
-) -> messages.offset_commit_response.OffsetCommitResponse:
+    parts: Parts, request: messages.OffsetCommitRequest, context: RequestContext
+) -> messages.OffsetCommitResponse:
     """The outcome for each partition."""
     response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
     outcomes = await parts.zookeeper_offsets.commit(request.group_id, offsets)
@@ -43,10 +43,10 @@ async def commit_to_zookeeper(
 
 
 def _check_commit(
-    parts: Parts, request: messages.offset_commit_request.OffsetCommitRequest
+    parts: Parts, request: messages.OffsetCommitRequest
 ) -> Work[
     tuple[
-        messages.offset_commit_response.OffsetCommitResponse,
+        messages.OffsetCommitResponse,
         list[tuple[messages.offset_commit_response.OffsetCommitResponsePartition, TopicPartition]],
         dict[TopicPartition, int],
     ]
@@ -76,7 +76,7 @@ def _check_commit(
 
 async def fetch_from_zookeeper(
     parts: Parts, group_id: str, asked: Mapping[str, Iterable[int]], context: RequestContext
-) -> messages.offset_fetch_response.OffsetFetchResponse:
+) -> messages.OffsetFetchResponse:
     """The offsets of the partitions of each topic; -1 with an error where there is none."""
     m = messages.offset_fetch_response
     known = await context.portions.finish(_find_known(parts, asked))

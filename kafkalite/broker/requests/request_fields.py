@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from kafkalite.types import BrokerId
 
 
-def find_replica_id(request: messages.fetch_request.FetchRequest) -> BrokerId:
+def find_replica_id(request: messages.FetchRequest) -> BrokerId:
     """Return the id of the follower that fetches, a negative number for a consumer. From version 15 on it is in a tagged field."""
     return request.replica_id if request.replica_state is None else request.replica_state.replica_id
 
 
-def copy_shared_records(request: messages.produce_request.ProduceRequest, request_bytes: int) -> None:
+def copy_shared_records(request: messages.ProduceRequest, request_bytes: int) -> None:
     """Copy the records of a request that may lie in the receive buffer of all connections, which is overwritten when this call returns."""
     if request_bytes <= RECEIVE_BYTES:
         for topic in request.topic_data:

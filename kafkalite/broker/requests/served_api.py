@@ -85,7 +85,7 @@ def serve_api(
     return ServedApi(api, first_version, last_version, handle, failure, permissions, guard, fast_path)
 
 
-def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.api_versions_response.ApiVersionsResponse:
+def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.ApiVersionsResponse:
     """What ApiVersions answers: every API that is served, with its versions. The same for everybody, so it is made once."""
     m = messages.api_versions_response
     keys = [

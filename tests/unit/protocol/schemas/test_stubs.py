@@ -90,8 +90,15 @@ def test_objects_do_not_share_defaults() -> None:
     assert m.FetchTopic().partitions == []
 
 
+def test_a_message_has_a_name_of_its_own() -> None:
+    assert messages.FetchRequest is messages.fetch_request.FetchRequest
+    assert messages.InitProducerIdResponse is messages.init_producer_id_response.ROOT
+
+
 def test_an_unknown_namespace_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no message namespace 'fetch_reply'"):
         getattr(messages, "fetch_reply")  # noqa: B009
     with pytest.raises(AttributeError):
         getattr(messages, "guess_request")  # noqa: B009
+    with pytest.raises(AttributeError):
+        getattr(messages, "GuessRequest")  # noqa: B009
