@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, DESCRIBE_CLUSTER, Operation, ResourceType
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
@@ -213,21 +213,7 @@ def _require_known(parts: Iterable[int]) -> None:
 
 
 APIS: Final = (
-    serve_api(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, Permission(Operation.DESCRIBE, ResourceType.CLUSTER)),
-    serve_api(
-        ApiKey.CREATE_ACLS,
-        0,
-        3,
-        create_acls,
-        Permission(Operation.ALTER, ResourceType.CLUSTER),
-        failure=FailedItems(),
-    ),
-    serve_api(
-        ApiKey.DELETE_ACLS,
-        0,
-        3,
-        delete_acls,
-        Permission(Operation.ALTER, ResourceType.CLUSTER),
-        failure=FailedItems(),
-    ),
+    serve_api(ApiKey.DESCRIBE_ACLS, 0, 3, describe_acls, DESCRIBE_CLUSTER),
+    serve_api(ApiKey.CREATE_ACLS, 0, 3, create_acls, ALTER_CLUSTER, failure=FailedItems()),
+    serve_api(ApiKey.DELETE_ACLS, 0, 3, delete_acls, ALTER_CLUSTER, failure=FailedItems()),
 )

@@ -171,14 +171,6 @@ _PERMISSIONS: Final = (
 )
 _GUARD: Final = EachConfig(Operation.ALTER_CONFIGS, "responses")
 APIS: Final = (
-    serve_api(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, *_PERMISSIONS, failure=FailedItems(), guard=_GUARD),
-    serve_api(
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        0,
-        1,
-        incremental_alter_configs,
-        *_PERMISSIONS,
-        failure=FailedItems(),
-        guard=_GUARD,
-    ),
+    serve_api(ApiKey.ALTER_CONFIGS, 0, 2, alter_configs, failure=FailedItems(), guard=_GUARD),
+    serve_api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, incremental_alter_configs, failure=FailedItems(), guard=_GUARD),
 )

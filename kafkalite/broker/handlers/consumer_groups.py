@@ -5,13 +5,11 @@ They are advertised, as Kafka 3.9 advertises them: its admin client asks for suc
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -26,14 +24,11 @@ def consumer_group_heartbeat(
     return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
+@run_in_portions
 def consumer_group_describe(
     parts: object, request: messages.ConsumerGroupDescribeRequest, context: RequestContext
-) -> messages.ConsumerGroupDescribeResponse | asyncio.Future[messages.ConsumerGroupDescribeResponse]:
+) -> Work[messages.ConsumerGroupDescribeResponse]:
     """Each group refused."""
-    return context.portions.run(_refuse_groups(request))
-
-
-def _refuse_groups(request: messages.ConsumerGroupDescribeRequest) -> Work[messages.ConsumerGroupDescribeResponse]:
     m = messages.consumer_group_describe_response
     groups = []
     for group_id in request.group_ids:
@@ -43,19 +38,6 @@ def _refuse_groups(request: messages.ConsumerGroupDescribeRequest) -> Work[messa
 
 
 APIS: Final = (
-    serve_api(
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        0,
-        0,
-        consumer_group_heartbeat,
-        Permission(Operation.READ, ResourceType.GROUP),
-    ),
-    serve_api(
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        0,
-        0,
-        consumer_group_describe,
-        Permission(Operation.DESCRIBE, ResourceType.GROUP),
-        failure=FailedItems(),
-    ),
+    serve_api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 0, consumer_group_heartbeat),
+    serve_api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 0, consumer_group_describe, failure=FailedItems()),
 )

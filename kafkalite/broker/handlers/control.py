@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import CLUSTER_ACTION
 from kafkalite.broker.parts import HasMetadata, HasReplicas, HasTraffic
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
@@ -264,11 +264,10 @@ def _isr_outcome(
     )
 
 
-_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
-    serve_api(ApiKey.LEADER_AND_ISR, 0, 7, leader_and_isr, _CLUSTER_ACTION),
-    serve_api(ApiKey.STOP_REPLICA, 0, 4, stop_replica, _CLUSTER_ACTION),
-    serve_api(ApiKey.UPDATE_METADATA, 0, 8, update_metadata, _CLUSTER_ACTION),
-    serve_api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, controlled_shutdown, _CLUSTER_ACTION),
-    serve_api(ApiKey.ALTER_PARTITION, 0, 3, alter_partition, _CLUSTER_ACTION),
+    serve_api(ApiKey.LEADER_AND_ISR, 0, 7, leader_and_isr, CLUSTER_ACTION),
+    serve_api(ApiKey.STOP_REPLICA, 0, 4, stop_replica, CLUSTER_ACTION),
+    serve_api(ApiKey.UPDATE_METADATA, 0, 8, update_metadata, CLUSTER_ACTION),
+    serve_api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, controlled_shutdown, CLUSTER_ACTION),
+    serve_api(ApiKey.ALTER_PARTITION, 0, 3, alter_partition, CLUSTER_ACTION),
 )

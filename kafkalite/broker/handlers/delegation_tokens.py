@@ -162,8 +162,8 @@ def _allows(context: RequestContext, permission: Permission, name: str) -> bool:
 
 
 APIS: Final = (
-    serve_api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token, _CREATE),
+    serve_api(ApiKey.CREATE_DELEGATION_TOKEN, 0, 3, create_delegation_token),
     serve_api(ApiKey.RENEW_DELEGATION_TOKEN, 0, 2, renew_delegation_token),
     serve_api(ApiKey.EXPIRE_DELEGATION_TOKEN, 0, 2, expire_delegation_token),
-    serve_api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, describe_delegation_token, _DESCRIBE, _DESCRIBE_OF_USER),
+    serve_api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 0, 3, describe_delegation_token),
 )

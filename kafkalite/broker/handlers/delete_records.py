@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import DELETE_TOPIC
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
@@ -102,15 +102,13 @@ async def _await_followers(
     answer.low_watermark = partition.low_watermark
 
 
-_DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
 APIS: Final = (
     serve_api(
         ApiKey.DELETE_RECORDS,
         0,
         2,
         delete_records,
-        _DELETE,
         failure=FailedItems(low_watermark=-1),
-        guard=Each(_DELETE, "topics", "topics"),
+        guard=Each(DELETE_TOPIC, "topics", "topics"),
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol, TypeAlias
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import Operation
 from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
@@ -190,8 +190,6 @@ APIS: Final = (
         0,
         4,
         describe_configs,
-        Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
-        Permission(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
         failure=FailedItems(),
         guard=EachConfig(Operation.DESCRIBE_CONFIGS, "results", has_message=True),
     ),

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import READ_TOPIC
 from kafkalite.broker.parts import HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -21,16 +20,11 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 
+@run_in_portions
 def describe_producers(
     parts: HasReplicas, request: messages.DescribeProducersRequest, context: RequestContext
-) -> messages.DescribeProducersResponse | asyncio.Future[messages.DescribeProducersResponse]:
-    """Id, epoch, last sequence and open transaction of each active producer."""
-    return context.portions.run(_describe(parts, request))
-
-
-def _describe(
-    parts: HasReplicas, request: messages.DescribeProducersRequest
 ) -> Work[messages.DescribeProducersResponse]:
+    """Id, epoch, last sequence and open transaction of each active producer."""
     m = messages.describe_producers_response
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
@@ -66,15 +60,13 @@ def _describe(
     return m.DescribeProducersResponse(topics=topics)
 
 
-_READ: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     serve_api(
         ApiKey.DESCRIBE_PRODUCERS,
         0,
         0,
         describe_producers,
-        _READ,
         failure=FailedItems(),
-        guard=Each(_READ, "topics", "topics", message="Topic authorization failed."),
+        guard=Each(READ_TOPIC, "topics", "topics", message="Topic authorization failed."),
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from kafkalite.broker.parts import HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
@@ -226,15 +226,8 @@ def _message(problem: KafkaError | None) -> str | None:
     return None if problem is None else str(problem)
 
 
-_ALTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
 APIS: Final = (
-    serve_api(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, _ALTER, failure=FailedItems()),
-    serve_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, _ALTER),
-    serve_api(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        0,
-        0,
-        list_partition_reassignments,
-        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
-    ),
+    serve_api(ApiKey.ELECT_LEADERS, 0, 2, elect_leaders, ALTER_CLUSTER, failure=FailedItems()),
+    serve_api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, alter_partition_reassignments, ALTER_CLUSTER),
+    serve_api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, list_partition_reassignments, DESCRIBE_CLUSTER),
 )

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.fetch.fetch_authorization import CLUSTER_ACTION, READ, is_denied
+from kafkalite.broker.fetch.fetch_authorization import is_denied
 from kafkalite.broker.fetch.fetch_contexts import AT_ONCE, FetchContext, FullFetch, IncrementalFetch
 from kafkalite.broker.fetch.fetch_contexts import Parts as FetchParts
 from kafkalite.broker.fetch.fetch_down_conversion import ALL_KNOWN_FROM, DownConvertedFetch, replace_unknown_errors
@@ -189,4 +189,4 @@ def _forget(sessions: FetchSessionCache, session: FetchSession, keys: list[Parti
         sessions.forget(session, keys[first : first + _PIECE])
 
 
-APIS: Final = (serve_api(ApiKey.FETCH, 0, 17, fetch, READ, CLUSTER_ACTION, failure=FailedItems(high_watermark=-1)),)
+APIS: Final = (serve_api(ApiKey.FETCH, 0, 17, fetch, failure=FailedItems(high_watermark=-1)),)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasGroups, HasMetadata, HasTopicCreation, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged
@@ -76,10 +76,8 @@ def _is_led(cache: MetadataCache, topic: str) -> bool:
     return known is not None and cache.has_leaders(topic, known.partitions)
 
 
-_GROUPS: Final = Each(Permission(Operation.DESCRIBE, ResourceType.GROUP), "coordinator_keys", "coordinators", name=None)
-_IDS: Final = Each(
-    Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), "coordinator_keys", "coordinators", name=None
-)
+_GROUPS: Final = Each(DESCRIBE_GROUP, "coordinator_keys", "coordinators", name=None)
+_IDS: Final = Each(DESCRIBE_TRANSACTIONAL_ID, "coordinator_keys", "coordinators", name=None)
 
 
 def _guard(
@@ -92,14 +90,5 @@ def _guard(
 
 
 APIS: Final = (
-    serve_api(
-        ApiKey.FIND_COORDINATOR,
-        0,
-        6,
-        find_coordinator,
-        _GROUPS.permission,
-        _IDS.permission,
-        failure=FailedItems(node_id=-1, port=-1),
-        guard=_guard,
-    ),
+    serve_api(ApiKey.FIND_COORDINATOR, 0, 6, find_coordinator, failure=FailedItems(node_id=-1, port=-1), guard=_guard),
 )

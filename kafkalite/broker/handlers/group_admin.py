@@ -11,12 +11,18 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import (
+    DELETE_GROUP,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP,
+    UNKNOWN_OPERATIONS,
+    ResourceType,
+)
 from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.coordinators.group.requests import DeleteGroup
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
@@ -26,16 +32,11 @@ from kafkalite.protocol.apis import ApiKey
 _CLASSIC = "classic"
 
 
+@run_in_portions
 def describe_groups(
     parts: HasGroups, request: messages.DescribeGroupsRequest, context: RequestContext
-) -> messages.DescribeGroupsResponse | asyncio.Future[messages.DescribeGroupsResponse]:
-    """State, protocol and members of each group; one that is not there is dead."""
-    return context.portions.run(_describe(parts, request, context))
-
-
-def _describe(
-    parts: HasGroups, request: messages.DescribeGroupsRequest, context: RequestContext
 ) -> Work[messages.DescribeGroupsResponse]:
+    """State, protocol and members of each group; one that is not there is dead."""
     m = messages.describe_groups_response
     groups = []
     for group_id in dict.fromkeys(request.groups):
@@ -73,14 +74,11 @@ def _describe(
     return m.DescribeGroupsResponse(groups=groups)
 
 
+@run_in_portions
 def list_groups(
     parts: HasGroups, request: messages.ListGroupsRequest, context: RequestContext
-) -> messages.ListGroupsResponse | asyncio.Future[messages.ListGroupsResponse]:
+) -> Work[messages.ListGroupsResponse]:
     """The groups that this broker coordinates, filtered by state and type."""
-    return context.portions.run(_list(parts, request))
-
-
-def _list(parts: HasGroups, request: messages.ListGroupsRequest) -> Work[messages.ListGroupsResponse]:
     m = messages.list_groups_response
     runtime = parts.groups
     states = {state.lower() for state in request.states_filter}
@@ -132,35 +130,28 @@ def _deletions(parts: HasGroups, group_ids: Iterable[str]) -> Work[dict[str, Err
     return outcomes
 
 
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
-_DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
-_DELETE: Final = Permission(Operation.DELETE, ResourceType.GROUP)
 APIS: Final = (
     serve_api(
         ApiKey.DESCRIBE_GROUPS,
         0,
         5,
         describe_groups,
-        _DESCRIBE,
         failure=FailedItems(),
-        guard=Each(_DESCRIBE, "groups", "groups", name=None),
+        guard=Each(DESCRIBE_GROUP, "groups", "groups", name=None),
     ),
     serve_api(
         ApiKey.LIST_GROUPS,
         0,
         5,
         list_groups,
-        _DESCRIBE_CLUSTER,
-        _DESCRIBE,
-        guard=Visible(_DESCRIBE, "groups", "group_id", unless=_DESCRIBE_CLUSTER),
+        guard=Visible(DESCRIBE_GROUP, "groups", "group_id", unless=DESCRIBE_CLUSTER),
     ),
     serve_api(
         ApiKey.DELETE_GROUPS,
         0,
         2,
         delete_groups,
-        _DELETE,
         failure=FailedItems(),
-        guard=Each(_DELETE, "groups_names", "results", name=None),
+        guard=Each(DELETE_GROUP, "groups_names", "results", name=None),
     ),
 )

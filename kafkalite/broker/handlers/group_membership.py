@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import READ_GROUP
 from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.guards import Whole
 from kafkalite.broker.requests.request_context import RequestContext
@@ -235,11 +235,10 @@ def _make_leave_response(
     )
 
 
-_READ: Final = Permission(Operation.READ, ResourceType.GROUP)
-_GUARD: Final = Whole(_READ, "group_id")
+_GUARD: Final = Whole(READ_GROUP, "group_id")
 APIS: Final = (
-    serve_api(ApiKey.JOIN_GROUP, 0, 9, join_group, _READ, guard=_GUARD),
-    serve_api(ApiKey.HEARTBEAT, 0, 4, heartbeat, _READ, guard=_GUARD),
-    serve_api(ApiKey.LEAVE_GROUP, 0, 5, leave_group, _READ, guard=_GUARD),
-    serve_api(ApiKey.SYNC_GROUP, 0, 5, sync_group, _READ, guard=_GUARD),
+    serve_api(ApiKey.JOIN_GROUP, 0, 9, join_group, guard=_GUARD),
+    serve_api(ApiKey.HEARTBEAT, 0, 4, heartbeat, guard=_GUARD),
+    serve_api(ApiKey.LEAVE_GROUP, 0, 5, leave_group, guard=_GUARD),
+    serve_api(ApiKey.SYNC_GROUP, 0, 5, sync_group, guard=_GUARD),
 )

@@ -21,16 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from kafkalite.broker.handlers import zookeeper_offsets
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.known_partitions import find_known_partitions
-from kafkalite.broker.handlers.offset_guards import (
-    DELETE_GROUP,
-    DESCRIBE_GROUP,
-    DESCRIBE_TOPIC,
-    EACH_TOPIC_READ,
-    READ_GROUP,
-    READ_TOPIC,
-    guard_deletion,
-    guard_fetch,
-)
+from kafkalite.broker.handlers.offset_guards import EACH_TOPIC_READ, guard_deletion, guard_fetch
+from kafkalite.broker.identity.authorizer import READ_GROUP
 from kafkalite.broker.parts import HasGroups
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Steps, Whole
@@ -343,8 +335,6 @@ APIS: Final = (
         0,
         9,
         offset_commit,
-        READ_GROUP,
-        READ_TOPIC,
         failure=FailedItems(),
         guard=Steps((Whole(READ_GROUP, "group_id"), EACH_TOPIC_READ)),
     ),
@@ -353,18 +343,8 @@ APIS: Final = (
         0,
         9,
         offset_fetch,
-        DESCRIBE_GROUP,
-        DESCRIBE_TOPIC,
         failure=FailedItems(committed_offset=-1, metadata=""),
         guard=guard_fetch,
     ),
-    serve_api(
-        ApiKey.OFFSET_DELETE,
-        0,
-        0,
-        offset_delete,
-        DELETE_GROUP,
-        READ_TOPIC,
-        guard=guard_deletion,
-    ),
+    serve_api(ApiKey.OFFSET_DELETE, 0, 0, offset_delete, guard=guard_deletion),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import DESCRIBE_TOPIC
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
@@ -150,15 +150,8 @@ def _epoch_at(partition: Partition, offset: int) -> int:
     return epoch if epoch is not None else -1
 
 
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 APIS: Final = (
     serve_api(
-        ApiKey.LIST_OFFSETS,
-        0,
-        9,
-        list_offsets,
-        _DESCRIBE,
-        failure=FailedItems(),
-        guard=Each(_DESCRIBE, "topics", "topics"),
+        ApiKey.LIST_OFFSETS, 0, 9, list_offsets, failure=FailedItems(), guard=Each(DESCRIBE_TOPIC, "topics", "topics")
     ),
 )

@@ -7,12 +7,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -36,16 +35,11 @@ class Parts(Protocol):
     def log_dir_moves(self) -> LogDirMoves: ...
 
 
+@run_in_portions
 def alter_replica_log_dirs(
     parts: Parts, request: messages.AlterReplicaLogDirsRequest, context: RequestContext
-) -> messages.AlterReplicaLogDirsResponse | asyncio.Future[messages.AlterReplicaLogDirsResponse]:
-    """Begin the moves; the outcome of each partition."""
-    return context.portions.run(_start_moves(parts, request))
-
-
-def _start_moves(
-    parts: Parts, request: messages.AlterReplicaLogDirsRequest
 ) -> Work[messages.AlterReplicaLogDirsResponse]:
+    """Begin the moves; the outcome of each partition."""
     m = messages.alter_replica_log_dirs_response
     results: dict[str, list[messages.alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
@@ -66,16 +60,11 @@ def _start_moves(
     )
 
 
+@run_in_portions
 def describe_log_dirs(
     parts: Parts, request: messages.DescribeLogDirsRequest, context: RequestContext
-) -> messages.DescribeLogDirsResponse | asyncio.Future[messages.DescribeLogDirsResponse]:
-    """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
-    return context.portions.run(_describe_directories(parts, request))
-
-
-def _describe_directories(
-    parts: Parts, request: messages.DescribeLogDirsRequest
 ) -> Work[messages.DescribeLogDirsResponse]:
+    """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = set()
@@ -149,19 +138,6 @@ def _move_failed(
 
 
 APIS: Final = (
-    serve_api(
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        0,
-        2,
-        alter_replica_log_dirs,
-        Permission(Operation.ALTER, ResourceType.CLUSTER),
-        failure=_move_failed,
-    ),
-    serve_api(
-        ApiKey.DESCRIBE_LOG_DIRS,
-        0,
-        4,
-        describe_log_dirs,
-        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
-    ),
+    serve_api(ApiKey.ALTER_REPLICA_LOG_DIRS, 0, 2, alter_replica_log_dirs, ALTER_CLUSTER, failure=_move_failed),
+    serve_api(ApiKey.DESCRIBE_LOG_DIRS, 0, 4, describe_log_dirs, DESCRIBE_CLUSTER),
 )

@@ -14,7 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
-from kafkalite.broker.identity.authorizer import UNKNOWN_OPERATIONS, Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
+    UNKNOWN_OPERATIONS,
+    ResourceType,
+)
 from kafkalite.broker.metadata_cache import TopicMetadata
 from kafkalite.broker.parts import HasClusterId, HasConfig, HasMetadata, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems
@@ -35,10 +42,6 @@ if TYPE_CHECKING:
 
 _NEVER_STRICT: Final = 2**15
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
-_CREATE: Final = Permission(Operation.CREATE, ResourceType.TOPIC)
-_CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
-_DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
 
 
 class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Protocol):
@@ -94,7 +97,7 @@ def _charge(parts: Parts, codes: Mapping[str, ErrorCode], context: RequestContex
 
 def cluster_operations(context: RequestContext) -> int:
     """Return the operations that the caller may do to the cluster, if it may know."""
-    return context.authorized_operations(ResourceType.CLUSTER) if context.may(_DESCRIBE_CLUSTER) else 0
+    return context.authorized_operations(ResourceType.CLUSTER) if context.may(DESCRIBE_CLUSTER) else 0
 
 
 def _topics(
@@ -106,7 +109,7 @@ def _topics(
     if request.topics is None or (context.api_version == 0 and not request.topics):
         for topic in list(cache.topics.values()):
             # Without partitions it was deleted since the answer was begun.
-            if topic.partitions and context.may(_DESCRIBE, topic.name, is_asked=False):
+            if topic.partitions and context.may(DESCRIBE_TOPIC, topic.name, is_asked=False):
                 topics.append((yield from _topic(parts, topic, context)))
         return topics, []
     asked_before: set[str | bytes] = set()
@@ -118,7 +121,7 @@ def _topics(
             continue
         asked_before.add(key)
         name = asked.name if asked.name is not None else cache.topic_name(asked.topic_id)
-        if name is not None and not context.may(_DESCRIBE, name):
+        if name is not None and not context.may(DESCRIBE_TOPIC, name):
             by_id = asked.topic_id if asked.name is None else NO_TOPIC_ID
             topics.append(_make_failed_topic(asked.name, by_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
@@ -136,12 +139,12 @@ def _creatable(
     names: list[str], context: RequestContext
 ) -> Work[tuple[list[str], list[messages.metadata_response.MetadataResponseTopic]]]:
     """(topics that the caller may create, answers of the others)."""
-    if context.may(_CREATE_ANY, is_asked=False):
+    if context.may(CREATE_CLUSTER, is_asked=False):
         return names, []
     allowed, refused = [], []
     for name in names:
         yield
-        if context.may(_CREATE, name):
+        if context.may(CREATE_TOPIC, name):
             allowed.append(name)
         else:
             refused.append(_make_failed_topic(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -224,16 +227,4 @@ def _reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> 
     return [each for each in brokers if cache.endpoint(each, listener) is not None]
 
 
-APIS: Final = (
-    serve_api(
-        ApiKey.METADATA,
-        0,
-        12,
-        metadata,
-        _DESCRIBE,
-        _CREATE_ANY,
-        _CREATE,
-        _DESCRIBE_CLUSTER,
-        failure=FailedItems(),
-    ),
-)
+APIS: Final = (serve_api(ApiKey.METADATA, 0, 12, metadata, failure=FailedItems()),)

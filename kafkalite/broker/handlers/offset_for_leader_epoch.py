@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, DESCRIBE_TOPIC
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.errors import KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
@@ -30,16 +29,11 @@ class Parts(Protocol):
     def replicas(self) -> Replicas: ...
 
 
+@run_in_portions
 def offset_for_leader_epoch(
     parts: Parts, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
-) -> messages.OffsetForLeaderEpochResponse | asyncio.Future[messages.OffsetForLeaderEpochResponse]:
-    """Return epoch and end offset of each partition, -1 where the epoch is unknown."""
-    return context.portions.run(_find_epoch_ends(parts, request))
-
-
-def _find_epoch_ends(
-    parts: Parts, request: messages.OffsetForLeaderEpochRequest
 ) -> Work[messages.OffsetForLeaderEpochResponse]:
+    """Return epoch and end offset of each partition, -1 where the epoch is unknown."""
     m = messages.offset_for_leader_epoch_response
     topics = []
     for topic in request.topics:
@@ -59,17 +53,13 @@ def _find_epoch_ends(
     return m.OffsetForLeaderEpochResponse(topics=topics)
 
 
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
-_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
     serve_api(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         0,
         4,
         offset_for_leader_epoch,
-        _DESCRIBE,
-        _CLUSTER_ACTION,
         failure=FailedItems(),
-        guard=Each(_DESCRIBE, "topics", "topics", "topic", unless=_CLUSTER_ACTION),
+        guard=Each(DESCRIBE_TOPIC, "topics", "topics", "topic", unless=CLUSTER_ACTION),
     ),
 )

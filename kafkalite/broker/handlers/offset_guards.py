@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import DELETE_GROUP, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_TOPIC
 from kafkalite.broker.requests.failures import Failure
 from kafkalite.broker.requests.guards import Each, Judged, narrow
 from kafkalite.broker.requests.request_context import RequestContext
@@ -14,11 +14,6 @@ from kafkalite.protocol import messages
 
 _ERROR_OF_GROUP_FROM: Final = 2
 """Before, each partition has it."""
-READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
-DESCRIBE_GROUP: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
-DELETE_GROUP: Final = Permission(Operation.DELETE, ResourceType.GROUP)
-READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
-DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 EACH_TOPIC_READ: Final = Each(READ_TOPIC, "topics", "topics")
 EACH_TOPIC_DESCRIBED: Final = Each(DESCRIBE_TOPIC, "topics", "topics")
 

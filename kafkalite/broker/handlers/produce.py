@@ -23,7 +23,7 @@ from kafkalite.broker.coordination.transaction_verification import (
     produce_refusal,
 )
 from kafkalite.broker.fetch.leader_endpoints import name_leaders
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import WRITE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasReplicas, HasTraffic
 from kafkalite.broker.produce.delayed_produce import AwaitedRecords, DelayedProduce, Reply, find_refusal_log_start
 from kafkalite.broker.produce.fast_path import WRITE, FastPath
@@ -353,9 +353,6 @@ _fail_records: Final = FailedItems(base_offset=-1)
 # Authorisation
 
 
-_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-
-
 def _guard(parts: object, request: messages.ProduceRequest, context: RequestContext, failure: Failure) -> Work[Judged]:
     """First the transactional id, where a record needs one; then topic by topic.
 
@@ -370,7 +367,9 @@ def _guard(parts: object, request: messages.ProduceRequest, context: RequestCont
             yield
         needs_id = needs_id or any(_is_transactional(each) for each in topic.partition_data)
         (allowed if context.may(WRITE, topic.name) else refused).append(topic)
-    if needs_id and not (request.transactional_id is not None and context.may(_WRITE_ID, request.transactional_id)):
+    if needs_id and not (
+        request.transactional_id is not None and context.may(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    ):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not refused:
         return Judged(request)
@@ -393,16 +392,4 @@ def _is_transactional(asked: messages.produce_request.PartitionProduceData) -> b
     return header is not None and header.magic == MAGIC and header.is_transactional
 
 
-APIS: Final = (
-    serve_api(
-        ApiKey.PRODUCE,
-        0,
-        11,
-        produce,
-        WRITE,
-        _WRITE_ID,
-        failure=_fail_request,
-        guard=_guard,
-        fast_path=FastPath,
-    ),
-)
+APIS: Final = (serve_api(ApiKey.PRODUCE, 0, 11, produce, failure=_fail_request, guard=_guard, fast_path=FastPath),)

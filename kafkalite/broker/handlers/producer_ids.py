@@ -10,7 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import (
+    CLUSTER_ACTION,
+    WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
+    Operation,
+    Permission,
+    ResourceType,
+)
 from kafkalite.broker.parts import HasConfig, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged
@@ -106,8 +113,6 @@ async def allocate_producer_ids(
 
 
 _IDEMPOTENT_WRITE: Final = Permission(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
-_WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
-_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
 
 def _guard(
@@ -116,8 +121,8 @@ def _guard(
     """Who may write to any topic may do so idempotently (KIP-679)."""
     yield
     if request.transactional_id is not None:
-        context.require(_WRITE_ID, request.transactional_id)
-    elif not context.may(_IDEMPOTENT_WRITE, is_asked=False) and not context.may_some(_WRITE_TOPIC):
+        context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    elif not context.may(_IDEMPOTENT_WRITE, is_asked=False) and not context.may_some(WRITE_TOPIC):
         context.require(_IDEMPOTENT_WRITE)
     return Judged(request)
 
@@ -128,17 +133,8 @@ APIS: Final = (
         0,
         5,
         init_producer_id,
-        _IDEMPOTENT_WRITE,
-        _WRITE_TOPIC,
-        _WRITE_ID,
         failure=FailedItems(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH),
         guard=_guard,
     ),
-    serve_api(
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        0,
-        0,
-        allocate_producer_ids,
-        Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
-    ),
+    serve_api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, allocate_producer_ids, CLUSTER_ACTION),
 )

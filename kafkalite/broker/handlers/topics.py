@@ -15,7 +15,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    Operation,
+    Permission,
+    ResourceType,
+)
 from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Each, Judged, narrow
@@ -325,17 +333,14 @@ def _find_deleted(parts: Parts, request: messages.DeleteTopicsRequest) -> Work[s
 # Authorisation
 
 
-_CREATE_ANY: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
 _DESCRIBE_CONFIGS: Final = Permission(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
-_DELETE: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _ALTER: Final = Permission(Operation.ALTER, ResourceType.TOPIC)
 _EACH_CREATED: Final = Each(
-    Permission(Operation.CREATE, ResourceType.TOPIC),
+    CREATE_TOPIC,
     "topics",
     "topics",
     message="Authorization failed.",
-    unless=_CREATE_ANY,
+    unless=CREATE_CLUSTER,
 )
 
 
@@ -369,10 +374,10 @@ def _guard_deletion(
     for topic in request.topics:
         yield
         name = topic.name if topic.name is not None else parts.metadata.topic_name(topic.topic_id)
-        if name is None or context.may(_DELETE, name):
+        if name is None or context.may(DELETE_TOPIC, name):
             allowed.append(topic)
             continue
-        is_known = topic.name is not None or context.may(_DESCRIBE, name, is_asked=False)
+        is_known = topic.name is not None or context.may(DESCRIBE_TOPIC, name, is_asked=False)
         refused.append(
             m.DeletableTopicResult(
                 name=name if is_known else None,
@@ -391,32 +396,13 @@ def _guard_deletion(
 
 
 APIS: Final = (
-    serve_api(
-        ApiKey.CREATE_TOPICS,
-        0,
-        7,
-        create_topics,
-        _CREATE_ANY,
-        _EACH_CREATED.permission,
-        failure=FailedItems(configs=[]),
-        guard=_guard_creation,
-    ),
-    serve_api(
-        ApiKey.DELETE_TOPICS,
-        0,
-        6,
-        delete_topics,
-        _DELETE,
-        _DESCRIBE,
-        failure=FailedItems(),
-        guard=_guard_deletion,
-    ),
+    serve_api(ApiKey.CREATE_TOPICS, 0, 7, create_topics, failure=FailedItems(configs=[]), guard=_guard_creation),
+    serve_api(ApiKey.DELETE_TOPICS, 0, 6, delete_topics, failure=FailedItems(), guard=_guard_deletion),
     serve_api(
         ApiKey.CREATE_PARTITIONS,
         0,
         3,
         create_partitions,
-        _ALTER,
         failure=FailedItems(),
         guard=Each(_ALTER, "topics", "results", message="The topic authorization is failed."),
     ),

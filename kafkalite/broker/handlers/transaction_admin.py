@@ -7,15 +7,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasTransactions
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Visible
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.broker.requests.served_api import run_in_portions, serve_api
 from kafkalite.coordinators.transaction.transaction_record import BY_LABEL, TransactionState
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from kafkalite.broker.coordination.marker_sender import MarkerSender
 
 
-_DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
 _BEING_COMPLETED: Final = frozenset({TransactionState.PREPARE_COMMIT.label, TransactionState.PREPARE_ABORT.label})
 
 
@@ -37,16 +35,11 @@ class Parts(HasTransactions, Protocol):
     def marker_sender(self) -> MarkerSender: ...
 
 
+@run_in_portions
 def describe_transactions(
     parts: Parts, request: messages.DescribeTransactionsRequest, context: RequestContext
-) -> messages.DescribeTransactionsResponse | asyncio.Future[messages.DescribeTransactionsResponse]:
-    """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
-    return context.portions.run(_describe(parts, request, context))
-
-
-def _describe(
-    parts: Parts, request: messages.DescribeTransactionsRequest, context: RequestContext
 ) -> Work[messages.DescribeTransactionsResponse]:
+    """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
     m = messages.describe_transactions_response
     states = []
     for each in dict.fromkeys(request.transactional_ids):
@@ -70,19 +63,16 @@ def _describe(
         for topic, partitions in described.partitions.items():
             yield
             left = [index for index in sorted(partitions) if unwritten is None or (topic, index) in unwritten]
-            if left and context.may(_DESCRIBE_TOPIC, topic):
+            if left and context.may(DESCRIBE_TOPIC, topic):
                 state.topics.append(m.TopicData(topic=topic, partitions=left))
     return m.DescribeTransactionsResponse(transaction_states=states)
 
 
+@run_in_portions
 def list_transactions(
     parts: Parts, request: messages.ListTransactionsRequest, context: RequestContext
-) -> messages.ListTransactionsResponse | asyncio.Future[messages.ListTransactionsResponse]:
+) -> Work[messages.ListTransactionsResponse]:
     """Those that this broker coordinates and that pass each filter."""
-    return context.portions.run(_list(parts, request))
-
-
-def _list(parts: Parts, request: messages.ListTransactionsRequest) -> Work[messages.ListTransactionsResponse]:
     m = messages.list_transactions_response
     runtime = parts.transactions
     if runtime.is_loading:
@@ -111,24 +101,20 @@ def _list(parts: Parts, request: messages.ListTransactionsRequest) -> Work[messa
     )
 
 
-_DESCRIBE: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 APIS: Final = (
     serve_api(
         ApiKey.DESCRIBE_TRANSACTIONS,
         0,
         0,
         describe_transactions,
-        _DESCRIBE,
-        _DESCRIBE_TOPIC,
         failure=FailedItems(),
-        guard=Each(_DESCRIBE, "transactional_ids", "transaction_states", name=None),
+        guard=Each(DESCRIBE_TRANSACTIONAL_ID, "transactional_ids", "transaction_states", name=None),
     ),
     serve_api(
         ApiKey.LIST_TRANSACTIONS,
         0,
         1,
         list_transactions,
-        _DESCRIBE,
-        guard=Visible(_DESCRIBE, "transaction_states", "transactional_id"),
+        guard=Visible(DESCRIBE_TRANSACTIONAL_ID, "transaction_states", "transactional_id"),
     ),
 )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, READ_GROUP, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasGroups, HasMetadata, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
 from kafkalite.broker.requests.guards import Judged, Steps, Whole
@@ -200,13 +200,13 @@ def _guard_adding(
     """Brokers ask in version 4 and newer. One topic that a producer may not write to leaves the others out too."""
     yield
     if context.api_version >= _BATCHED_FROM:
-        context.require(_CLUSTER_ACTION)
+        context.require(CLUSTER_ACTION)
         return Judged(request)
-    context.require(_WRITE, request.v3_and_below_transactional_id)
+    context.require(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     refused: set[str] = set()
     for topic in request.v3_and_below_topics:
         yield
-        if topic.name not in INTERNAL_TOPICS and not context.may(_WRITE_TOPIC, topic.name):
+        if topic.name not in INTERNAL_TOPICS and not context.may(WRITE_TOPIC, topic.name):
             refused.add(topic.name)
     if not refused:
         return Judged(request)
@@ -228,19 +228,12 @@ def _not_attempted(topic: str, index: int) -> ErrorCode:
     return ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
-_WRITE: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-_WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
-_READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
-_CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
 APIS: Final = (
     serve_api(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         0,
         5,
         add_partitions_to_txn,
-        _WRITE,
-        _WRITE_TOPIC,
-        _CLUSTER_ACTION,
         failure=FailedItems("results_by_topic_v3_and_below"),
         guard=_guard_adding,
     ),
@@ -249,9 +242,7 @@ APIS: Final = (
         0,
         4,
         add_offsets_to_txn,
-        _WRITE,
-        _READ_GROUP,
-        guard=Steps((Whole(_WRITE, "transactional_id"), Whole(_READ_GROUP, "group_id"))),
+        guard=Steps((Whole(WRITE_TRANSACTIONAL_ID, "transactional_id"), Whole(READ_GROUP, "group_id"))),
     ),
-    serve_api(ApiKey.END_TXN, 0, 4, end_txn, _WRITE, guard=Whole(_WRITE, "transactional_id")),
+    serve_api(ApiKey.END_TXN, 0, 4, end_txn, guard=Whole(WRITE_TRANSACTIONAL_ID, "transactional_id")),
 )

@@ -17,7 +17,7 @@ from kafkalite.broker.coordination.transaction_verification import HasTransactio
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import commit_in_batches
 from kafkalite.broker.handlers.known_partitions import find_known_partitions
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each, Steps, Whole
@@ -122,24 +122,18 @@ def _make_offset(
     )
 
 
-_WRITE_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-_READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
-_READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
 APIS: Final = (
     serve_api(
         ApiKey.TXN_OFFSET_COMMIT,
         0,
         4,
         txn_offset_commit,
-        _WRITE_ID,
-        _READ_GROUP,
-        _READ_TOPIC,
         failure=FailedItems(),
         guard=Steps(
             (
-                Whole(_WRITE_ID, "transactional_id"),
-                Whole(_READ_GROUP, "group_id"),
-                Each(_READ_TOPIC, "topics", "topics"),
+                Whole(WRITE_TRANSACTIONAL_ID, "transactional_id"),
+                Whole(READ_GROUP, "group_id"),
+                Each(READ_TOPIC, "topics", "topics"),
             )
         ),
     ),

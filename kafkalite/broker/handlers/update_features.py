@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
@@ -69,6 +69,4 @@ def why_refused(update: messages.update_features_request.FeatureUpdateKey) -> st
     return "Could not apply finalized feature update because the provided feature is not supported."
 
 
-APIS: Final = (
-    serve_api(ApiKey.UPDATE_FEATURES, 0, 1, update_features, Permission(Operation.ALTER, ResourceType.CLUSTER)),
-)
+APIS: Final = (serve_api(ApiKey.UPDATE_FEATURES, 0, 1, update_features, ALTER_CLUSTER),)

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from typing import Final, Protocol
 
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
 from kafkalite.broker.parts import HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
@@ -153,7 +153,7 @@ APIS: Final = (
         0,
         0,
         describe_user_scram_credentials,
-        Permission(Operation.DESCRIBE, ResourceType.CLUSTER),
+        DESCRIBE_CLUSTER,
         failure=FailedItems(),
     ),
     serve_api(
@@ -161,7 +161,7 @@ APIS: Final = (
         0,
         0,
         alter_user_scram_credentials,
-        Permission(Operation.ALTER, ResourceType.CLUSTER),
+        ALTER_CLUSTER,
         failure=_alteration_failed,
     ),
 )

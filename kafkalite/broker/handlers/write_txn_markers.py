@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.coordination.transaction_markers import TransactionMarker
-from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
+from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, CLUSTER_ACTION
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import AnyOf
 from kafkalite.broker.requests.request_context import RequestContext
@@ -89,17 +89,9 @@ def _make_topic_results(
 
 
 _PERMISSIONS: Final = (
-    Permission(Operation.ALTER, ResourceType.CLUSTER),
-    Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ALTER_CLUSTER,
+    CLUSTER_ACTION,
 )
 APIS: Final = (
-    serve_api(
-        ApiKey.WRITE_TXN_MARKERS,
-        0,
-        1,
-        write_txn_markers,
-        *_PERMISSIONS,
-        failure=FailedItems(),
-        guard=AnyOf(_PERMISSIONS),
-    ),
+    serve_api(ApiKey.WRITE_TXN_MARKERS, 0, 1, write_txn_markers, failure=FailedItems(), guard=AnyOf(_PERMISSIONS)),
 )

@@ -41,6 +41,21 @@ _REFUSALS: Final = {
     ResourceType.USER: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
+ALTER_CLUSTER: Final = Permission(Operation.ALTER, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER: Final = Permission(Operation.DESCRIBE, ResourceType.CLUSTER)
+CLUSTER_ACTION: Final = Permission(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+CREATE_CLUSTER: Final = Permission(Operation.CREATE, ResourceType.CLUSTER)
+CREATE_TOPIC: Final = Permission(Operation.CREATE, ResourceType.TOPIC)
+DESCRIBE_TOPIC: Final = Permission(Operation.DESCRIBE, ResourceType.TOPIC)
+READ_TOPIC: Final = Permission(Operation.READ, ResourceType.TOPIC)
+WRITE_TOPIC: Final = Permission(Operation.WRITE, ResourceType.TOPIC)
+DELETE_TOPIC: Final = Permission(Operation.DELETE, ResourceType.TOPIC)
+READ_GROUP: Final = Permission(Operation.READ, ResourceType.GROUP)
+DESCRIBE_GROUP: Final = Permission(Operation.DESCRIBE, ResourceType.GROUP)
+DELETE_GROUP: Final = Permission(Operation.DELETE, ResourceType.GROUP)
+WRITE_TRANSACTIONAL_ID: Final = Permission(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTIONAL_ID: Final = Permission(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+
 
 class Authorizer(Protocol):
     """Judges principals."""

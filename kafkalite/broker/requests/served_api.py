@@ -5,9 +5,11 @@ Each module of `handlers` has its records in `APIS`; dispatch and ApiVersions ar
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
 from kafkalite.broker.identity.authorizer import Authorizer, Permission, ResourceType
@@ -21,6 +23,7 @@ from kafkalite.protocol.apis import APIS, Api, ApiKey
 if TYPE_CHECKING:
     from kafkalite.broker.produce.fast_path import FastPath
     from kafkalite.histogram import Histogram
+    from kafkalite.portions import Work
     from kafkalite.protocol.messages import Message
 
 PartsT_contra = TypeVar("PartsT_contra", contravariant=True)
@@ -43,20 +46,17 @@ class ServedApi(Generic[PartsT_contra]):
     last_version: int
     handle: Callable[[PartsT_contra, Any, RequestContext], Reply | Awaitable[Reply]]
     failure: Failure
-    permissions: tuple[Permission, ...]
+    cluster_permission: Permission | None = None
+    """What the caller must be allowed on the cluster, where nothing else decides."""
     guard: Guard | None = None
     """What authorises the names in a request."""
     fast_path: Callable[[PartsT_contra, Histogram, Authorizer], FastPath] | None = None
     """Makes what serves requests that repeat each other without the handler and its guard; latencies go into the histogram."""
-    is_async: bool = field(init=False)
-    cluster_permission: Permission | None = field(init=False)
-    """What the caller must be allowed on the cluster, where nothing else decides."""
 
-    def __post_init__(self) -> None:
-        only = self.permissions[0] if len(self.permissions) == 1 else None
-        of_cluster = only is not None and only.resource is ResourceType.CLUSTER
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.handle))
-        object.__setattr__(self, "cluster_permission", only if of_cluster and self.guard is None else None)
+    @property
+    def is_async(self) -> bool:
+        """True if the handler is a coroutine function."""
+        return inspect.iscoroutinefunction(self.handle)
 
     @property
     def guarded_handle(self) -> Handle:
@@ -71,22 +71,41 @@ def serve_api(
     handle: Callable[
         [PartsT_contra, RequestT, RequestContext], ResponseT | Awaitable[ResponseT] | Awaitable[ResponseT | None] | None
     ],
-    *permissions: Permission,
+    cluster_permission: Permission | None = None,
+    *,
     failure: Callable[[RequestT, ErrorCode, str | None], ResponseT | Message] = fail_whole_request,
     guard: Guard | None = None,
     fast_path: Callable[[PartsT_contra, Histogram, Authorizer], FastPath] | None = None,
 ) -> ServedApi[PartsT_contra]:
-    """An API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
+    """Return an API in these versions, which the codec must know. `failure(request, code, message)` is the reply when all of it failed."""
     api = APIS[key]
     ensure(
         api.min_version <= first_version <= last_version <= api.max_version,
         f"{key.name} {first_version} to {last_version}: the codec knows {api.min_version} to {api.max_version}",
     )
-    return ServedApi(api, first_version, last_version, handle, failure, permissions, guard, fast_path)
+    ensure(
+        cluster_permission is None or (guard is None and cluster_permission.resource is ResourceType.CLUSTER),
+        f"{key.name}: dispatch checks a permission of the cluster, a guard all others",
+    )
+    return ServedApi(api, first_version, last_version, handle, failure, cluster_permission, guard, fast_path)
+
+
+def run_in_portions(
+    work: Callable[[PartsT_contra, RequestT, RequestContext], Work[ResponseT]],
+) -> Callable[[PartsT_contra, RequestT, RequestContext], ResponseT | asyncio.Future[ResponseT]]:
+    """Return the handler that carries out this work: at once if it is little, else in portions."""
+
+    @wraps(work)
+    def handle(
+        parts: PartsT_contra, request: RequestT, context: RequestContext
+    ) -> ResponseT | asyncio.Future[ResponseT]:
+        return context.portions.run(work(parts, request, context))
+
+    return handle
 
 
 def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.ApiVersionsResponse:
-    """What ApiVersions answers: every API that is served, with its versions. The same for everybody, so it is made once."""
+    """Return the response of ApiVersions: every API that is served, with its versions. It is made once, being the same for everybody."""
     m = messages.api_versions_response
     keys = [
         m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)

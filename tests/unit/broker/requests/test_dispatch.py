@@ -313,19 +313,18 @@ def test_what_needs_a_permission_of_the_cluster_is_refused_without_it(kind: str)
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR, "it was asked"
 
 
+def test_dispatch_checks_permissions_of_the_cluster_only() -> None:
+    with pytest.raises(InvariantBroken, match="DESCRIBE_CLUSTER: dispatch checks a permission of the cluster"):
+        serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda *_: None, Permission(Operation.READ, ResourceType.TOPIC))
+
+
 def test_handlers_find_the_authorizer_in_the_context() -> None:
     seen: list[Any] = []
     authorizer = Denying(Operation.READ)
 
     async def scenario() -> None:
         setup = Setup(None)
-        permissions = (
-            Permission(Operation.READ, ResourceType.TOPIC),
-            Permission(Operation.ALTER, ResourceType.CLUSTER),
-        )
-        api = serve_api(
-            ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda parts, request, context: seen.append(context), *permissions
-        )
+        api = serve_api(ApiKey.DESCRIBE_CLUSTER, 0, 1, lambda parts, request, context: seen.append(context))
         setup.dispatcher = Dispatcher("the parts", [api], authorizer)
         assert await setup.ask() is None
 
