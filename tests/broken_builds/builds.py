@@ -75,8 +75,8 @@ BUILDS: Final = (
     BrokenBuild(
         "a handler forgets the shape of its failure",
         "kafkalite/broker/handlers/list_offsets.py",
-        "        failure=FailedItems(),\n",
-        "        failure=None,\n",
+        "failure=FailedItems(), ",
+        "failure=None, ",
     ),
     BrokenBuild(
         "acks=all is taken with fewer replicas in sync than min.insync.replicas",

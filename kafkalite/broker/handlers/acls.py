@@ -44,21 +44,11 @@ class Parts(Protocol):
 async def describe_acls(
     parts: Parts, request: messages.DescribeAclsRequest, context: RequestContext
 ) -> messages.DescribeAclsResponse:
-    """The rules that the filter takes, by resource pattern."""
-    _require_known([request.resource_type_filter, request.pattern_type_filter])
-    _require_known([request.operation, request.permission_type])
+    """Return the ACLs that the filter matches, by resource pattern."""
+    _require_known_filter(request)
     if parts.acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    wanted = _filter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
-    found = await context.portions.finish(parts.acls.find(wanted))
+    found = await context.portions.finish(parts.acls.find(_read_filter(request)))
     return await context.portions.finish(_make_description(found))
 
 
@@ -89,7 +79,7 @@ def _make_description(found: dict[ResourcePattern, list[AclEntry]]) -> Work[mess
 async def create_acls(
     parts: Parts, request: messages.CreateAclsRequest, context: RequestContext
 ) -> messages.CreateAclsResponse:
-    """The outcome of each; those of one resource pattern are written together."""
+    """Create ACLs and return the outcome of each; those of one resource pattern are written together."""
     m = messages.create_acls_response
     for each in request.creations:
         _require_known([each.resource_type, each.resource_pattern_type, each.operation, each.permission_type])
@@ -101,7 +91,7 @@ async def create_acls(
     for number, each in enumerate(request.creations):
         await pace.unit()
         try:
-            resource, entry = _rule(each)
+            resource, entry = _read_creation(each)
             by_resource.setdefault(resource, []).append((number, entry))
         except KafkaError as problem:
             results[number].error_code, results[number].error_message = problem.code, problem.message
@@ -115,8 +105,8 @@ async def create_acls(
     return m.CreateAclsResponse(results=results)
 
 
-def _rule(creation: messages.create_acls_request.AclCreation) -> tuple[ResourcePattern, AclEntry]:
-    """KafkaError INVALID_REQUEST for what is no rule of a resource pattern."""
+def _read_creation(creation: messages.create_acls_request.AclCreation) -> tuple[ResourcePattern, AclEntry]:
+    """Return the ACL of a creation. Raises KafkaError INVALID_REQUEST for what is none."""
     name = creation.resource_name
     if creation.resource_type == ResourceType.CLUSTER and name != CLUSTER_NAME:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -143,22 +133,10 @@ async def delete_acls(
 ) -> messages.DeleteAclsResponse:
     """Return the rules that each filter deleted."""
     for each in request.filters:
-        _require_known([each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type])
+        _require_known_filter(each)
     if parts.acls is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, _NO_AUTHORIZER)
-    filters = [
-        _filter(
-            each.resource_type_filter,
-            each.resource_name_filter,
-            each.pattern_type_filter,
-            each.principal_filter,
-            each.host_filter,
-            each.operation,
-            each.permission_type,
-        )
-        for each in request.filters
-    ]
-    outcomes = await parts.acls.delete(filters, context.portions.pace())
+    outcomes = await parts.acls.delete([_read_filter(each) for each in request.filters], context.portions.pace())
     return await context.portions.finish(_make_deletion_response(outcomes))
 
 
@@ -189,22 +167,24 @@ def _make_deletion_response(outcomes: list[Deleted]) -> Work[messages.DeleteAcls
     return m.DeleteAclsResponse(filter_results=results)
 
 
-def _filter(
-    type_: int, name: str | None, pattern: int, principal: str | None, host: str | None, operation: int, permission: int
-) -> AclFilter:
-    """ProtocolViolation for numbers that mean nothing."""
+def _read_filter(asked: messages.DescribeAclsRequest | messages.delete_acls_request.DeleteAclsFilter) -> AclFilter:
+    """Return the filter. Raises ProtocolViolation for numbers that mean nothing."""
     try:
         return AclFilter(
-            ResourceType(type_),
-            name,
-            PatternType(pattern),
-            principal,
-            host,
-            Operation(operation),
-            PermissionType(permission),
+            ResourceType(asked.resource_type_filter),
+            asked.resource_name_filter,
+            PatternType(asked.pattern_type_filter),
+            asked.principal_filter,
+            asked.host_filter,
+            Operation(asked.operation),
+            PermissionType(asked.permission_type),
         )
     except ValueError as problem:
         raise ProtocolViolation(f"a filter of access rules: {problem}") from None
+
+
+def _require_known_filter(asked: messages.DescribeAclsRequest | messages.delete_acls_request.DeleteAclsFilter) -> None:
+    _require_known([asked.resource_type_filter, asked.pattern_type_filter, asked.operation, asked.permission_type])
 
 
 def _require_known(parts: Iterable[int]) -> None:

@@ -129,7 +129,7 @@ async def _alter(
 
 
 def _target(parts: Parts, resource: _Resource) -> tuple[str, Callable[[dict[str, str]], None]]:
-    """(path of the entity below /config, what raises KafkaError for overrides that must not be written)."""
+    """Return the entity's path below /config, and what raises KafkaError for overrides that must not be written."""
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         if code := name_error(name):

@@ -29,7 +29,7 @@ class Parts(Protocol):
 def api_versions(
     parts: Parts, request: messages.ApiVersionsRequest, context: RequestContext
 ) -> messages.ApiVersionsResponse:
-    """What is spoken here. KafkaError INVALID_REQUEST for a client whose name or version has other signs than KIP-511 allows."""
+    """Return the served versions. Raises KafkaError INVALID_REQUEST for a client name or version with characters that KIP-511 forbids."""
     if context.api_version >= _NAMED_FROM and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):

@@ -52,7 +52,7 @@ class _Component:
 async def describe_client_quotas(
     parts: Parts, request: messages.DescribeClientQuotasRequest, context: RequestContext
 ) -> messages.DescribeClientQuotasResponse:
-    """The entities that the filter accepts, with their quotas."""
+    """Return the entities that the filter accepts, with their quotas."""
     m = messages.describe_client_quotas_response
     wanted = _filter(request.components, strict=request.strict)
     found = await all_quotas(parts.store, parts.dynamic_configs.read)
@@ -148,7 +148,7 @@ async def _alter(parts: Parts, asked: messages.alter_client_quotas_request.Entry
 
 
 def _entity(parts: list[messages.alter_client_quotas_request.EntityData]) -> QuotaEntity:
-    """KafkaError INVALID_REQUEST for parts that make no entity."""
+    """Return the entity of these parts. Raises KafkaError INVALID_REQUEST for parts that make none."""
     if not parts:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
     names: dict[str, Name] = {}
@@ -167,7 +167,7 @@ def _entity(parts: list[messages.alter_client_quotas_request.EntityData]) -> Quo
 
 
 async def _require_address(ip: Name) -> None:
-    """KafkaError INVALID_REQUEST unless it is an address, or the name of a host that has one."""
+    """Raise KafkaError INVALID_REQUEST unless it is an address, or the name of a host that has one."""
     if not isinstance(ip, str):
         return
     try:

@@ -28,7 +28,7 @@ class Parts(HasClusterId, HasMetadata, Protocol):
 async def describe_cluster(
     parts: Parts, request: messages.DescribeClusterRequest, context: RequestContext
 ) -> messages.DescribeClusterResponse:
-    """The cluster as this broker knows it, with endpoints of the caller's listener."""
+    """Return the cluster as this broker knows it, with endpoints of the caller's listener."""
     if context.api_version >= 1 and request.endpoint_type != _BROKER_ENDPOINTS:
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
         raise KafkaError(

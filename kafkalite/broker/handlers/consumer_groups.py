@@ -19,7 +19,7 @@ from kafkalite.protocol.apis import ApiKey
 def consumer_group_heartbeat(
     parts: object, request: messages.ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> messages.ConsumerGroupHeartbeatResponse:
-    """Refused."""
+    """Refuse with UNSUPPORTED_VERSION."""
     m = messages.consumer_group_heartbeat_response
     return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
@@ -28,7 +28,7 @@ def consumer_group_heartbeat(
 def consumer_group_describe(
     parts: object, request: messages.ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Work[messages.ConsumerGroupDescribeResponse]:
-    """Each group refused."""
+    """Refuse each group with UNSUPPORTED_VERSION."""
     m = messages.consumer_group_describe_response
     groups = []
     for group_id in request.group_ids:

@@ -64,13 +64,13 @@ class Parts(HasReplicas, HasMetadata, HasTraffic, Protocol):
 async def leader_and_isr(
     parts: Parts, request: messages.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.LeaderAndIsrResponse:
-    """Take roles; the outcome of each partition."""
-    roles = await context.portions.finish(_leader_and_isr(request))
+    """Apply roles, and return the outcome of each partition."""
+    roles = await context.portions.finish(_read_roles(request))
     outcome = await parts.replicas.apply_leader_and_isr(roles)
-    return await context.portions.finish(_leader_and_isr_answer(request, outcome, context.api_version))
+    return await context.portions.finish(_make_roles_response(request, outcome, context.api_version))
 
 
-def _leader_and_isr(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
+def _read_roles(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -96,7 +96,7 @@ def _leader_and_isr(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]
     return LeaderAndIsr(request.controller_id, request.controller_epoch, request.broker_epoch, topics)
 
 
-def _leader_and_isr_answer(
+def _make_roles_response(
     request: messages.LeaderAndIsrRequest, outcome: dict[TopicPartition, ErrorCode], version: int
 ) -> Work[messages.LeaderAndIsrResponse]:
     m = messages.leader_and_isr_response
@@ -117,12 +117,12 @@ def _leader_and_isr_answer(
 async def stop_replica(
     parts: Parts, request: messages.StopReplicaRequest, context: RequestContext
 ) -> messages.StopReplicaResponse:
-    """Stop or delete replicas; the outcome of each."""
-    outcome = await parts.replicas.stop_replicas(await context.portions.finish(_stop_replica(request)))
-    return await context.portions.finish(_stop_replica_answer(outcome))
+    """Stop or delete replicas, and return the outcome of each."""
+    outcome = await parts.replicas.stop_replicas(await context.portions.finish(_read_stop_replica(request)))
+    return await context.portions.finish(_make_stop_response(outcome))
 
 
-def _stop_replica(request: messages.StopReplicaRequest) -> Work[StopReplica]:
+def _read_stop_replica(request: messages.StopReplicaRequest) -> Work[StopReplica]:
     partitions = {}
     for topic in request.topic_states:
         yield
@@ -133,7 +133,7 @@ def _stop_replica(request: messages.StopReplicaRequest) -> Work[StopReplica]:
     return StopReplica(request.controller_id, request.controller_epoch, request.broker_epoch, partitions)
 
 
-def _stop_replica_answer(outcome: dict[TopicPartition, ErrorCode]) -> Work[messages.StopReplicaResponse]:
+def _make_stop_response(outcome: dict[TopicPartition, ErrorCode]) -> Work[messages.StopReplicaResponse]:
     m = messages.stop_replica_response
     errors = []
     for tp, code in outcome.items():
@@ -146,7 +146,7 @@ async def update_metadata(
     parts: Parts, request: messages.UpdateMetadataRequest, context: RequestContext
 ) -> messages.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    update = await context.portions.finish(_update_metadata(request))
+    update = await context.portions.finish(_read_update(request))
     alive_before = parts.metadata.brokers.keys()
     removed = await parts.replicas.update_metadata(update)
     parts.coordinators.forget_partitions(removed)
@@ -156,7 +156,7 @@ async def update_metadata(
     return messages.UpdateMetadataResponse()
 
 
-def _update_metadata(request: messages.UpdateMetadataRequest) -> Work[UpdateMetadata]:
+def _read_update(request: messages.UpdateMetadataRequest) -> Work[UpdateMetadata]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -193,7 +193,7 @@ def _update_metadata(request: messages.UpdateMetadataRequest) -> Work[UpdateMeta
 async def controlled_shutdown(
     parts: Parts, request: messages.ControlledShutdownRequest, context: RequestContext
 ) -> messages.ControlledShutdownResponse:
-    """Move leaders away from a broker that is about to stop; the partitions that could not be moved."""
+    """Move leaders away from a broker that is about to stop, and return the partitions that could not be moved."""
     m = messages.controlled_shutdown_response
     remaining = await parts.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
     return m.ControlledShutdownResponse(
@@ -206,25 +206,25 @@ async def controlled_shutdown(
 async def alter_partition(
     parts: Parts, request: messages.AlterPartitionRequest, context: RequestContext
 ) -> messages.AlterPartitionResponse:
-    """A leader's ISR changes, written by the controller."""
+    """Have the controller write a leader's ISR changes, and return the outcome of each."""
     by_id = context.api_version >= _ALTER_BY_TOPIC_ID_FROM
-    wanted = await context.portions.finish(_proposals(request, by_id))
+    wanted = await context.portions.finish(_read_proposals(request, by_id))
     outcomes = await parts.controller.alter_partition(wanted)
-    return await context.portions.finish(_alter_partition_answer(request, outcomes, by_id))
+    return await context.portions.finish(_make_isr_response(request, outcomes, by_id))
 
 
-def _proposals(request: messages.AlterPartitionRequest, by_id: bool) -> Work[AlterPartition]:
+def _read_proposals(request: messages.AlterPartitionRequest, by_id: bool) -> Work[AlterPartition]:
     proposals = []
     for topic in request.topics:
         yield
         reference = TopicReference(topic_id=bytes(topic.topic_id)) if by_id else TopicReference(topic.topic_name)
         for data in topic.partitions:
             yield
-            proposals.append(_proposal(reference, data))
+            proposals.append(_read_proposal(reference, data))
     return AlterPartition(request.broker_id, request.broker_epoch, tuple(proposals))
 
 
-def _alter_partition_answer(
+def _make_isr_response(
     request: messages.AlterPartitionRequest, outcomes: Iterable[Leadership | KafkaError], by_id: bool
 ) -> Work[messages.AlterPartitionResponse]:
     m = messages.alter_partition_response
@@ -234,18 +234,18 @@ def _alter_partition_answer(
         answered = m.TopicData(topic_name=topic.topic_name, topic_id=topic.topic_id, partitions=[])
         for data in topic.partitions:
             yield
-            answered.partitions.append(_isr_outcome(data.partition_index, next(remaining), by_id))
+            answered.partitions.append(_make_isr_outcome(data.partition_index, next(remaining), by_id))
         topics.append(answered)
     return m.AlterPartitionResponse(topics=topics)
 
 
-def _proposal(topic: TopicReference, data: messages.alter_partition_request.PartitionData) -> IsrProposal:
+def _read_proposal(topic: TopicReference, data: messages.alter_partition_request.PartitionData) -> IsrProposal:
     isr = tuple(member.broker_id for member in data.new_isr_with_epochs) or tuple(data.new_isr)
     recovering = data.leader_recovery_state == _RECOVERING
     return IsrProposal(topic, data.partition_index, data.leader_epoch, isr, recovering, data.partition_epoch)
 
 
-def _isr_outcome(
+def _make_isr_outcome(
     index: int, outcome: Leadership | KafkaError, by_id: bool
 ) -> messages.alter_partition_response.PartitionData:
     m = messages.alter_partition_response

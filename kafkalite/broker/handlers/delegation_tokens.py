@@ -81,20 +81,18 @@ async def renew_delegation_token(
     parts: Parts, request: messages.RenewDelegationTokenRequest, context: RequestContext
 ) -> messages.RenewDelegationTokenResponse:
     """Return the new expiry of a token in ms since the epoch."""
-    code, expiry_ms = await _change_expiry(
-        context, parts.delegation_tokens.renew, request.hmac, request.renew_period_ms
-    )
-    return messages.RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
+    response = messages.RenewDelegationTokenResponse()
+    await _change_expiry(context, parts.delegation_tokens.renew, request.hmac, request.renew_period_ms, response)
+    return response
 
 
 async def expire_delegation_token(
     parts: Parts, request: messages.ExpireDelegationTokenRequest, context: RequestContext
 ) -> messages.ExpireDelegationTokenResponse:
     """Return the new expiry of a token in ms since the epoch. A negative period expires the token at once."""
-    code, expiry_ms = await _change_expiry(
-        context, parts.delegation_tokens.expire, request.hmac, request.expiry_time_period_ms
-    )
-    return messages.ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
+    response = messages.ExpireDelegationTokenResponse()
+    await _change_expiry(context, parts.delegation_tokens.expire, request.hmac, request.expiry_time_period_ms, response)
+    return response
 
 
 async def _change_expiry(
@@ -102,13 +100,14 @@ async def _change_expiry(
     change: Callable[[KafkaPrincipal, bytes, int], Awaitable[int]],
     secret: bytes,
     period_ms: int,
-) -> tuple[ErrorCode, int]:
-    """Return the outcome and the new expiry, -1 where it is refused."""
+    response: messages.RenewDelegationTokenResponse | messages.ExpireDelegationTokenResponse,
+) -> None:
+    """Change the expiry of a token, and set it in the response, or the error and -1."""
     try:
         _check_caller(context)
-        return ErrorCode.NONE, await change(context.principal, bytes(secret), period_ms)
+        response.expiry_timestamp_ms = await change(context.principal, bytes(secret), period_ms)
     except KafkaError as problem:
-        return problem.as_outcome().code, _NO_TIME
+        response.error_code, response.expiry_timestamp_ms = problem.as_outcome().code, _NO_TIME
 
 
 def describe_delegation_token(

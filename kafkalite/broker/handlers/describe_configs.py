@@ -54,7 +54,7 @@ class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
 async def describe_configs(
     parts: Parts, request: messages.DescribeConfigsRequest, context: RequestContext
 ) -> messages.DescribeConfigsResponse:
-    """The settings of each resource, or its error."""
+    """Return the settings of each resource, or its error."""
     m = messages.describe_configs_response
     asked = await context.portions.finish(_merge_resources(request))
     pace = context.portions.pace()
@@ -76,7 +76,7 @@ async def describe_configs(
 def _merge_resources(
     request: messages.DescribeConfigsRequest,
 ) -> Work[dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]]]:
-    """Each resource once, with all keys that are asked of it: a few bytes can name what has hundreds of settings."""
+    """Return each resource once, with all keys that are asked of it: a few bytes can name what has hundreds of settings."""
     asked: dict[tuple[int, str], tuple[messages.describe_configs_request.DescribeConfigsResource, _Names]] = {}
     for resource in request.resources:
         yield
@@ -96,7 +96,7 @@ def _merge_resources(
 
 
 def broker_id_of(name: str) -> int | None:
-    """The number that the name of a broker resource is, None when it is none."""
+    """Return the broker id that is the name of a resource, None if it is no number."""
     return int(name) if len(name) <= _DIGITS_MAX and name.isascii() and name.isdigit() else None
 
 
@@ -113,7 +113,7 @@ class _Description:
     async def configs(
         self, resource_type: int, name: str, names: _Names, pace: Pace
     ) -> list[messages.describe_configs_response.DescribeConfigsResourceResult]:
-        """KafkaError when there is nothing to tell of the resource."""
+        """Return the entries of a resource. Raises KafkaError if it cannot be described."""
         if resource_type == TOPIC:
             return await self._topic(name, names, pace)
         if resource_type == BROKER:

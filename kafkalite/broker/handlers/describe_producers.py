@@ -24,7 +24,7 @@ from kafkalite.types import TopicPartition
 def describe_producers(
     parts: HasReplicas, request: messages.DescribeProducersRequest, context: RequestContext
 ) -> Work[messages.DescribeProducersResponse]:
-    """Id, epoch, last sequence and open transaction of each active producer."""
+    """Return id, epoch, last sequence and open transaction of each active producer."""
     m = messages.describe_producers_response
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:

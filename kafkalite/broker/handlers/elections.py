@@ -71,13 +71,10 @@ async def elect_leaders(
         return all((found := parts.metadata.partition(tp)) is not None and found.leader >= 0 for tp in elected)
 
     await parts.metadata.wait_until(known, request.timeout_ms / 1000)
+    by_topic = await context.portions.finish(_group_by_topic(results, _make_election_result))
     return m.ElectLeadersResponse(
         replica_election_results=[
-            m.ReplicaElectionResult(
-                topic=topic,
-                partition_result=of_topic,
-            )
-            for topic, of_topic in (await context.portions.finish(_by_topic(results, _make_election_result))).items()
+            m.ReplicaElectionResult(topic=topic, partition_result=of_topic) for topic, of_topic in by_topic.items()
         ]
     )
 
@@ -90,51 +87,43 @@ async def _elect(
     wanted: dict[TopicPartition, None] | None = None
     if request.topic_partitions is not None:
         asked = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
-        wanted = await context.portions.finish(_partitions(asked))
+        wanted = await context.portions.finish(_collect_partitions(asked))
     results: dict[TopicPartition, KafkaError | None] = {}
     try:
-        for some in (None,) if wanted is None else _groups(wanted):
+        for some in (None,) if wanted is None else _batch_partitions(wanted):
             results |= await parts.controller.elect_leaders(None if some is None else tuple(some), unclean=unclean)
     except KafkaError as problem:
         if problem.code is not ErrorCode.NOT_CONTROLLER:
             raise
         if wanted is None:
             known = [(name, tuple(topic.partitions)) for name, topic in parts.metadata.topics.items()]
-            wanted = await context.portions.finish(_partitions(known))
+            wanted = await context.portions.finish(_collect_partitions(known))
         return dict.fromkeys(wanted, problem.as_outcome()) | results
     return results
 
 
 def _make_election_result(index: int, problem: KafkaError | None) -> messages.elect_leaders_response.PartitionResult:
-    return messages.elect_leaders_response.PartitionResult(
-        partition_id=index, error_code=_code(problem), error_message=_message(problem)
-    )
+    result = messages.elect_leaders_response.PartitionResult(partition_id=index)
+    if problem is not None:
+        result.error_code, result.error_message = problem.code, str(problem)
+    return result
 
 
 async def alter_partition_reassignments(
     parts: Parts, request: messages.AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> messages.AlterPartitionReassignmentsResponse:
-    """Begin, replace or cancel moves of replicas."""
+    """Start, replace or cancel moves of replicas."""
     m = messages.alter_partition_reassignments_response
-    targets = await context.portions.finish(_targets(request))
+    targets = await context.portions.finish(_read_targets(request))
     results: dict[TopicPartition, KafkaError | None] = {}
-    for some in _groups(targets):
+    for some in _batch_partitions(targets):
         results |= await parts.controller.alter_partition_reassignments({each: targets[each] for each in some})
-    return m.AlterPartitionReassignmentsResponse(
-        error_message="",
-        responses=[
-            m.ReassignableTopicResponse(
-                name=topic,
-                partitions=of_topic,
-            )
-            for topic, of_topic in (
-                await context.portions.finish(_by_topic(results, _make_reassignment_response))
-            ).items()
-        ],
-    )
+    by_topic = await context.portions.finish(_group_by_topic(results, _make_reassignment_response))
+    topics = [m.ReassignableTopicResponse(name=topic, partitions=of_topic) for topic, of_topic in by_topic.items()]
+    return m.AlterPartitionReassignmentsResponse(error_message="", responses=topics)
 
 
-def _targets(
+def _read_targets(
     request: messages.AlterPartitionReassignmentsRequest,
 ) -> Work[dict[TopicPartition, tuple[BrokerId, ...] | None]]:
     targets: dict[TopicPartition, tuple[BrokerId, ...] | None] = {}
@@ -150,34 +139,29 @@ def _targets(
 def _make_reassignment_response(
     index: int, problem: KafkaError | None
 ) -> messages.alter_partition_reassignments_response.ReassignablePartitionResponse:
-    return messages.alter_partition_reassignments_response.ReassignablePartitionResponse(
-        partition_index=index, error_code=_code(problem), error_message=_message(problem)
-    )
+    m = messages.alter_partition_reassignments_response
+    response = m.ReassignablePartitionResponse(partition_index=index)
+    if problem is not None:
+        response.error_code, response.error_message = problem.code, str(problem)
+    return response
 
 
 async def list_partition_reassignments(
     parts: Parts, request: messages.ListPartitionReassignmentsRequest, context: RequestContext
 ) -> messages.ListPartitionReassignmentsResponse:
-    """The moves that are going on; partitions that do not move, or do not exist, are not in the answer."""
+    """Return the moves in progress. Partitions that do not move, or do not exist, are left out."""
     m = messages.list_partition_reassignments_response
     moving = await parts.controller.list_partition_reassignments(None)
     if request.topics is not None:
         asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
-        wanted = await context.portions.finish(_partitions(asked))
+        wanted = await context.portions.finish(_collect_partitions(asked))
         moving = {partition: assignment for partition, assignment in moving.items() if partition in wanted}
-    return m.ListPartitionReassignmentsResponse(
-        error_message="",
-        topics=[
-            m.OngoingTopicReassignment(
-                name=topic,
-                partitions=of_topic,
-            )
-            for topic, of_topic in (await context.portions.finish(_by_topic(moving, _moving))).items()
-        ],
-    )
+    by_topic = await context.portions.finish(_group_by_topic(moving, _make_reassignment))
+    topics = [m.OngoingTopicReassignment(name=topic, partitions=of_topic) for topic, of_topic in by_topic.items()]
+    return m.ListPartitionReassignmentsResponse(error_message="", topics=topics)
 
 
-def _moving(
+def _make_reassignment(
     index: int, assignment: ReplicaAssignment
 ) -> messages.list_partition_reassignments_response.OngoingPartitionReassignment:
     return messages.list_partition_reassignments_response.OngoingPartitionReassignment(
@@ -188,7 +172,7 @@ def _moving(
     )
 
 
-def _partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Work[dict[TopicPartition, None]]:
+def _collect_partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Work[dict[TopicPartition, None]]:
     """Return the partitions that are named, each once."""
     partitions: dict[TopicPartition, None] = {}
     for topic, indexes in topics:
@@ -199,8 +183,8 @@ def _partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Work[dict[TopicP
     return partitions
 
 
-def _groups(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """As many partitions as the controller, which handles one event after the other, is asked about at once; none at all is asked too."""
+def _batch_partitions(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """Yield the partitions that go to the controller in one event, which delays its other events; without partitions one empty list."""
     remaining = iter(partitions)
     some = list(islice(remaining, _ASKED_TOGETHER))
     yield some
@@ -208,22 +192,14 @@ def _groups(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartitio
         yield some
 
 
-def _by_topic(
-    results: Mapping[TopicPartition, ResultT], shaped: Callable[[int, ResultT], ShapedT]
+def _group_by_topic(
+    results: Mapping[TopicPartition, ResultT], shape: Callable[[int, ResultT], ShapedT]
 ) -> Work[dict[str, list[ShapedT]]]:
     topics: dict[str, list[ShapedT]] = {}
     for partition, result in results.items():
         yield
-        topics.setdefault(partition.topic, []).append(shaped(partition.partition, result))
+        topics.setdefault(partition.topic, []).append(shape(partition.partition, result))
     return topics
-
-
-def _code(problem: KafkaError | None) -> int:
-    return int(ErrorCode.NONE if problem is None else problem.code)
-
-
-def _message(problem: KafkaError | None) -> str | None:
-    return None if problem is None else str(problem)
 
 
 APIS: Final = (

@@ -16,7 +16,7 @@ from kafkalite.protocol.apis import ApiKey
 
 
 def envelope(parts: object, request: messages.EnvelopeRequest, context: RequestContext) -> messages.EnvelopeResponse:
-    """ProtocolViolation, always."""
+    """Raise ProtocolViolation, which closes the connection."""
     raise ProtocolViolation("an envelope, and no broker forwards requests to this one")
 
 

@@ -39,7 +39,7 @@ class Parts(HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol)
 async def find_coordinator(
     parts: Parts, request: messages.FindCoordinatorRequest, context: RequestContext
 ) -> messages.FindCoordinatorResponse:
-    """Id and endpoint for each key, or why there is none now."""
+    """Return the coordinator's id and endpoint for each key, or why there is none now."""
     m = messages.find_coordinator_response
     if request.key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {request.key_type} are unknown")

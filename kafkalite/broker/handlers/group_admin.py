@@ -36,7 +36,7 @@ _CLASSIC = "classic"
 def describe_groups(
     parts: HasGroups, request: messages.DescribeGroupsRequest, context: RequestContext
 ) -> Work[messages.DescribeGroupsResponse]:
-    """State, protocol and members of each group; one that is not there is dead."""
+    """Return state, protocol and members of each group; an unknown one is Dead."""
     m = messages.describe_groups_response
     groups = []
     for group_id in dict.fromkeys(request.groups):
@@ -78,7 +78,7 @@ def describe_groups(
 def list_groups(
     parts: HasGroups, request: messages.ListGroupsRequest, context: RequestContext
 ) -> Work[messages.ListGroupsResponse]:
-    """The groups that this broker coordinates, filtered by state and type."""
+    """Return the groups that this broker coordinates, filtered by state and type."""
     m = messages.list_groups_response
     runtime = parts.groups
     states = {state.lower() for state in request.states_filter}
@@ -103,9 +103,9 @@ def list_groups(
 async def delete_groups(
     parts: HasGroups, request: messages.DeleteGroupsRequest, context: RequestContext
 ) -> messages.DeleteGroupsResponse:
-    """The outcome for each group."""
+    """Delete empty groups, and return the outcome for each."""
     m = messages.delete_groups_response
-    outcomes = await context.portions.finish(_deletions(parts, request.groups_names))
+    outcomes = await context.portions.finish(_submit_deletions(parts, request.groups_names))
     results = []
     pace = context.portions.pace()
     for group_id, outcome in outcomes.items():
@@ -118,8 +118,10 @@ async def delete_groups(
     return m.DeleteGroupsResponse(results=results)
 
 
-def _deletions(parts: HasGroups, group_ids: Iterable[str]) -> Work[dict[str, ErrorCode | asyncio.Future[ErrorCode]]]:
-    """The outcome of each, of those that are there when it is committed."""
+def _submit_deletions(
+    parts: HasGroups, group_ids: Iterable[str]
+) -> Work[dict[str, ErrorCode | asyncio.Future[ErrorCode]]]:
+    """Return the outcome of each group, or a future of it while the deletion is being committed."""
     outcomes: dict[str, ErrorCode | asyncio.Future[ErrorCode]] = {}
     for group_id in dict.fromkeys(group_ids):
         yield

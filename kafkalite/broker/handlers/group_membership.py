@@ -59,7 +59,7 @@ class Parts(HasGroups, Protocol):
 
 
 def require_group_id(group_id: str) -> None:
-    """KafkaError INVALID_GROUP_ID for the empty one, which only consumers without a group may use."""
+    """Raise KafkaError INVALID_GROUP_ID for the empty id, which only consumers without a group may use."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group needs an id")
 
@@ -67,7 +67,7 @@ def require_group_id(group_id: str) -> None:
 def join_group(
     parts: Parts, request: messages.JoinGroupRequest, context: RequestContext
 ) -> messages.JoinGroupResponse | asyncio.Future[messages.JoinGroupResponse]:
-    """The generation, for the leader with its members."""
+    """Return the generation that the member joined, for the leader with the members."""
     shape = partial(_make_join_response, context.api_version)
     if len(request.protocols) > _PROTOCOLS_MAX:
         return shape(JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
@@ -124,17 +124,17 @@ def sync_group(
         return _make_sync_response(SyncReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if len(request.assignments) > _MEMBERS_AT_ONCE:
         return asyncio.ensure_future(_sync_many(parts, request, context))
-    return _sync(parts, request, {each.member_id: bytes(each.assignment) for each in request.assignments})
+    return _submit_sync(parts, request, {each.member_id: bytes(each.assignment) for each in request.assignments})
 
 
 async def _sync_many(
     parts: Parts, request: messages.SyncGroupRequest, context: RequestContext
 ) -> messages.SyncGroupResponse:
-    outcome = _sync(parts, request, await context.portions.finish(_assignments(request)))
+    outcome = _submit_sync(parts, request, await context.portions.finish(_collect_assignments(request)))
     return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
 
-def _assignments(request: messages.SyncGroupRequest) -> Work[dict[str, bytes]]:
+def _collect_assignments(request: messages.SyncGroupRequest) -> Work[dict[str, bytes]]:
     assignments = {}
     for each in request.assignments:
         yield
@@ -142,7 +142,7 @@ def _assignments(request: messages.SyncGroupRequest) -> Work[dict[str, bytes]]:
     return assignments
 
 
-def _sync(
+def _submit_sync(
     parts: Parts, request: messages.SyncGroupRequest, assignments: dict[str, bytes]
 ) -> messages.SyncGroupResponse | asyncio.Future[messages.SyncGroupResponse]:
     wanted = Sync(
@@ -178,20 +178,20 @@ def heartbeat(
     wanted = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     try:
         require_group_id(request.group_id)
-        return parts.groups.submit(request.group_id, wanted, _beaten)
+        return parts.groups.submit(request.group_id, wanted, _make_heartbeat_response)
     except KafkaError as problem:
         is_loading = problem.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return _beaten(ErrorCode.NONE if is_loading else problem.code)
+        return _make_heartbeat_response(ErrorCode.NONE if is_loading else problem.code)
 
 
-def _beaten(code: ErrorCode) -> messages.HeartbeatResponse:
+def _make_heartbeat_response(code: ErrorCode) -> messages.HeartbeatResponse:
     return messages.HeartbeatResponse(error_code=code)
 
 
 def leave_group(
     parts: Parts, request: messages.LeaveGroupRequest, context: RequestContext
 ) -> messages.LeaveGroupResponse | asyncio.Future[messages.LeaveGroupResponse]:
-    """The outcome for each member; before version 3 there is one, and its error is the request's."""
+    """Return the outcome for each member; before version 3 there is one, whose error is the request's."""
     if len(request.members) > _MEMBERS_AT_ONCE:
         return asyncio.ensure_future(_leave_many(parts, request, context))
     shape = partial(_make_leave_response, request.members)
@@ -206,7 +206,7 @@ def leave_group(
 async def _leave_many(
     parts: Parts, request: messages.LeaveGroupRequest, context: RequestContext
 ) -> messages.LeaveGroupResponse:
-    """Some after the others; what refuses the group refuses the request."""
+    """Remove some members after the others; an error of the group fails the request."""
     require_group_id(request.group_id)
     pace = context.portions.pace()
     answer = messages.LeaveGroupResponse()

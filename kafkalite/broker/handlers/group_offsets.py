@@ -77,7 +77,7 @@ class Parts(zookeeper_offsets.Parts, HasGroups, Protocol):
 def offset_commit(
     parts: Parts, request: messages.OffsetCommitRequest, context: RequestContext
 ) -> messages.OffsetCommitResponse | asyncio.Future[messages.OffsetCommitResponse]:
-    """The outcome for each partition."""
+    """Commit offsets, and return the outcome for each partition."""
     if not context.api_version:
         return asyncio.ensure_future(zookeeper_offsets.commit_to_zookeeper(parts, request, context))
     if is_much(request.topics):
@@ -113,7 +113,7 @@ async def commit_in_batches(
     commit: Callable[[list[OffsetToCommit]], CommitOffsets],
     pace: Pace,
 ) -> list[ErrorCode]:
-    """The outcome of each offset. One batch after the other is appended, then all are awaited."""
+    """Append one batch after the other, then await all; return the outcome of each offset."""
     outcomes: list[list[ErrorCode] | asyncio.Future[list[ErrorCode]]] = []
     for first in range(0, len(offsets), BATCH_OFFSETS):
         portion = offsets[first : first + BATCH_OFFSETS]
@@ -168,7 +168,7 @@ def _make_offset(topic: str, asked: messages.offset_commit_request.OffsetCommitR
 def offset_fetch(
     parts: Parts, request: messages.OffsetFetchRequest, context: RequestContext
 ) -> messages.OffsetFetchResponse | asyncio.Future[messages.OffsetFetchResponse]:
-    """The committed offsets; -1 where nothing is committed."""
+    """Return the committed offsets, -1 where nothing is committed."""
     if not context.api_version:
         return asyncio.ensure_future(_fetch_from_zookeeper(parts, request, context))
     if parts.leadership.is_needed:
@@ -179,7 +179,7 @@ def offset_fetch(
 async def _fetch_proven(
     parts: Parts, request: messages.OffsetFetchRequest, context: RequestContext
 ) -> messages.OffsetFetchResponse:
-    """With NOT_COORDINATOR for groups whose partition may be led elsewhere."""
+    """Fetch offsets; groups whose partition may be led elsewhere get NOT_COORDINATOR."""
     asked = await context.portions.finish(_find_coordinators(parts, request))
     proofs = await asyncio.gather(*(parts.leadership.seek(TopicPartition(OFFSETS_TOPIC, each)) for each in asked))
     doubtful = frozenset(each for each, is_proven in zip(asked, proofs, strict=True) if not is_proven)
@@ -187,7 +187,7 @@ async def _fetch_proven(
 
 
 def _find_coordinators(parts: Parts, request: messages.OffsetFetchRequest) -> Work[list[int]]:
-    """The partitions of the internal topic to which the groups belong."""
+    """Return the partitions of `__consumer_offsets` to which the groups belong."""
     partitions: dict[int, None] = {}
     for group in request.groups:
         yield
@@ -228,7 +228,7 @@ def _fetch(
 
 
 def _merge_partitions(request: messages.OffsetFetchRequest) -> Work[dict[str, dict[str, dict[int, None]] | None]]:
-    """By group and topic the partitions, each once: metadata of an offset may have a thousand times the bytes that name it."""
+    """Return the partitions by group and topic, each once: metadata of an offset may have a thousand times the bytes that name it."""
     asked: dict[str, dict[str, dict[int, None]] | None] = {}
     left = _FETCHED_MAX
     for group in request.groups:
@@ -276,7 +276,7 @@ def _offsets(
 def offset_delete(
     parts: Parts, request: messages.OffsetDeleteRequest, context: RequestContext
 ) -> messages.OffsetDeleteResponse | asyncio.Future[messages.OffsetDeleteResponse]:
-    """The outcome for each partition."""
+    """Delete offsets, and return the outcome for each partition."""
     m = messages.offset_delete_response
     require_group_id(request.group_id)
     if is_much(request.topics):
@@ -296,7 +296,7 @@ def offset_delete(
 async def _delete_much(
     parts: Parts, request: messages.OffsetDeleteRequest, context: RequestContext
 ) -> messages.OffsetDeleteResponse:
-    """One batch after the other; what refuses the group refuses the request."""
+    """Delete one batch after the other; an error of the group fails the request."""
     response, undecided, partitions = await context.portions.finish(_check_deletion(parts, request))
     pace = context.portions.pace()
     for first in range(0, len(partitions), BATCH_OFFSETS):

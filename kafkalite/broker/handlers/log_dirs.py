@@ -39,7 +39,7 @@ class Parts(Protocol):
 def alter_replica_log_dirs(
     parts: Parts, request: messages.AlterReplicaLogDirsRequest, context: RequestContext
 ) -> Work[messages.AlterReplicaLogDirsResponse]:
-    """Begin the moves; the outcome of each partition."""
+    """Start moves, and return the outcome of each partition."""
     m = messages.alter_replica_log_dirs_response
     results: dict[str, list[messages.alter_replica_log_dirs_response.AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
@@ -64,7 +64,7 @@ def alter_replica_log_dirs(
 def describe_log_dirs(
     parts: Parts, request: messages.DescribeLogDirsRequest, context: RequestContext
 ) -> Work[messages.DescribeLogDirsResponse]:
-    """Every directory of log.dirs with the partitions asked for, all of them when none are named."""
+    """Return every directory of log.dirs with the partitions that are asked for, all if none are named."""
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = set()

@@ -51,22 +51,22 @@ class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Pr
 async def metadata(
     parts: Parts, request: messages.MetadataRequest, context: RequestContext
 ) -> messages.MetadataResponse:
-    """The cluster as this broker knows it, with endpoints of the caller's listener."""
+    """Return the cluster as this broker knows it, with endpoints of the caller's listener."""
     version, listener = context.api_version, context.listener
     await parts.metadata.wait_for_controller()
     cache = parts.metadata
     throttle_ms = 0
-    topics, missing = await context.portions.finish(_topics(parts, request, context))
+    topics, missing = await context.portions.finish(_collect_topics(parts, request, context))
     if missing:
         may_create = version < 4 or request.allow_auto_topic_creation
         if may_create and parts.config.auto_create_topics_enable:
-            missing, refused = await context.portions.finish(_creatable(missing, context))
+            missing, refused = await context.portions.finish(_divide_missing(missing, context))
             topics += refused
         codes = await parts.topic_creation.create_missing(missing, may_create, context.portions)
         throttle_ms = _charge(parts, codes, context)
-        topics += await context.portions.finish(_missing(missing, codes))
+        topics += await context.portions.finish(_make_missing_topics(missing, codes))
     if request.include_topic_authorized_operations:
-        await context.portions.finish(_tell_operations(topics, context))
+        await context.portions.finish(_set_operations(topics, context))
     m = messages.metadata_response
     brokers = [
         m.MetadataResponseBroker(node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
@@ -87,7 +87,7 @@ async def metadata(
 
 
 def _charge(parts: Parts, codes: Mapping[str, ErrorCode], context: RequestContext) -> int:
-    """Topics that were made for the client count as those that it creates (KIP-599), but are never refused; the ms of silence."""
+    """Count topics that were created for the client, which are never refused (KIP-599); return for how many ms it is muted."""
     created = sum(code is ErrorCode.LEADER_NOT_AVAILABLE for code in codes.values())
     mutations = mutations_of(parts, context, _NEVER_STRICT) if created else None
     if mutations is not None:
@@ -100,17 +100,17 @@ def cluster_operations(context: RequestContext) -> int:
     return context.authorized_operations(ResourceType.CLUSTER) if context.may(DESCRIBE_CLUSTER) else 0
 
 
-def _topics(
+def _collect_topics(
     parts: Parts, request: messages.MetadataRequest, context: RequestContext
 ) -> Work[tuple[list[messages.metadata_response.MetadataResponseTopic], list[str]]]:
-    """(answers, names of topics that are not there)."""
+    """Return the responses of topics, and the names of those that do not exist."""
     cache = parts.metadata
     topics: list[messages.metadata_response.MetadataResponseTopic] = []
     if request.topics is None or (context.api_version == 0 and not request.topics):
         for topic in list(cache.topics.values()):
             # Without partitions it was deleted since the answer was begun.
             if topic.partitions and context.may(DESCRIBE_TOPIC, topic.name, is_asked=False):
-                topics.append((yield from _topic(parts, topic, context)))
+                topics.append((yield from _make_topic(parts, topic, context)))
         return topics, []
     asked_before: set[str | bytes] = set()
     missing: list[str] = []
@@ -127,7 +127,7 @@ def _topics(
             continue
         known = cache.topics.get(name) if name is not None else None
         if known is not None:
-            topics.append((yield from _topic(parts, known, context)))
+            topics.append((yield from _make_topic(parts, known, context)))
         elif asked.name is None:
             topics.append(_make_failed_topic(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
@@ -135,10 +135,10 @@ def _topics(
     return topics, missing
 
 
-def _creatable(
+def _divide_missing(
     names: list[str], context: RequestContext
 ) -> Work[tuple[list[str], list[messages.metadata_response.MetadataResponseTopic]]]:
-    """(topics that the caller may create, answers of the others)."""
+    """Return the topics that the caller may create, and the responses of the others."""
     if context.may(CREATE_CLUSTER, is_asked=False):
         return names, []
     allowed, refused = [], []
@@ -151,7 +151,7 @@ def _creatable(
     return allowed, refused
 
 
-def _tell_operations(
+def _set_operations(
     topics: list[messages.metadata_response.MetadataResponseTopic], context: RequestContext
 ) -> Work[None]:
     for topic in topics:
@@ -160,7 +160,7 @@ def _tell_operations(
             topic.topic_authorized_operations = context.authorized_operations(ResourceType.TOPIC, topic.name)
 
 
-def _missing(
+def _make_missing_topics(
     names: list[str], codes: dict[str, ErrorCode]
 ) -> Work[list[messages.metadata_response.MetadataResponseTopic]]:
     answers = []
@@ -178,14 +178,14 @@ def _make_failed_topic(
     )
 
 
-def _topic(
+def _make_topic(
     parts: Parts, topic: TopicMetadata, context: RequestContext
 ) -> Work[messages.metadata_response.MetadataResponseTopic]:
     version, listener = context.api_version, context.listener
     partitions = []
     for index, partition in list(topic.partitions.items()):
         yield
-        partitions.append(_partition(parts, index, partition, version, listener))
+        partitions.append(_make_partition(parts, index, partition, version, listener))
     return messages.metadata_response.MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -195,13 +195,13 @@ def _topic(
     )
 
 
-def _partition(
+def _make_partition(
     parts: Parts, index: int, partition: PartitionMetadata, version: int, listener: str
 ) -> messages.metadata_response.MetadataResponsePartition:
     cache, leader, code = parts.metadata, partition.leader, ErrorCode.NONE
     replicas, isr = partition.replicas, partition.isr
     if version == 0:
-        replicas, isr = _reachable(cache, replicas, listener), _reachable(cache, isr, listener)
+        replicas, isr = _find_reachable(cache, replicas, listener), _find_reachable(cache, isr, listener)
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             code = ErrorCode.REPLICA_NOT_AVAILABLE
     if cache.endpoint(leader, listener) is None:
@@ -219,7 +219,7 @@ def _partition(
     )
 
 
-def _reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> list[BrokerId]:
+def _find_reachable(cache: MetadataCache, brokers: list[BrokerId], listener: str) -> list[BrokerId]:
     """Return those of `brokers` that are listed in the response.
 
     Clients that ask in version 0 look each replica up in that list, and fail where one is missing.

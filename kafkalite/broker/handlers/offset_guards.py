@@ -21,7 +21,7 @@ EACH_TOPIC_DESCRIBED: Final = Each(DESCRIBE_TOPIC, "topics", "topics")
 def guard_deletion(
     parts: object, request: messages.OffsetDeleteRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """The group is asked in any case: what is wrong with it is told first."""
+    """Refuse topics one by one. The coordinator is asked in any case, because an error of the group comes first."""
     m = messages.offset_delete_response
     context.require(DELETE_GROUP, request.group_id)
     allowed, refused = yield from EACH_TOPIC_READ.divide_items(request, context)
@@ -46,7 +46,7 @@ def guard_deletion(
 def guard_fetch(
     parts: object, request: messages.OffsetFetchRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """Group by group; topics that the caller may not see are refused where they are named, else left out."""
+    """Refuse groups one by one; topics that the caller may not see are refused where they are named, else left out."""
     m = messages.offset_fetch_response
     allowed, refused_groups = [], []
     refused_topics: dict[str, list[messages.offset_fetch_request.OffsetFetchRequestTopics]] = {}

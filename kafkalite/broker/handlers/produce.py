@@ -125,7 +125,7 @@ async def _produce_paced(
     verification: asyncio.Future[Refusals] | None,
     responses: list[messages.produce_response.TopicProduceResponse] | None,
 ) -> Reply | None:
-    """Do what `produce` has left. Requests behind this one wait, so that records stay in the order in which they were sent."""
+    """Serve what needs the coordinator, another thread or portions. Requests behind this one wait, so that records stay in order."""
     if responses is None:
         if request.transactional_id is not None and progress.guards is None:
             unverified = await context.portions.finish(_find_unverified(parts, request, progress))

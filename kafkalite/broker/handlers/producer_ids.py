@@ -63,7 +63,7 @@ class Parts(HasConfig, HasTransactions, Protocol):
 async def init_producer_id(
     parts: Parts, request: messages.InitProducerIdRequest, context: RequestContext
 ) -> messages.InitProducerIdResponse:
-    """Without a transactional id a fresh producer id with epoch 0."""
+    """Return the producer's id and epoch; without a transactional id a fresh id with epoch 0."""
     m = messages.init_producer_id_response
     transactional_id, expected = request.transactional_id, _read_expected(request)
     if transactional_id is None:
@@ -72,7 +72,9 @@ async def init_producer_id(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
     if not 0 < request.transaction_timeout_ms <= parts.config.transaction_max_timeout_ms:
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"{request.transaction_timeout_ms} ms")
-    reply = await _init(parts, InitProducerId(transactional_id, request.transaction_timeout_ms, expected))
+    reply = await _init_with_coordinator(
+        parts, InitProducerId(transactional_id, request.transaction_timeout_ms, expected)
+    )
     code = reply.error
     if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -80,7 +82,7 @@ async def init_producer_id(
 
 
 def _read_expected(request: messages.InitProducerIdRequest) -> ProducerIdAndEpoch | None:
-    """What a producer that goes on has. KafkaError INVALID_REQUEST when it has one half of it."""
+    """Return the id and epoch of a producer that goes on, None for a new one. Raises KafkaError INVALID_REQUEST for half of it."""
     expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if expected == (NO_PRODUCER_ID, NO_PRODUCER_EPOCH):
         return None
@@ -89,8 +91,8 @@ def _read_expected(request: messages.InitProducerIdRequest) -> ProducerIdAndEpoc
     return expected
 
 
-async def _init(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
-    """With a fresh producer id, as soon as the coordinator needs one. KafkaError."""
+async def _init_with_coordinator(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
+    """Ask the coordinator, again with a fresh producer id if it needs one. Raises KafkaError."""
     while True:
         reply = parts.transactions.submit(wanted.transactional_id, wanted, lambda reply: reply)
         if isinstance(reply, asyncio.Future):
@@ -104,7 +106,7 @@ async def _init(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
 async def allocate_producer_ids(
     parts: Parts, request: messages.AllocateProducerIdsRequest, context: RequestContext
 ) -> messages.AllocateProducerIdsResponse:
-    """The next block, written to ZooKeeper."""
+    """Return the next block of ids, which is written to ZooKeeper."""
     block = await parts.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
     return messages.AllocateProducerIdsResponse(
         producer_id_start=block.first_producer_id,
@@ -118,7 +120,7 @@ _IDEMPOTENT_WRITE: Final = Permission(Operation.IDEMPOTENT_WRITE, ResourceType.C
 def _guard(
     parts: object, request: messages.InitProducerIdRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """Who may write to any topic may do so idempotently (KIP-679)."""
+    """Require permission for the transactional id; without one IDEMPOTENT_WRITE, or WRITE of any topic (KIP-679)."""
     yield
     if request.transactional_id is not None:
         context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)

@@ -21,14 +21,14 @@ _TOO_LATE: Final = "SaslAuthenticate request received after successful authentic
 def sasl_handshake(
     parts: object, request: messages.SaslHandshakeRequest, context: RequestContext
 ) -> messages.SaslHandshakeResponse:
-    """Refused, without naming mechanisms."""
+    """Refuse, without naming mechanisms."""
     return messages.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def sasl_authenticate(
     parts: object, request: messages.SaslAuthenticateRequest, context: RequestContext
 ) -> messages.SaslAuthenticateResponse:
-    """Refused."""
+    """Refuse."""
     return messages.SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_TOO_LATE)
 
 

@@ -26,7 +26,7 @@ from kafkalite.broker.identity.authorizer import (
 )
 from kafkalite.broker.parts import HasClock, HasMetadata, HasQuotas, HasTopicCreation
 from kafkalite.broker.requests.failures import FailedItems, Failure
-from kafkalite.broker.requests.guards import Each, Judged, narrow
+from kafkalite.broker.requests.guards import Each, Judged, judge_items
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.requests import (
@@ -105,8 +105,8 @@ async def create_topics(
         validate_only=request.validate_only,
         charge=free if mutations is None else mutations.charge,
     )
-    outcomes = await context.portions.finish(_in_order(asked, made))
-    results = await context.portions.finish(_creations(outcomes))
+    outcomes = await context.portions.finish(_order_outcomes(asked, made))
+    results = await context.portions.finish(_make_creation_results(outcomes))
     pace = context.portions.pace()
     for result in results:
         await pace.unit()
@@ -119,14 +119,14 @@ async def create_topics(
             result.error_message = "The topic was created, but not all its partitions had a leader in time."
             result.configs, result.num_partitions, result.replication_factor = [], -1, -1
     if not request.validate_only:
-        await _tell_all(parts, deadline_ms)
+        await _wait_for_brokers(parts, deadline_ms)
     return messages.CreateTopicsResponse(topics=results, throttle_time_ms=silenced_for(mutations, context))
 
 
-def _in_order(
+def _order_outcomes(
     asked: Sequence[NewTopic], made: Mapping[str, CreatedTopic | KafkaError]
 ) -> Work[dict[str, CreatedTopic | KafkaError]]:
-    """The outcomes by name; a topic that brokers host exists, also when its znode was removed by hand (as ZkAdminManager sees it)."""
+    """Return the outcomes by name. A topic that brokers host exists, even if its znode was removed by hand (as ZkAdminManager sees it)."""
     outcomes: dict[str, CreatedTopic | KafkaError] = {}
     for topic in asked:
         yield
@@ -152,7 +152,7 @@ def mutations_of(parts: Mutating, context: RequestContext, strict_from: int) -> 
 
 
 def silenced_for(mutations: Mutations | None, context: RequestContext) -> int:
-    """The ms for which the connection is silenced."""
+    """Mute the connection for what the request was charged; return for how many ms."""
     throttle_ms = 0 if mutations is None else mutations.throttle_ms()
     if throttle_ms:
         context.connection.mute(throttle_ms / 1000)
@@ -178,17 +178,17 @@ def _each(make: Callable[[T], MadeT], items: Iterable[T]) -> Work[list[MadeT]]:
     return made
 
 
-def _creations(
+def _make_creation_results(
     outcomes: Mapping[str, CreatedTopic | KafkaError],
 ) -> Work[list[messages.create_topics_response.CreatableTopicResult]]:
-    """What is answered for each topic; those with the same settings share the entries of them."""
+    """Return the result of each topic; topics with the same settings share their entries."""
     m = messages.create_topics_response
     told: dict[int, list[messages.create_topics_response.CreatableTopicConfigs]] = {}
     results = []
     for name, outcome in outcomes.items():
         yield
         if isinstance(outcome, KafkaError):
-            results.append(_not_created(name, outcome.code, str(outcome)))
+            results.append(_make_failed_creation(name, outcome.code, str(outcome)))
             continue
         configs = told.get(id(outcome.configs))
         if configs is None:
@@ -205,10 +205,10 @@ def _creations(
     return results
 
 
-def _not_created(
+def _make_failed_creation(
     name: str, code: ErrorCode, message: str | None
 ) -> messages.create_topics_response.CreatableTopicResult:
-    """Kafka has an empty list of settings for it, not null."""
+    """Return the result of a topic that was not created, with an empty list of settings instead of null, as in Kafka."""
     return messages.create_topics_response.CreatableTopicResult(
         name=name, error_code=code, error_message=message, configs=[]
     )
@@ -266,7 +266,7 @@ async def delete_topics(
         else:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
             result.error_message = "The topic is marked for deletion, but was not deleted in time."
-    await _tell_all(parts, deadline_ms)
+    await _wait_for_brokers(parts, deadline_ms)
     return m.DeleteTopicsResponse(responses=results, throttle_time_ms=silenced_for(mutations, context))
 
 
@@ -299,7 +299,7 @@ async def create_partitions(
                 result.error_code = ErrorCode.REQUEST_TIMED_OUT
                 result.error_message = "The partitions were created, but not all of them had a leader in time."
     if not request.validate_only:
-        await _tell_all(parts, deadline_ms)
+        await _wait_for_brokers(parts, deadline_ms)
     return m.CreatePartitionsResponse(results=results, throttle_time_ms=silenced_for(mutations, context))
 
 
@@ -308,7 +308,7 @@ def _new_partitions(topic: messages.create_partitions_request.CreatePartitionsTo
     return NewPartitions(topic.name, topic.count, None if given is None else tuple(tuple(a.broker_ids) for a in given))
 
 
-async def _tell_all(parts: Parts, deadline_ms: float) -> None:
+async def _wait_for_brokers(parts: Parts, deadline_ms: float) -> None:
     """Wait until all brokers know of what was done, within the request's time."""
     left_s = (deadline_ms - parts.clock.monotonic_ms()) / 1000
     if left_s > 0:
@@ -347,7 +347,7 @@ _EACH_CREATED: Final = Each(
 def _guard_creation(
     parts: object, request: messages.CreateTopicsRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """Who may create a topic is told its settings only with DESCRIBE_CONFIGS (KIP-525)."""
+    """Refuse topics one by one, and leave the settings out for clients without DESCRIBE_CONFIGS (KIP-525)."""
     judged = yield from _EACH_CREATED(parts, request, context, failure)
 
     def complete(reply: messages.CreateTopicsResponse) -> Work[messages.CreateTopicsResponse]:
@@ -368,8 +368,7 @@ def _guard_creation(
 def _guard_deletion(
     parts: Parts, request: messages.DeleteTopicsRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """The name of a topic that is named by its id is no news for those only who may describe it."""
-    m = messages.delete_topics_response
+    """Refuse topics one by one. Clients that may not describe a topic, and named it by its id, are not told its name."""
     allowed, refused = [], []
     for topic in request.topics:
         yield
@@ -379,20 +378,13 @@ def _guard_deletion(
             continue
         is_known = topic.name is not None or context.may(DESCRIBE_TOPIC, name, is_asked=False)
         refused.append(
-            m.DeletableTopicResult(
+            messages.delete_topics_response.DeletableTopicResult(
                 name=name if is_known else None,
                 topic_id=topic.topic_id,
                 error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             )
         )
-    if not refused:
-        return Judged(request)
-
-    def complete(reply: messages.DeleteTopicsResponse | None) -> Work[messages.DeleteTopicsResponse]:
-        yield
-        return m.DeleteTopicsResponse(responses=[*(reply.responses if reply is not None else ()), *refused])
-
-    return Judged(narrow(request, topics=allowed) if allowed else None, complete)
+    return judge_items(request, "topics", allowed, "responses", refused, failure)
 
 
 APIS: Final = (

@@ -39,7 +39,7 @@ class Parts(HasTransactions, Protocol):
 def describe_transactions(
     parts: Parts, request: messages.DescribeTransactionsRequest, context: RequestContext
 ) -> Work[messages.DescribeTransactionsResponse]:
-    """TRANSACTIONAL_ID_NOT_FOUND for ids that nobody uses, INVALID_REQUEST for what cannot be one."""
+    """Describe transactional ids; unknown ones get TRANSACTIONAL_ID_NOT_FOUND, an empty one INVALID_REQUEST."""
     m = messages.describe_transactions_response
     states = []
     for each in dict.fromkeys(request.transactional_ids):
@@ -72,7 +72,7 @@ def describe_transactions(
 def list_transactions(
     parts: Parts, request: messages.ListTransactionsRequest, context: RequestContext
 ) -> Work[messages.ListTransactionsResponse]:
-    """Those that this broker coordinates and that pass each filter."""
+    """Return the transactional ids that this broker coordinates and that pass each filter."""
     m = messages.list_transactions_response
     runtime = parts.transactions
     if runtime.is_loading:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, READ_GROUP, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
@@ -47,11 +46,11 @@ class Parts(HasMetadata, HasGroups, HasTransactions, Protocol):
 async def add_partitions_to_txn(
     parts: Parts, request: messages.AddPartitionsToTxnRequest, context: RequestContext
 ) -> messages.AddPartitionsToTxnResponse:
-    """The outcome for each partition of each transaction."""
+    """Add partitions, and return the outcome for each of each transaction."""
     m = messages.add_partitions_to_txn_response
     version, pace = context.api_version, context.portions.pace()
     begun = []
-    for each in request.transactions if version >= _BATCHED_FROM else [_single(request)]:
+    for each in request.transactions if version >= _BATCHED_FROM else [_read_transaction(request)]:
         await pace.unit(_DECISION_UNITS)
         partitions = await context.portions.finish(_group_by_topic(each))
         refused = await context.portions.finish(_find_refusals(parts.metadata, partitions, version < _BATCHED_FROM))
@@ -66,10 +65,10 @@ async def add_partitions_to_txn(
     return m.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
 
 
-def _single(
+def _read_transaction(
     request: messages.AddPartitionsToTxnRequest,
 ) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction:
-    """What a producer asks."""
+    """Return the one transaction of a producer's request."""
     return messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -92,7 +91,7 @@ def _group_by_topic(
 
 
 def _find_refusals(metadata: MetadataCache, partitions: Partitions, by_client: bool) -> Work[_CodeOf | None]:
-    """The outcome of each partition where some cannot be part of a transaction, else None."""
+    """Return the outcome of each partition if some cannot be part of a transaction, else None."""
     codes: dict[TopicPartition, ErrorCode] = {}
     is_refused = False
     for topic, indexes in partitions.items():
@@ -114,7 +113,7 @@ def _submit_partitions(
     transaction: messages.add_partitions_to_txn_request.AddPartitionsToTxnTransaction,
     partitions: Partitions,
 ) -> _CodeOf | ErrorCode | asyncio.Future[ErrorCode]:
-    """One code for all of the partitions, or those of each."""
+    """Return one code for all partitions, the code of each, or a future."""
     transactional_id, producer = transaction.transactional_id, (transaction.producer_id, transaction.producer_epoch)
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST
@@ -157,7 +156,7 @@ def _make_topic_results(
 
 
 def _translate_code(version: int, code: ErrorCode) -> ErrorCode:
-    """Older clients know of fencing by another name."""
+    """Return the error for this version: older clients know fencing as INVALID_PRODUCER_EPOCH."""
     is_unknown = version < _FENCED_FROM and code is ErrorCode.PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
 
@@ -165,28 +164,30 @@ def _translate_code(version: int, code: ErrorCode) -> ErrorCode:
 def add_offsets_to_txn(
     parts: Parts, request: messages.AddOffsetsToTxnRequest, context: RequestContext
 ) -> messages.AddOffsetsToTxnResponse | asyncio.Future[messages.AddOffsetsToTxnResponse]:
-    """The group's partition of `__consumer_offsets` becomes part of the transaction."""
+    """Add the group's partition of `__consumer_offsets` to the transaction."""
     _require_id(request.transactional_id)
     place = {OFFSETS_TOPIC: frozenset({parts.groups.partition_for(request.group_id)})}
     wanted = AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, place)
-    return parts.transactions.submit(request.transactional_id, wanted, partial(_offsets_added, context.api_version))
+    version = context.api_version
 
+    def shape(code: ErrorCode) -> messages.AddOffsetsToTxnResponse:
+        return messages.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
 
-def _offsets_added(version: int, code: ErrorCode) -> messages.AddOffsetsToTxnResponse:
-    return messages.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
+    return parts.transactions.submit(request.transactional_id, wanted, shape)
 
 
 def end_txn(
     parts: Parts, request: messages.EndTxnRequest, context: RequestContext
 ) -> messages.EndTxnResponse | asyncio.Future[messages.EndTxnResponse]:
-    """NONE once it is decided, before anybody has a marker."""
+    """Return NONE once the end is decided, before any marker is written."""
     _require_id(request.transactional_id)
     wanted = EndTransaction(request.transactional_id, request.producer_id, request.producer_epoch, request.committed)
-    return parts.transactions.submit(request.transactional_id, wanted, partial(_make_end_response, context.api_version))
+    version = context.api_version
 
+    def shape(code: ErrorCode) -> messages.EndTxnResponse:
+        return messages.EndTxnResponse(error_code=_translate_code(version, code))
 
-def _make_end_response(version: int, code: ErrorCode) -> messages.EndTxnResponse:
-    return messages.EndTxnResponse(error_code=_translate_code(version, code))
+    return parts.transactions.submit(request.transactional_id, wanted, shape)
 
 
 def _require_id(transactional_id: str) -> None:
@@ -197,7 +198,7 @@ def _require_id(transactional_id: str) -> None:
 def _guard_adding(
     parts: Parts, request: messages.AddPartitionsToTxnRequest, context: RequestContext, failure: Failure
 ) -> Work[Judged]:
-    """Brokers ask in version 4 and newer. One topic that a producer may not write to leaves the others out too."""
+    """Refuse version 4 and newer to all but brokers, and the request of a producer if it may not write to one of the topics."""
     yield
     if context.api_version >= _BATCHED_FROM:
         context.require(CLUSTER_ACTION)
@@ -212,7 +213,7 @@ def _guard_adding(
         return Judged(request)
 
     def complete(reply: object) -> Work[messages.AddPartitionsToTxnResponse]:
-        partitions = yield from _group_by_topic(_single(request))
+        partitions = yield from _group_by_topic(_read_transaction(request))
         seen = {topic: indexes for topic, indexes in partitions.items() if topic not in refused}
         code_of = (yield from _find_refusals(parts.metadata, seen, by_client=True)) or _not_attempted
         told = yield from _make_topic_results(

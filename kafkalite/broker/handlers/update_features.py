@@ -37,7 +37,7 @@ class Parts(Protocol):
 def update_features(
     parts: Parts, request: messages.UpdateFeaturesRequest, context: RequestContext
 ) -> messages.UpdateFeaturesResponse:
-    """Why each feature cannot be updated."""
+    """Refuse the update of each feature, with the reason."""
     m = messages.update_features_response
     if not parts.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)

@@ -47,7 +47,7 @@ class Parts(HasStore, HasDynamicConfigs, Protocol):
 async def describe_user_scram_credentials(
     parts: Parts, request: messages.DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> messages.DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of the users that are named; of all who have credentials when none is."""
+    """Return mechanisms and iterations of the named users; of all that have credentials if none is named."""
     m = messages.describe_user_scram_credentials_response
     counts = Counter(each.name for each in request.users or [])
     pace = context.portions.pace()
@@ -110,7 +110,7 @@ def _make_refusal(
 async def alter_user_scram_credentials(
     parts: Parts, request: messages.AlterUserScramCredentialsRequest, context: RequestContext
 ) -> messages.AlterUserScramCredentialsResponse:
-    """Set and delete credentials; the outcome of each user, those that are refused first."""
+    """Set and delete credentials, and return the outcome of each user, refused ones first."""
     m = messages.alter_user_scram_credentials_response
     if not parts.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)

@@ -35,7 +35,7 @@ class Parts(Protocol):
 async def write_txn_markers(
     parts: Parts, request: messages.WriteTxnMarkersRequest, context: RequestContext
 ) -> messages.WriteTxnMarkersResponse:
-    """The outcome for each partition of each producer id."""
+    """Write markers, and return the outcome for each partition of each producer id."""
     markers = await context.portions.finish(_read_markers(request))
     outcomes = await parts.marker_writer.write(markers, context.portions)
     return await context.portions.finish(_make_topic_results(markers, outcomes))

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkalite.broker.coordination.zookeeper_offsets import FetchedOffset
+from kafkalite.broker.handlers.known_partitions import find_known_partitions
 from kafkalite.broker.parts import HasConfig, HasMetadata
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.errors import ErrorCode
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
 
 
+_CheckedCommit: TypeAlias = (
+    "tuple[messages.OffsetCommitResponse,"
+    " list[tuple[messages.offset_commit_response.OffsetCommitResponsePartition, TopicPartition]],"
+    " dict[TopicPartition, int]]"
+)
+
+
 class Parts(HasConfig, HasMetadata, Protocol):
     """The parts of the broker that these handlers use."""
 
@@ -32,7 +40,7 @@ class Parts(HasConfig, HasMetadata, Protocol):
 async def commit_to_zookeeper(
     parts: Parts, request: messages.OffsetCommitRequest, context: RequestContext
 ) -> messages.OffsetCommitResponse:
-    """The outcome for each partition."""
+    """Write offsets, and return the outcome for each partition."""
     response, undecided, offsets = await context.portions.finish(_check_commit(parts, request))
     outcomes = await parts.zookeeper_offsets.commit(request.group_id, offsets)
     pace = context.portions.pace()
@@ -42,42 +50,28 @@ async def commit_to_zookeeper(
     return response
 
 
-def _check_commit(
-    parts: Parts, request: messages.OffsetCommitRequest
-) -> Work[
-    tuple[
-        messages.OffsetCommitResponse,
-        list[tuple[messages.offset_commit_response.OffsetCommitResponsePartition, TopicPartition]],
-        dict[TopicPartition, int],
-    ]
-]:
-    """(response, its answers that are not decided yet with their partitions, what is to be written)."""
+def _check_commit(parts: Parts, request: messages.OffsetCommitRequest) -> Work[_CheckedCommit]:
+    """Return the response, its partitions that have no outcome yet, and what is to be written."""
     m = messages.offset_commit_response
-    limit = parts.config.offset_metadata_max_bytes
-    topics, undecided, offsets = [], [], {}
-    for topic in request.topics:
+    topics, known, asked = yield from find_known_partitions(
+        parts, request.topics, m.OffsetCommitResponseTopic, m.OffsetCommitResponsePartition, lambda *names: names
+    )
+    undecided, offsets = [], {}
+    for answer, (topic, each) in zip(known, asked, strict=True):
         yield
-        answers = []
-        for each in topic.partitions:
-            yield
-            answer = m.OffsetCommitResponsePartition(partition_index=each.partition_index)
-            answers.append(answer)
-            topic_partition = TopicPartition(topic.name, each.partition_index)
-            if parts.metadata.partition(topic_partition) is None:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif len(each.committed_metadata or "") > limit:
-                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                undecided.append((answer, topic_partition))
-                offsets[topic_partition] = each.committed_offset
-        topics.append(m.OffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        if len(each.committed_metadata or "") > parts.config.offset_metadata_max_bytes:
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            topic_partition = TopicPartition(topic, each.partition_index)
+            undecided.append((answer, topic_partition))
+            offsets[topic_partition] = each.committed_offset
     return m.OffsetCommitResponse(topics=topics), undecided, offsets
 
 
 async def fetch_from_zookeeper(
     parts: Parts, group_id: str, asked: Mapping[str, Iterable[int]], context: RequestContext
 ) -> messages.OffsetFetchResponse:
-    """The offsets of the partitions of each topic; -1 with an error where there is none."""
+    """Return the offsets of the partitions of each topic, -1 with an error where there is none."""
     m = messages.offset_fetch_response
     known = await context.portions.finish(_find_known(parts, asked))
     found = await parts.zookeeper_offsets.fetch(group_id, known)

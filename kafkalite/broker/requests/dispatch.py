@@ -128,7 +128,7 @@ class Dispatcher(Generic[PartsT_contra]):
         self.follower_fetches = Histogram()
 
     def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
-        """From now on call handlers through what `around` makes of them, or (None) as they are, which costs nothing.
+        """Call handlers through what `around` makes of them from now on, or with None as they are, which costs nothing.
 
         `around` may return the handler that it is given; what it makes itself returns replies or futures.
         """
@@ -149,7 +149,7 @@ class Dispatcher(Generic[PartsT_contra]):
         decoded: _Decoded | None = None,
         has_waited: bool = False,
     ) -> Answer | asyncio.Future[Answer]:
-        """The answer's frame, a future of it, or None for no answer. ProtocolViolation when it is no request we know."""
+        """Return the response's frame, a future of it, or None for no response. Raises ProtocolViolation for unknown requests."""
         api_key, version, correlation_id = read_head(frame)
         route = self._routes.get(api_key)
         if route is None:
@@ -176,10 +176,7 @@ class Dispatcher(Generic[PartsT_contra]):
         if is_weighed and (api_key != _PRODUCE or turns.left <= 0 or turns.are_waiting):
             its_turn = self._its_turn(api_key, size, connection)
             if its_turn is not None:
-                connection.stop_pipelining()
-                if size <= RECEIVE_BYTES:  # it may lie in the buffer that all connections share
-                    frame = owned_copy(frame)
-                return self._later(self._in_turn(its_turn, frame, connection))
+                return self._later(self._in_turn(its_turn, _detach_frame(frame, connection), connection))
         try:
             header = read_request_header(frame, request_header_version(api, version))
             if decoded is not None:
@@ -194,9 +191,7 @@ class Dispatcher(Generic[PartsT_contra]):
                     portions = codec.request_portions(api_key, version, frame, header.body_position)
                     request = _at_once(portions)
                     if request is None:
-                        connection.stop_pipelining()
-                        if len(frame) <= RECEIVE_BYTES:
-                            frame = owned_copy(frame)
+                        frame = _detach_frame(frame, connection)
                         return self._later(self._in_portions(frame, header, connection, began_s))
         except BoundExceeded as problem:
             raise BoundExceeded(problem.bound, f"{api.name} version {version}: {problem}") from None
@@ -215,15 +210,13 @@ class Dispatcher(Generic[PartsT_contra]):
         try:
             if cluster_permission is not None:
                 context.require(cluster_permission)
-            if (
-                fast_path is not None and len(frame) <= FRAME_BYTES
-            ):  # before it is served: while it waits it has no records
+            if fast_path is not None and size <= FRAME_BYTES:  # learnt now, as a waiting request has no records
                 fast_path.learn_template(connection, frame, version, header.body_position, request)
             reply = handle(self._parts, request, context)
             if is_async or isinstance(reply, asyncio.Future):
-                if api_key == _FETCH and len(frame) > _KEPT_DECODED_BYTES and decoded is None:
+                if api_key == _FETCH and size > _KEPT_DECODED_BYTES and decoded is None:
                     request = _Undecoded(bytes(frame), api_key, version, header.body_position)
-                items_at_once = _ANY if len(frame) <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
+                items_at_once = _ANY if size <= PLAIN_BYTES and api_key in _AS_LONG_AS_ASKED else _ITEMS_AT_ONCE
                 return self._later(
                     self._await_reply(reply, served, request, version, correlation_id, latency, began_s, items_at_once)
                 )
@@ -234,7 +227,7 @@ class Dispatcher(Generic[PartsT_contra]):
         except ProtocolViolation:
             raise
         except Exception as problem:
-            if len(frame) > _SELDOM_PLAIN_BYTES:
+            if size > _SELDOM_PLAIN_BYTES:
                 refusing = self._encode_failure(served, request, version, correlation_id, problem)
                 return self._later(self._observe_latency(refusing, latency, began_s))
             answer = _frame(api, version, correlation_id, self._failure(served, request, version, problem)())
@@ -327,7 +320,7 @@ class Dispatcher(Generic[PartsT_contra]):
     async def _encode_reply(
         self, api: Api, version: int, correlation_id: int, reply: Reply, items_at_once: int
     ) -> Answer:
-        """As `_frame`, in portions for a reply of more items than `items_at_once`."""
+        """Return the reply's frame, encoded in portions if the reply has more items than `items_at_once`."""
         if reply is None or items_at_once == _ANY or not messages.has_more_items(reply, items_at_once):
             return _frame(api, version, correlation_id, reply)
         body = await self.portions.finish(codec.encode_long_response(reply, version))
@@ -336,7 +329,7 @@ class Dispatcher(Generic[PartsT_contra]):
     async def _encode_failure(
         self, served: ServedApi[PartsT_contra], request: Message, version: int, correlation_id: int, problem: Exception
     ) -> Answer:
-        """The answer to a request that failed. It has as many items as the request; that of many is made in another thread."""
+        """Return the response to a request that failed. It has as many items as the request; one of many is made in another thread."""
         shape = self._failure(served, request, version, problem)
         is_long = messages.has_more_items(request, _ITEMS_AT_ONCE)
         failure = await self.portions.in_thread(shape) if is_long else shape()
@@ -357,7 +350,7 @@ class Dispatcher(Generic[PartsT_contra]):
         return partial(served.failure, request, ErrorCode.UNKNOWN_SERVER_ERROR, "The server met an unexpected error.")
 
     def _unknown_api_versions(self, served: ServedApi[PartsT_contra], correlation_id: int) -> Answer:
-        """Version 0, error 35, and the range of ApiVersions itself, so that the client asks again (KIP-511)."""
+        """Return version 0, error 35, and the range of ApiVersions itself, so that the client asks again (KIP-511)."""
         m = messages.api_versions_response
         api = served.api
         only = m.ApiVersion(api_key=api.key, min_version=served.first_version, max_version=served.last_version)
@@ -372,8 +365,14 @@ class Dispatcher(Generic[PartsT_contra]):
             task.cancel()
 
 
+def _detach_frame(frame: memoryview, connection: ClientConnection) -> memoryview:
+    """Return a frame that may be kept while requests behind it wait: not in the receive buffer that all connections share."""
+    connection.stop_pipelining()
+    return owned_copy(frame) if len(frame) <= RECEIVE_BYTES else frame
+
+
 def _at_once(portions: Reading) -> Any:
-    """The request, if its first portion is all of it, else None."""
+    """Return the request if its first portion is all of it, else None."""
     try:
         next(portions)
     except StopIteration as end:
@@ -382,7 +381,7 @@ def _at_once(portions: Reading) -> Any:
 
 
 async def _all_of(portions: Reading, connection: ClientConnection) -> Any:
-    """The request; None when its client has left before it was decoded."""
+    """Return the request, None if its client has left before it was decoded."""
     while not connection.closed:
         try:
             next(portions)
@@ -411,7 +410,7 @@ def _route(served: ServedApi[PartsT_contra], authorizer: Authorizer, parts: Part
 
 
 def _frame(api: Api, version: int, correlation_id: int, reply: Reply) -> Answer:
-    """The reply's frame; None where there is no answer."""
+    """Return the reply's frame, None if there is no response."""
     if reply is None:
         return None
     return response_frame(api, version, correlation_id, codec.encode_response(reply, version))

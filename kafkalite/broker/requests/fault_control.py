@@ -77,7 +77,7 @@ class FaultControl:
             writer.close()
 
     def obey(self, line: bytes) -> dict[str, Any]:
-        """The answer to one line."""
+        """Obey one line, and return the answer."""
         try:
             wish = json.loads(line)
             return self._obey(wish)
@@ -108,7 +108,7 @@ class FaultControl:
 
 
 def _loopback(address: str) -> tuple[str, int]:
-    """ValueError for an address that others than this machine reach."""
+    """Return host and port. Raises ValueError for an address that others than this machine reach."""
     host, _, port = address.rpartition(":")
     if not ipaddress.ip_address(host.strip("[]")).is_loopback:
         raise ValueError(f"{VARIABLE} is {address}: faults are taken at loopback addresses only")

@@ -38,11 +38,28 @@ Guard: TypeAlias = "Callable[[Any, Any, RequestContext, Failure], Work[Judged]]"
 
 
 def narrow(message: MessageT, **fields: Any) -> MessageT:
-    """A copy that differs in these fields."""
+    """Return a copy that differs in these fields."""
     other = copy.copy(message)
     for name, value in fields.items():
         setattr(other, name, value)
     return other
+
+
+def judge_items(
+    request: Message, field: str, allowed: list[Any], answers: str, refused: list[Any], failure: Failure
+) -> Judged:
+    """Return the judgement of a request of whose list `field` some items are allowed; the others add `refused` to the list `answers`."""
+    if not refused:
+        return Judged(request)
+
+    def complete(reply: Any) -> Work[Any]:
+        yield
+        if reply is None:
+            reply = failure(narrow(request, **{field: []}), ErrorCode.NONE, None)
+        setattr(reply, answers, [*getattr(reply, answers), *refused])
+        return reply
+
+    return Judged(narrow(request, **{field: allowed}) if allowed else None, complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +112,14 @@ class Each:
         answers: list[Any] = []
         for item in refused:
             yield
-            answers += getattr(self._make_failures(request, [item], failure, self.permission.refusal), self.answers)
-
-        def complete(reply: Any) -> Work[Any]:
-            yield
-            if reply is None:
-                reply = self._make_failures(request, [], failure, ErrorCode.NONE)
-            setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
-            return reply
-
-        return Judged(narrow(request, **{self.field: allowed}) if allowed else None, complete)
+            failed = failure(narrow(request, **{self.field: [item]}), self.permission.refusal, self.message)
+            answers += getattr(failed, self.answers)
+        return judge_items(request, self.field, allowed, self.answers, answers, failure)
 
     def divide_items(
         self, request: Any, context: RequestContext, *, is_asked: bool = True
     ) -> Work[tuple[list[Any], list[Any]]]:
-        """(items that are allowed, items that are not)."""
+        """Return the items that are allowed, and those that are not."""
         allowed: list[Any] = []
         refused: list[Any] = []
         verdicts: dict[str, bool] = {}
@@ -121,9 +131,6 @@ class Each:
                 verdict = verdicts[name] = context.may(self.permission, name, is_asked=is_asked)
             (allowed if verdict else refused).append(item)
         return allowed, refused
-
-    def _make_failures(self, request: Any, items: list[Any], failure: Failure, code: ErrorCode) -> Message:
-        return failure(narrow(request, **{self.field: items}), code, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +154,7 @@ class EachConfig:
                 message = f"{permission.resource.name.capitalize()} authorization failed." if self.has_message else None
                 refused = failure(narrow(request, resources=[item]), permission.refusal, message)
                 answers += getattr(refused, self.answers)
-        if not answers:
-            return Judged(request)
-
-        def complete(reply: Any) -> Work[Any]:
-            yield
-            setattr(reply, self.answers, [*getattr(reply, self.answers), *answers])
-            return reply
-
-        return Judged(narrow(request, resources=allowed), complete)
+        return judge_items(request, "resources", allowed, self.answers, answers, failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +214,7 @@ Handle: TypeAlias = Callable[[Any, Any, RequestContext], Any]
 
 
 def guard_handler(guard: Guard, handle: Handle, failure: Failure) -> Handle:
-    """The handler behind its guard; it is no coroutine, though it may answer with a future."""
+    """Return the handler behind its guard; it is no coroutine function, though it may return a future."""
 
     def guarded_handle(parts: Any, request: Any, context: RequestContext) -> Any:
         judged = context.portions.run(guard(parts, request, context, failure))
@@ -228,7 +227,7 @@ def guard_handler(guard: Guard, handle: Handle, failure: Failure) -> Handle:
 
 
 def _call_handler(judged: Judged, handle: Handle, parts: Any, context: RequestContext) -> Any:
-    """The caller's answer, or a future of it."""
+    """Return the caller's response, or a future of it."""
     reply = None if judged.request is None else handle(parts, judged.request, context)
     if inspect.iscoroutine(reply):
         reply = asyncio.ensure_future(reply)

@@ -18,7 +18,7 @@ audit: Final = logging.getLogger("kafkalite.authorizer")
 
 
 class ResponseBound(Protocol):
-    """See `UnreadResponses`."""
+    """The bytes that one response on the connection may have; `UnreadResponses` sets it."""
 
     response_bytes_max: int
 
@@ -73,7 +73,7 @@ class RequestContext:
 
     @property
     def principal(self) -> KafkaPrincipal:
-        """Who asks; who is not authenticated is Kafka's User:ANONYMOUS."""
+        """Return the principal of the caller, User:ANONYMOUS if it is not authenticated."""
         return self.connection.principal
 
     @property
@@ -82,7 +82,7 @@ class RequestContext:
         return self.connection.principal.name
 
     def may(self, permission: Permission, name: str = CLUSTER_NAME, *, is_asked: bool = True) -> bool:
-        """May the caller do this to the resource of this name? Where it is not what was asked for, a denial is no event."""
+        """True if the caller may do this to the resource of this name. A denial is logged at INFO only if the request `is_asked` for it."""
         if self.authorizer.allows(self.connection.principal, self.connection.peer_host, permission, name):
             return True
         audit.log(
@@ -102,7 +102,7 @@ class RequestContext:
         return self.authorizer.allows_some(self.connection.principal, self.connection.peer_host, permission)
 
     def require(self, permission: Permission, name: str = CLUSTER_NAME) -> None:
-        """KafkaError with the refusal of the permission, unless the caller has it."""
+        """Raise KafkaError with the refusal of the permission, unless the caller has it."""
         if not self.may(permission, name):
             raise KafkaError(permission.refusal)
 

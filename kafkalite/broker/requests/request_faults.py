@@ -56,7 +56,7 @@ class Rule:
 
     @classmethod
     def parse(cls, wish: Mapping[str, Any]) -> Rule:
-        """A rule from its fields by name, `api` and `error` by Kafka's names. ValueError says what cannot be."""
+        """Return the rule of these fields, `api` and `error` by Kafka's names. Raises ValueError."""
         known = {field.name for field in fields(cls)} - {"seen", "hits"}
         if unknown := wish.keys() - known:
             raise ValueError(f"a rule has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
@@ -74,7 +74,7 @@ class Rule:
         return rule
 
     def takes(self, key: ApiKey, client_id: str | None, named: Callable[[], Iterable[tuple[str, int | None]]]) -> bool:
-        """Count a request, and say whether it is this rule's. `named` are its topics and partitions."""
+        """Count a request, and return True if it is this rule's. `named` are its topics and partitions."""
         if key is not self.api or (self.client_id is not None and client_id != self.client_id):
             return False
         if (self.topic is not None or self.partition is not None) and not any(
@@ -98,17 +98,17 @@ class RequestFaults:
         """Those that nobody answers; the loop alone would forget them."""
 
     def add(self, rule: Rule) -> int:
-        """The number of the rule."""
+        """Add a rule, and return its number."""
         self._numbers += 1
         self.rules[self._numbers] = rule
         return self._numbers
 
     def around(self, served: Iterable[ServedApi[Any]], topic_name: TopicName) -> list[ServedApi[Any]]:
-        """The same APIs, with the rules of this moment and later before them."""
+        """Return the APIs with handlers that apply the rules first, also rules that are added later."""
         return [replace(each, handle=self._handler(each, topic_name), fast_path=None) for each in served]
 
     def decide(self, key: ApiKey, request: Message, client_id: str | None, topic_name: TopicName) -> Rule | None:
-        """The rule that takes a request, if any does."""
+        """Return the rule that takes a request, if any does."""
         taking = [
             rule for rule in self.rules.values() if rule.takes(key, client_id, lambda: named_in(request, topic_name))
         ]
@@ -158,7 +158,7 @@ class RequestFaults:
 
 
 def named_in(message: Any, topic_name: TopicName) -> Iterator[tuple[str, int | None]]:
-    """The topics that a request names, with each of their partitions that it names; with None where it names none."""
+    """Yield the topics that a request names with each partition that it names, with None if it names none."""
     for array in message.FIELDS:
         if not array.is_array:
             continue

@@ -45,7 +45,7 @@ class RequestMetering:
         self._quota, self._now_ms = quota, now_ms
 
     def around(self, served: ServedApi[Any], handle: Handle) -> Handle:
-        """The handler, counted."""
+        """Return the handler, whose time is charged to clients."""
         if served.api.key in _EXEMPT:
             return handle
         of_followers_too = served.api.key == ApiKey.FETCH
@@ -81,7 +81,7 @@ class RequestMetering:
         return _set_throttle(answer, self._charge(spent, context))
 
     async def _meter_delayed(self, reply: asyncio.Future[Reply], spent: _Spent, context: RequestContext) -> Reply:
-        """As `_later`, without the request, which a delayed fetch would keep in memory."""
+        """Charge a delayed reply once it is complete, without the request, which a delayed fetch would keep in memory."""
         try:
             answer = await reply
         except BaseException:
@@ -92,14 +92,14 @@ class RequestMetering:
     def _make_failure(
         self, problem: KafkaError, served: ServedApi[Any], request: Any, spent: _Spent, context: RequestContext
     ) -> Reply:
-        """The failure with its throttle time; dispatch shapes those without."""
+        """Return the failure with its throttle time. Raises it for dispatch if there is none."""
         throttle_ms = self._charge(spent, context)
         if not throttle_ms or context.request_bytes > _SHAPED_BYTES:
             raise problem
         return _set_throttle(served.failure(request, problem.code, problem.message), throttle_ms)
 
     def _charge(self, spent: _Spent, context: RequestContext) -> int:
-        """Count it; the ms for which the connection is silenced."""
+        """Charge the client and mute its connection; return for how many ms."""
         throttle_ms = self._quota.charge(
             context.user, context.client_id or "", int(spent.ms * _NS_OF_A_MS), self._now_ms()
         )
@@ -174,7 +174,7 @@ class _CountedPortions(Portions):
 
 
 def _set_throttle(reply: Reply, throttle_ms: int) -> Reply:
-    """The reply with the longer of two throttle times, where it has a place for one."""
+    """Return the reply with the longer of two throttle times, if it has a field for one."""
     if reply is None or not throttle_ms or throttle_ms <= getattr(reply, "throttle_time_ms", throttle_ms):
         return reply
     return narrow(reply, throttle_time_ms=throttle_ms)  # a copy: some replies are made once for everybody

@@ -55,13 +55,13 @@ class RequestTurns:
         """Requests that did not begin in the turn in which they came, for metrics and tests."""
 
     def charge(self, units: int) -> None:
-        """A request that did not wait names so many things."""
+        """Count the things that a request names which did not wait."""
         self.left -= units
         if self.left <= _HALF_OF_TURN and not self._turn_is_due:
             self._have_a_turn()
 
     def begin(self, line: Line, units: int, connection: ClientConnection) -> asyncio.Future[None] | None:
-        """None when the request may begin; else what ends when it may, and is charged with about so many units."""
+        """Return None if the request may begin; else a future for when it may, which is charged with about so many units."""
         if not self._lines[line] and self._has_room(line):
             return None
         self.waits += 1
@@ -95,7 +95,7 @@ class RequestTurns:
             self._have_a_turn()
 
     def _begin_next(self, hosts: dict[str, deque[_Waiting]]) -> None:
-        """Of the host whose turn it is; who has left costs nothing."""
+        """Begin the next request of the host whose turn it is; requests of closed connections cost nothing."""
         while hosts:
             host = next(iter(hosts))
             waiting = hosts.pop(host)
