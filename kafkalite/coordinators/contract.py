@@ -107,7 +107,7 @@ class Decision:
         self.appends.append(Append(records, then, base_sequence, transaction))
 
     def send(self, message: Any) -> None:
-        """Have the runtime deliver a message; its outcome comes back as a request."""
+        """Add a message for the runtime to deliver; its outcome comes back as a request."""
         self.sends.append(message)
 
 

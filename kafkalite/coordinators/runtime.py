@@ -201,7 +201,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         return not all(shard.loaded for shard in self.shards.values())
 
     def submit(self, key: str, request: Any, shape: Callable[[Any], ShapedT]) -> ShapedT | asyncio.Future[ShapedT]:
-        """Have the key's machine decide about a request; return `shape(reply)`, or a future of it if the request is parked.
+        """Pass a request to the key's machine; return `shape(reply)`, or a future of it if the request is parked.
 
         Raises KafkaError as `shard_for`.
         """
@@ -221,7 +221,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         return ticket.future
 
     def broadcast(self, request: Any) -> None:
-        """Have every loaded machine decide about a request; the replies are dropped."""
+        """Pass a request to every loaded machine; the replies are dropped."""
         for shard in tuple(self.shards.values()):
             if shard.loaded:
                 ticket = _OpenTicket(lambda reply: reply, shard.waiting)

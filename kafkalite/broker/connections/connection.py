@@ -171,7 +171,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # Requests and responses
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
-        """Have the request handled, and its response sent, now or later."""
+        """Pass the request to the handler, and send its response, now or later."""
         try:
             reply = self.dispatcher.handle(frame, self)
         except ProtocolViolation as problem:
@@ -317,7 +317,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def in_progress(self) -> int:
-        """Requests whose response has not left yet."""
+        """Return the number of requests whose response has not left yet."""
         return len(self._order.slots)
 
     @property

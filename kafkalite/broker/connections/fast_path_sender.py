@@ -25,7 +25,7 @@ class Connection(Protocol):
     def principal(self) -> KafkaPrincipal: ...
 
     def serve(self, frame: memoryview, slot: Slot) -> None:
-        """Have a request handled as any other."""
+        """Pass a request to the handler, as any request that no template recognises."""
 
     def advance(self) -> None:
         """Serve the held requests that may begin now, and read on if there is room."""

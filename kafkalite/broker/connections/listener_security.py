@@ -199,9 +199,8 @@ class ListenerSecurity:
         originals = self._live.current.originals
         config = security_of(originals, endpoint.listener)
         client_auth = config.ssl_client_auth
-        if (
-            endpoint.security_protocol == "SASL_SSL" or endpoint is _HTTP
-        ):  # as in Kafka, unless it is set for this very listener
+        if endpoint.security_protocol == "SASL_SSL" or endpoint is _HTTP:
+            # As in Kafka, unless it is set for this very listener.
             client_auth = originals.get(f"listener.name.{endpoint.listener.lower()}.ssl.client.auth", "none")
         return TlsSettings(
             keystore=StoreSettings(

@@ -240,7 +240,7 @@ class RequestOrder:
         return slot
 
     def return_request(self, frame: memoryview) -> Slot | None:
-        """As `receive`, for the oldest request on the fast path, which goes before all that were not passed to it."""
+        """Return the slot of the oldest request on the fast path if it may begin; if not, hold it before all that were not passed there."""
         self.unserved -= 1
         if self.phase is _CLOSED:
             return None

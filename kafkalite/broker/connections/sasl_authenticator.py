@@ -105,9 +105,8 @@ class SaslAuthenticator:
             self._read.end_turns()
 
     def _close_late_in_turn(self, connection: ServerConnection) -> None:
-        turn = self._listener.unauthenticated.wait_for_turn(
-            connection.peer_host
-        )  # the time of many may be over at once
+        # The time of many may be over at once.
+        turn = self._listener.unauthenticated.wait_for_turn(connection.peer_host)
         turn.add_done_callback(lambda _: self._close_late(connection))
 
     def _close_late(self, connection: ServerConnection) -> None:
@@ -133,9 +132,8 @@ class SaslAuthenticator:
         self._listener.outcomes["failed"] += 1
         logger.info("failed %s of %s: %s", self._doing, connection.peer_host, reason)
         await asyncio.sleep(self._listener.failure_delay_s)
-        await self._listener.unauthenticated.wait_for_turn(
-            connection.peer_host
-        )  # the waits of many may be over at once
+        # The waits of many may be over at once.
+        await self._listener.unauthenticated.wait_for_turn(connection.peer_host)
         raise AuthenticationFailed(reason, answer)
 
     async def _handle_frame(self, frame: memoryview, connection: ServerConnection) -> Answer:

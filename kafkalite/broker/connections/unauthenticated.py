@@ -90,7 +90,7 @@ class UnauthenticatedConnections:
             loop.call_soon(self._end_step)
 
     def _end_wait(self) -> None:
-        """Have the first step at the next address done, if it still waits."""
+        """Complete the wait of the first step at the next address, if it still waits."""
         host = next(iter(self._waiting))
         queue = self._waiting.pop(host)
         while queue and queue[0].done():

@@ -135,16 +135,15 @@ class UnauthenticatedReads:
                 return
             self._ready = self._make_poll()
             loop = asyncio.get_running_loop()
-            Context().run(
-                loop.add_reader, self._ready.fileno(), self._read_ready
-            )  # the first connection's context is not kept
+            # In a context of its own, so that the first connection's is not kept.
+            Context().run(loop.add_reader, self._ready.fileno(), self._read_ready)
         read.transport.pause_reading()
         with suppress(FileExistsError):
             self._ready.register(read.descriptor, 0)
         self.arm(read)
 
     def arm(self, read: UnauthenticatedRead) -> None:
-        """Have the epoll tell, once, when the connection has something to read."""
+        """Register the connection for one event of the epoll: that it has something to read."""
         if self._ready is not None and not read.is_over:
             with suppress(OSError):  # it is not registered yet, or closed
                 self._ready.modify(read.descriptor, (_IS_READABLE if read.is_wanted else 0) | _ONCE)

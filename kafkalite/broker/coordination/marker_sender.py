@@ -132,7 +132,7 @@ class MarkerSender:
                 destination.channel.close()
 
     def statistics(self) -> dict[str, int]:
-        """Counts for metrics and tests."""
+        """Return counts for metrics and tests."""
         return {
             "transactions": len(self._current),
             "partitions": sum(len(each.left) for each in self._current.values()),

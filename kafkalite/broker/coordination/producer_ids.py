@@ -7,8 +7,8 @@ fetched when the current one is nearly used up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.errors import ErrorCode, KafkaError
@@ -21,7 +21,7 @@ from zk.store import Store
 _PREFETCH_AT = 0.9
 
 
-Allocate: TypeAlias = Callable[[], Awaitable[tuple[int, int]]]
+Allocate: TypeAlias = Callable[[], Coroutine[Any, Any, tuple[int, int]]]
 """Return (first id, number of ids) of a fresh block."""
 
 
@@ -47,9 +47,8 @@ def blocks_from_controller(
         except TimeoutError as problem:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {problem}") from None
         if reply.error_code:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {ErrorCode(reply.error_code).name}"
-            )
+            problem_name = ErrorCode(reply.error_code).name
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids: {problem_name}")
         return reply.producer_id_start, reply.producer_id_len
 
     return allocate
@@ -84,15 +83,12 @@ class ProducerIds:
             await end_tasks([self._coming])
 
     def _fetch(self) -> asyncio.Task[tuple[int, int]]:
+        """Return the task that fetches the next block; a failure is raised in all callers that wait, and the next call tries again."""
         failed = (
             self._coming is not None
             and self._coming.done()
             and (self._coming.cancelled() or self._coming.exception() is not None)
         )
         if self._coming is None or failed:
-            self._coming = asyncio.get_running_loop().create_task(self._get(), name="a block of producer ids")
+            self._coming = asyncio.get_running_loop().create_task(self._allocate(), name="a block of producer ids")
         return self._coming
-
-    async def _get(self) -> tuple[int, int]:
-        """Allocate a block; a failure is raised in all callers that wait, and the next call tries again."""
-        return await self._allocate()

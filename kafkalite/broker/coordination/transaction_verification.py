@@ -111,7 +111,7 @@ class TransactionVerifier:
 
     @property
     def is_enabled(self) -> bool:
-        """transaction.partition.verification.enable."""
+        """Return the setting transaction.partition.verification.enable."""
         return self._live.current.transaction_partition_verification_enable
 
     def verify(self, producer: Producer, partitions: Iterable[TopicPartition]) -> Refusals | asyncio.Future[Refusals]:

@@ -206,7 +206,7 @@ async def controlled_shutdown(
 async def alter_partition(
     parts: Parts, request: messages.AlterPartitionRequest, context: RequestContext
 ) -> messages.AlterPartitionResponse:
-    """Have the controller write a leader's ISR changes, and return the outcome of each."""
+    """Pass a leader's ISR changes to the controller, and return the outcome of each."""
     by_id = context.api_version >= _ALTER_BY_TOPIC_ID_FROM
     wanted = await context.portions.finish(_read_proposals(request, by_id))
     outcomes = await parts.controller.alter_partition(wanted)

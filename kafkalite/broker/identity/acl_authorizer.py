@@ -82,7 +82,7 @@ class AclAuthorizer:
     # Following ZooKeeper
 
     async def start(self, session: Session, jobs: Jobs) -> None:
-        """Until everything is known and changes are followed. StoreError, after which it may be called again."""
+        """Read all ACLs and follow changes. Raises StoreError, after which it may be called again."""
         await self.stop()
         await self._znodes.create_parents()
         for each in self._notifications:
@@ -119,13 +119,13 @@ class AclAuthorizer:
     # Administration
 
     async def create(self, resource: ResourcePattern, entries: Iterable[AclEntry]) -> None:
-        """Add entries to a pattern. KafkaError, StoreError."""
+        """Add entries to a pattern. Raises KafkaError, StoreError."""
         added = frozenset(entries)
         self._replace(resource, await self._znodes.update(resource, lambda current: current | added))
         logger.info("%s: %d entries were added", resource.name, len(added))
 
     async def delete(self, filters: list[AclFilter], pace: Pace) -> list[Deleted]:
-        """Delete what any of the filters takes; each rule is told with the first of them that takes it. StoreError."""
+        """Delete what any filter matches; each ACL is in the outcome of the first filter that matches it. Raises StoreError."""
         outcomes = [Deleted([], {}) for _ in filters]
         named = [pattern for each in filters for pattern in each.named_patterns]
         candidates = dict.fromkeys((*self.index.resources(), *named))
@@ -162,7 +162,7 @@ class AclAuthorizer:
             outcomes[taker].bindings.append(AclBinding(resource, entry))
 
     def find(self, wanted: AclFilter) -> Work[dict[ResourcePattern, list[AclEntry]]]:
-        """The entries that a filter takes, by pattern."""
+        """Return the entries that a filter matches, by pattern."""
         found: dict[ResourcePattern, list[AclEntry]] = {}
         for resource in wanted.named_patterns or self.index.resources():
             yield

@@ -12,6 +12,7 @@ import logging
 import secrets
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -60,7 +61,7 @@ class DelegationTokens:
         return self._key is not None
 
     def secret_of(self, token_id: str) -> bytes:
-        """The HMAC of a token. KafkaError DELEGATION_TOKEN_AUTH_DISABLED."""
+        """Return the HMAC of a token. Raises KafkaError DELEGATION_TOKEN_AUTH_DISABLED."""
         if self._key is None:
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
         return hmac.digest(self._key.encode(), token_id.encode(), "sha512")
@@ -68,7 +69,7 @@ class DelegationTokens:
     # Following ZooKeeper
 
     async def start(self, session: Session, jobs: Jobs) -> None:
-        """Until all are known and changes are followed. StoreError, after which it may be called again."""
+        """Read all tokens and follow changes. Raises StoreError, after which it may be called again."""
         if not self.is_enabled:
             return
         await self.stop()
@@ -109,7 +110,7 @@ class DelegationTokens:
     # What they are for
 
     def credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:
-        """By which who has the token is known; None for one that is not there or has expired."""
+        """Return the credential that proves possession of a token, None if it does not exist or has expired."""
         token = self._tokens.get(token_id)
         if token is None or not self.is_enabled or token.expires_ms < self._clock.now_ms():
             return None
@@ -129,7 +130,7 @@ class DelegationTokens:
     async def create(
         self, owner: KafkaPrincipal, requester: KafkaPrincipal, renewers: Iterable[KafkaPrincipal], lifetime_ms: int
     ) -> DelegationToken:
-        """A new token; a lifetime of 0 or less is the longest. KafkaError DELEGATION_TOKEN_AUTH_DISABLED."""
+        """Return a new token; a lifetime of 0 or less is the longest. Raises KafkaError DELEGATION_TOKEN_AUTH_DISABLED."""
         config, now_ms = self._config.current, self._clock.now_ms()
         token_id = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         self.secret_of(token_id)
@@ -160,13 +161,13 @@ class DelegationTokens:
         return await self._end(token, now_ms + period_ms)
 
     async def remove_expired(self) -> None:
-        """For the broker that is the controller."""
+        """Remove expired tokens; called on the controller's broker."""
         now_ms = self._clock.now_ms()
         for token in [each for each in self._tokens.values() if min(each.max_ms, each.expires_ms) < now_ms]:
             await self._remove(token.token_id)
 
     def _of(self, principal: KafkaPrincipal, secret: bytes) -> DelegationToken:
-        """The token with this secret, which the principal may renew."""
+        """Return the token with this secret, which the principal may renew. Raises KafkaError."""
         self.secret_of("")
         found = [each for each in self._tokens.values() if hmac.compare_digest(self.secret_of(each.token_id), secret)]
         if not found:
@@ -195,10 +196,8 @@ class DelegationTokens:
         await self._announce(token.token_id)
 
     async def _remove(self, token_id: str) -> None:
-        try:
+        with suppress(NoNodeError):
             await self._store.delete(_path(token_id))
-        except NoNodeError:
-            pass
         self._forget(token_id)
         await self._announce(token_id)
 
@@ -207,7 +206,7 @@ class DelegationTokens:
 
 
 def belongs_to(token: DelegationToken, principal: KafkaPrincipal) -> bool:
-    """True for the owner, for who asked for it, and for who may renew it."""
+    """True for the owner of a token, its requester and its renewers."""
     return str(principal) in (token.owner, token.requester, *token.renewers)
 
 

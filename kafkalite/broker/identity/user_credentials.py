@@ -36,7 +36,7 @@ class CredentialChange:
     set: dict[ScramMechanism, ScramCredential] = field(default_factory=dict)
 
     def apply(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """A user's settings afterwards; those that are no credentials stay. KafkaError RESOURCE_NOT_FOUND."""
+        """Return the user's settings after the change; other settings stay. Raises KafkaError RESOURCE_NOT_FOUND."""
         changed = dict(settings)
         for mechanism in self.deleted:
             if changed.pop(mechanism.config_key, None) is None:
@@ -48,18 +48,18 @@ class CredentialChange:
 
 
 def users_of(request: m.AlterUserScramCredentialsRequest) -> list[str]:
-    """Whom a request names, each once."""
+    """Return the users that a request names, each once."""
     return list(dict.fromkeys(each.name for each in _items(request)))
 
 
 def judge(
     request: m.AlterUserScramCredentialsRequest,
 ) -> Work[tuple[dict[str, KafkaError], dict[str, CredentialChange]]]:
-    """(who is refused, what is to be done for the others), by the names of users."""
+    """Return the refusals, and the changes of the other users, by the names of users."""
     refused: dict[str, KafkaError] = {}
     for each in _items(request):
         yield
-        problem = _problem(each)
+        problem = _find_problem(each)
         if problem is not None:
             refused[each.name] = problem
     counts = Counter((each.name, each.mechanism) for each in _items(request) if each.name not in refused)
@@ -87,8 +87,8 @@ def _items(request: m.AlterUserScramCredentialsRequest) -> Iterable[Any]:
     return (*request.upsertions, *request.deletions)
 
 
-def _problem(item: Any) -> KafkaError | None:
-    """Why an upsertion or deletion cannot be, whatever is stored."""
+def _find_problem(item: Any) -> KafkaError | None:
+    """Return why an upsertion or deletion is refused whatever is stored, None if it is not."""
     if not item.name:
         return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, NO_USER_NAME)
     if item.mechanism not in _MECHANISMS:
@@ -106,7 +106,7 @@ def _problem(item: Any) -> KafkaError | None:
 
 
 def credentials_in(settings: Mapping[str, str]) -> dict[ScramMechanism, ScramCredential]:
-    """The credentials among a user's settings. ValueError when one of them cannot be read."""
+    """Return the credentials among a user's settings. Raises ValueError if one of them cannot be read."""
     return {
         mechanism: ScramCredential.decode(settings[mechanism.config_key])
         for mechanism in ScramMechanism

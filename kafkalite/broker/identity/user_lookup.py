@@ -41,7 +41,7 @@ class UserCredentials:
         self._reading = asyncio.Semaphore(_READS_AT_ONCE)
 
     def take(self, entity: QuotaEntity, settings: Mapping[str, str]) -> None:
-        """An entity has these settings now. Credentials that cannot be read are logged, and nobody logs in with them."""
+        """Replace the credentials of an entity by those in `settings`. Unreadable ones are logged, and nobody logs in with them."""
         if not isinstance(entity.user, str) or entity.client_id is not None:
             return
         try:

@@ -23,8 +23,8 @@ logger = logging.getLogger("kafkalite.broker.settings.change_notifications")
 _PURGE_AFTER_MS = 15 * 60 * 1000
 
 
-def _turn(name: str) -> int:
-    """In the order in which ZooKeeper numbered them; what it did not number comes first, and is no change."""
+def _sequence(name: str) -> int:
+    """Return the number that ZooKeeper gave the znode; -1 without one, for a znode that is no change."""
     try:
         return paths.sequence_number(name)
     except ValueError:
@@ -47,7 +47,7 @@ class ChangeNotifications:
         """The notices that are there and were taken, with the times of their creation (Unix ms)."""
 
     def watch(self, session: Session, jobs: Jobs) -> ChildWatch:
-        """What has the notices taken, by a job that is tried again; to be started and stopped."""
+        """Return the watch under which notices are taken, by a job that is tried again. The caller starts and stops it."""
 
         def look(change: ChildrenChanged) -> None:
             if self.seen(change.names):
@@ -56,7 +56,7 @@ class ChangeNotifications:
         return ChildWatch(session, self.parent, look)
 
     def seen(self, names: Sequence[str]) -> bool:
-        """The children are these now. True when `look` has to be called, False when it is on its way."""
+        """Note the present children. True if `look` has to be called, False while it runs."""
         self._names = names
         begun, self._looking = self._looking, True
         return not begun
@@ -79,7 +79,7 @@ class ChangeNotifications:
     async def _look(self, names: Sequence[str]) -> None:
         there = set(names)
         self._taken = {name: since_ms for name, since_ms in self._taken.items() if name in there}
-        for name in sorted((each for each in names if each not in self._taken), key=_turn):
+        for name in sorted((each for each in names if each not in self._taken), key=_sequence):
             since_ms = self._clock.now_ms()
             try:
                 since_ms = await self._take(name, since_ms)
@@ -91,7 +91,7 @@ class ChangeNotifications:
         await self._purge()
 
     async def _take(self, name: str, now_ms: int) -> int:
-        """When it was written."""
+        """Take one notice, and return its time of creation (Unix ms)."""
         path = paths.child(self.parent, name)
         try:
             data, stat = await self._store.read(path)

@@ -36,11 +36,11 @@ class DynamicConfigs:
 
     @property
     def topic_defaults(self) -> TopicConfig:
-        """What topics without overrides have on this broker now."""
+        """Return the configuration of topics without overrides on this broker now."""
         return self._config.current.topic_defaults
 
     async def read(self, path: str) -> dict[str, str]:
-        """The overrides in a configuration znode; empty when it is absent or unreadable (which is logged)."""
+        """Return the overrides in a configuration znode, empty if it is absent or unreadable (which is logged)."""
         try:
             data, _ = await self._store.read(path)
             return dict(ConfigEntity.decode(data).config)
@@ -62,7 +62,8 @@ class DynamicConfigs:
         The znode of a client, user or ip without overrides is deleted, as Kafka does; topics and brokers keep an empty one.
         The write is conditional and repeated when somebody else wrote in between. Raises KafkaError from `change` and `check`.
         """
-        path, notice = paths.config(entity_path), ConfigChange(entity_path).encode()
+        path = paths.config(entity_path)
+        notice = Create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(entity_path).encode(), sequence=True)
         try:
             paths.check(path)
         except ValueError as problem:
@@ -76,7 +77,7 @@ class DynamicConfigs:
             if validate_only:
                 return
             try:
-                await self._write(path, wanted, version, Create(paths.CONFIG_CHANGE_PREFIX, notice, sequence=True))
+                await self._write(path, wanted, version, notice)
                 return
             except (BadVersionError, NodeExistsError, NoNodeError):
                 continue
@@ -84,9 +85,9 @@ class DynamicConfigs:
     def _encode(
         self, entity_path: str, wanted: dict[str, str], before: Mapping[str, str], kept: Mapping[str, str]
     ) -> dict[str, str]:
-        """What is written: passwords encrypted, as Kafka's `DynamicBrokerConfig` does it; those that stay as they are in `kept`.
+        """Return the overrides as they are written: passwords encrypted (`DynamicBrokerConfig`), unchanged ones as they are in `kept`.
 
-        KafkaError INVALID_REQUEST, in Kafka's words.
+        Raises KafkaError INVALID_REQUEST, in Kafka's words.
         """
         kind, _, name = entity_path.partition("/")
         if kind != "brokers" or not any(map(is_secret, wanted)):
@@ -109,7 +110,7 @@ class DynamicConfigs:
         }
 
     def _decode(self, path: str, overrides: Mapping[str, str]) -> dict[str, str]:
-        """With passwords in the clear; one that cannot be decrypted is left out, and logged without it."""
+        """Return the overrides with passwords in the clear. One that cannot be decrypted is left out, and logged without its text."""
         config, found = self._config.current, dict(overrides)
         if not path.startswith(f"{paths.CONFIG_BROKERS}/"):
             return found
@@ -158,7 +159,7 @@ class DynamicConfigs:
             parent = paths.parent(parent)
 
     async def _current(self, path: str) -> tuple[dict[str, str], int | None]:
-        """(overrides, version of the znode or None where there is none)."""
+        """Return the overrides and the version of a znode, None if it is absent. Raises KafkaError if it cannot be read."""
         try:
             data, stat = await self._store.read(path)
         except NoNodeError:
@@ -171,7 +172,7 @@ class DynamicConfigs:
             ) from problem
 
     async def topic(self, topic: str) -> TopicConfig:
-        """A topic's configuration: its overrides over this broker's defaults. Bad overrides are logged and left out."""
+        """Return a topic's configuration: its overrides over this broker's defaults, which are used alone if an override is bad."""
         overrides = await self.read(paths.topic_config(topic))
         self._warn(topic, overrides)
         try:
@@ -181,7 +182,7 @@ class DynamicConfigs:
             return self.topic_defaults
 
     def _warn(self, topic: str, overrides: Iterable[str]) -> None:
-        """Say of each key without effect once that a topic has it."""
+        """Warn of each key without effect once, if a topic has it."""
         for name in overrides:
             key = TOPIC_KEYS.get(name)
             is_fixed = name == "message.format.version" and not self.topic_defaults.message_format_acts
@@ -191,7 +192,7 @@ class DynamicConfigs:
                 logger.warning("topic %s: %s has no effect: %s", topic, name, reason)
 
     async def all_topics(self) -> dict[str, TopicConfig]:
-        """The configuration of every topic: logs must not be judged by the defaults until the controller names them."""
+        """Return the configuration of every topic: logs must not be judged by the defaults until the controller names them."""
         try:
             names = await self._store.children(paths.CONFIG_TOPICS)
         except NoNodeError:
@@ -200,7 +201,7 @@ class DynamicConfigs:
         return dict(zip(names, configs, strict=True))
 
     async def load_broker(self, broker_id: int) -> None:
-        """Have the broker obey the cluster's and its own dynamic configuration (KIP-226); one that cannot work is logged and left out."""
+        """Apply the cluster's and the broker's own dynamic configuration (KIP-226); one that cannot work is logged and left out."""
         own = paths.broker_config(broker_id)
         self.sources = BrokerSources(
             static=self.sources.static,

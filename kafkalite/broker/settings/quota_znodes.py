@@ -21,7 +21,7 @@ Read = Callable[[str], Awaitable[Mapping[str, str]]]
 
 
 def entity_path(entity: QuotaEntity) -> str:
-    """The path below /config, as it stands in change notifications."""
+    """Return the path below /config, as it stands in change notifications."""
     if entity.ip is not None:
         return f"ips/{paths.DEFAULT_ENTITY if entity.ip is DEFAULT else entity.ip}"
     if entity.user is None:
@@ -31,7 +31,7 @@ def entity_path(entity: QuotaEntity) -> str:
 
 
 def entity_of(entity_type: str, entity_name: str) -> QuotaEntity | None:
-    """Whom a change notification is about; None when it is about something that has no quotas."""
+    """Return the entity that a change notification is about, None for one that has no quotas."""
     if entity_type == "clients":
         return QuotaEntity(client_id=_name(entity_name))
     if entity_type == "ips":
@@ -43,7 +43,7 @@ def entity_of(entity_type: str, entity_name: str) -> QuotaEntity | None:
 
 
 async def all_settings(store: Store, read: Read) -> dict[QuotaEntity, Mapping[str, str]]:
-    """Of every entity that has a znode: its quotas, and of users their SCRAM credentials."""
+    """Return the settings of every entity that has a znode: its quotas, and of users their SCRAM credentials."""
     clients, users, ips = await asyncio.gather(
         *(_children(store, path) for path in (paths.CONFIG_CLIENTS, paths.CONFIG_USERS, paths.CONFIG_IPS))
     )
@@ -60,18 +60,18 @@ async def all_settings(store: Store, read: Read) -> dict[QuotaEntity, Mapping[st
 
 
 async def settings_of(read: Read, entity: QuotaEntity) -> Mapping[str, str]:
-    """All that is set for one entity, empty when nothing is."""
+    """Return the settings of one entity, empty if it has none."""
     return await read(paths.config(entity_path(entity)))
 
 
 async def all_quotas(store: Store, read: Read) -> dict[QuotaEntity, dict[str, float]]:
-    """Every entity that has quotas."""
+    """Return the quotas of every entity that has any."""
     found = {entity: quotas_in(entity, settings) for entity, settings in (await all_settings(store, read)).items()}
     return {entity: quotas for entity, quotas in found.items() if quotas}
 
 
 def quotas_in(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among an entity's settings; what cannot be a number is logged and left out."""
+    """Return the quotas among an entity's settings; what cannot be a number is logged and left out."""
     quotas = {}
     for key, text in settings.items():
         if key in quota_keys(entity):

@@ -58,12 +58,12 @@ _LEAST_BEFORE_PURGE: Final = 1024
 
 
 def quota_keys(entity: QuotaEntity) -> Mapping[str, ConfigType]:
-    """The keys that the entity may have; others in its znode, such as SCRAM credentials, are no quotas."""
+    """Return the keys that the entity may have; others in its znode, such as SCRAM credentials, are no quotas."""
     return CLIENT_KEYS if entity.ip is None else IP_KEYS
 
 
 def quota_text(entity: QuotaEntity, key: str, value: float) -> str:
-    """A value as it is kept in ZooKeeper. KafkaError INVALID_REQUEST, in Kafka's words, for what the key does not take.
+    """Return a value as it is kept in ZooKeeper. Raises KafkaError INVALID_REQUEST, in Kafka's words, for what the key does not take.
 
     Whole numbers are rounded as in Kafka, by which a negative one is refused as not whole.
     """
@@ -105,7 +105,7 @@ class ClientQuota:
         return bool(self._bounds)
 
     def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
-        """The entity has these quotas now."""
+        """Replace the entity's bound by that in `quotas`, if it is there."""
         if entity.ip is not None:
             return
         if self._key in quotas:
@@ -119,7 +119,7 @@ class ClientQuota:
         return None if found is None else found[1]
 
     def _find(self, user: str, client_id: str) -> tuple[tuple[str, str], float] | None:
-        """(who shares the usage, bound) of the entity that counts."""
+        """Return the client that shares the usage, and the bound, of the entity that counts; None without a quota."""
         for entity in _candidates(user, client_id):
             bound = self._bounds.get(entity)
             if bound is not None:
@@ -148,7 +148,7 @@ class ByteRateQuota(ClientQuota):
         return None if bound is None else bound * (self._count - 1) * self._length_ms / 1000
 
     def charge(self, user: str, client_id: str, size: int, now_ms: float) -> int:
-        """Count `size` bytes that the client used; ms for which it must be silent."""
+        """Count `size` bytes that the client used; return for how many ms it must be muted."""
         found = self._find(user, client_id)
         if found is None:
             return 0
@@ -159,10 +159,10 @@ class ByteRateQuota(ClientQuota):
         return self.record_throttle(throttle_ms) if throttle_ms else 0
 
     def admit(self, user: str, client_id: str, size: int, now_ms: float) -> int:
-        """May the client be given `size` bytes? 0, and they are counted; else ms to be silent, and they are not.
+        """Count `size` bytes for the client and return 0, or if they exceed its quota count nothing and return the ms to mute it.
 
-        One answer is always given to a client that got nothing for a whole window: a batch may be larger than all that its quota
-        allows, and would never be delivered.
+        A client that got nothing for a whole window is always admitted: a batch may be larger than all that its quota allows, and
+        would never be delivered.
         """
         found = self._find(user, client_id)
         if found is None:
@@ -211,7 +211,7 @@ class ConnectionRateQuota(ByteRateQuota):
             super().take(QuotaEntity(user=entity.ip), quotas)
 
     def hold_ms(self, address: str, now_ms: float) -> int:
-        """Count a connection; ms for which nothing is to be read from it."""
+        """Count a connection; return for how many ms nothing is to be read from it."""
         return self.charge(address, "", 1, now_ms) if self.is_set else 0
 
 
@@ -244,7 +244,7 @@ class Mutations:
         self._silent_until_ms = 0.0
 
     def charge(self, partitions: int) -> None:
-        """Partitions are about to be created or deleted. KafkaError THROTTLING_QUOTA_EXCEEDED: they may not be."""
+        """Count partitions that are to be created or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED if they may not be."""
         now_ms, bucket = self._now_ms(), self._bucket
         if not self._is_strict:
             bucket.take(partitions)
@@ -257,7 +257,7 @@ class Mutations:
             bucket.take(partitions)
 
     def throttle_ms(self) -> int:
-        """For how long the client is silenced, to be asked when the request has been carried out."""
+        """Return for how many ms the client is muted, once the request has been carried out."""
         left_ms = round(self._silent_until_ms - self._now_ms())
         return self._quota.record_throttle(left_ms) if left_ms > 0 else 0
 
@@ -314,6 +314,6 @@ class ClientQuotas:
         }
 
     def take(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
-        """An entity has these quotas from now on; an empty mapping takes all away."""
+        """Replace the quotas of an entity; an empty mapping takes all away."""
         for quota in self.by_kind.values():
             quota.take(entity, quotas)

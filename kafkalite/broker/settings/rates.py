@@ -123,7 +123,7 @@ class ReplicationRate:
 
 
 def replication_rates(live: LiveConfig) -> tuple[ReplicationRate, ReplicationRate]:
-    """(of what is sent to throttled followers, of what throttled replicas fetch), with their bounds (KIP-73)."""
+    """Return the rates of what is sent to throttled followers and of what throttled replicas fetch, with their bounds (KIP-73)."""
     config = live.current
     count, length_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
     return (

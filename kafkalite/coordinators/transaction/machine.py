@@ -289,7 +289,7 @@ class TransactionMachine:
             transaction.is_sending = False
 
     def apply_marker(self, producer_id: int, committed: bool) -> None:
-        """Do nothing: no records of `__transaction_state` are transactional."""
+        """Ignore the marker: no records of `__transaction_state` are transactional."""
 
     def on_loaded(self, now: Now) -> Decision:
         """Send the markers of prepared transactions again, and start the timers."""
