@@ -44,6 +44,16 @@ class HasConfig(Protocol):
     def config(self) -> BrokerConfig: ...
 
 
+class ControllerRole(Protocol):
+    @property
+    def is_active(self) -> bool: ...
+
+
+class HasControllerRole(Protocol):
+    @property
+    def controller(self) -> ControllerRole: ...
+
+
 class HasDynamicConfigs(Protocol):
     @property
     def dynamic_configs(self) -> DynamicConfigs: ...

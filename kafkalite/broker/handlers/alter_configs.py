@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, broker_id_of
+from kafkalite.broker.handlers.describe_configs import BROKER, TOPIC, Parts, broker_id_of
 from kafkalite.broker.identity.authorizer import Operation, Permission, ResourceType
-from kafkalite.broker.parts import HasBrokerId, HasDynamicConfigs, HasMetadata
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import EachConfig
 from kafkalite.broker.requests.request_context import RequestContext
@@ -51,10 +50,6 @@ _Change: TypeAlias = "Callable[[Mapping[str, str]], dict[str, str]]"
 
 _KEYS_MAX: Final = 5000
 """Many times the keys that there are."""
-
-
-class Parts(HasBrokerId, HasMetadata, HasDynamicConfigs, Protocol):
-    """The parts of the broker that these handlers use."""
 
 
 async def alter_configs(

@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.identity.authorizer import DELETE_TOPIC
+from kafkalite.broker.parts import HasReplicas
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
@@ -23,21 +24,13 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.replication.replicas import Replicas
     from kafkalite.storage.log.partition_log import PartitionLog
 
 _POLL_S = 0.02
 
 
-class Parts(Protocol):
-    """The parts of the broker that these handlers use."""
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-
 async def delete_records(
-    parts: Parts, request: messages.DeleteRecordsRequest, context: RequestContext
+    parts: HasReplicas, request: messages.DeleteRecordsRequest, context: RequestContext
 ) -> messages.DeleteRecordsResponse:
     """Move log starts, and return the low watermark of each partition."""
     m = messages.delete_records_response

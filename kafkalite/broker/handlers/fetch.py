@@ -31,6 +31,7 @@ from kafkalite.broker.fetch.fetch_sessions import (
 )
 from kafkalite.broker.fetch.paced_fetch import PacedFullFetch
 from kafkalite.broker.fetch.partition_reader import BATCHES_FROM, FetchParams
+from kafkalite.broker.parts import HasConfig
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.request_fields import find_replica_id
@@ -43,18 +44,14 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.fetch.fetch_contexts import Reply, Response
-    from kafkalite.config.broker import BrokerConfig
 
 
 _PIECE: Final = 2000
 """Partitions of a session that are changed in one portion."""
 
 
-class Parts(FetchParts, Protocol):
+class Parts(FetchParts, HasConfig, Protocol):
     """The parts of the broker that this handler uses."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
 
 
 def fetch(parts: Parts, request: messages.FetchRequest, context: RequestContext) -> Reply:

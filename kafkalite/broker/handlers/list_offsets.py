@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import DESCRIBE_TOPIC
+from kafkalite.broker.parts import HasClock, HasReplicas
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
@@ -24,10 +25,6 @@ from kafkalite.storage.cold_reads import in_memory
 from kafkalite.storage.log.timestamp_search import find_offset_for_timestamp, find_offset_of_max_timestamp
 from kafkalite.types import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.broker.replication.replicas import Replicas
-    from kafkalite.clock import Clock
-
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _READ_COMMITTED = 1
 _CONSUMER: Final = -1
@@ -38,14 +35,8 @@ _SINCE: Final = {EARLIEST: 0, LATEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LA
 """The first version that has a special timestamp."""
 
 
-class Parts(Protocol):
+class Parts(HasReplicas, HasClock, Protocol):
     """The parts of the broker that these handlers use."""
-
-    @property
-    def replicas(self) -> Replicas: ...
-
-    @property
-    def clock(self) -> Clock: ...
 
 
 async def list_offsets(

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, DESCRIBE_TOPIC
+from kafkalite.broker.parts import HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.guards import Each
 from kafkalite.broker.requests.request_context import RequestContext
@@ -18,20 +19,10 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.broker.replication.replicas import Replicas
-
-
-class Parts(Protocol):
-    """The parts of the broker that these handlers use."""
-
-    @property
-    def replicas(self) -> Replicas: ...
-
 
 @run_in_portions
 def offset_for_leader_epoch(
-    parts: Parts, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
+    parts: HasReplicas, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
 ) -> Work[messages.OffsetForLeaderEpochResponse]:
     """Return epoch and end offset of each partition, -1 where the epoch is unknown."""
     m = messages.offset_for_leader_epoch_response

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from kafkalite.broker.identity.authorizer import ALTER_CLUSTER
+from kafkalite.broker.parts import HasControllerRole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
@@ -20,22 +21,8 @@ _DOWNGRADES: Final = (2, 3)
 """Safe and unsafe."""
 
 
-class Controller(Protocol):
-    """The controller, as these handlers use it."""
-
-    @property
-    def is_active(self) -> bool: ...
-
-
-class Parts(Protocol):
-    """The parts of the broker that these handlers use."""
-
-    @property
-    def controller(self) -> Controller: ...
-
-
 def update_features(
-    parts: Parts, request: messages.UpdateFeaturesRequest, context: RequestContext
+    parts: HasControllerRole, request: messages.UpdateFeaturesRequest, context: RequestContext
 ) -> messages.UpdateFeaturesResponse:
     """Refuse the update of each feature, with the reason."""
     m = messages.update_features_response

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from kafkalite.broker.identity.authorizer import ALTER_CLUSTER, DESCRIBE_CLUSTER
 from kafkalite.broker.identity.user_credentials import NO_USER_NAME, credentials_in, judge, users_of
-from kafkalite.broker.parts import HasDynamicConfigs, HasStore
+from kafkalite.broker.parts import HasControllerRole, HasDynamicConfigs, HasStore
 from kafkalite.broker.requests.failures import FailedItems
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
@@ -30,18 +30,8 @@ from zk.store import NoNodeError
 logger = logging.getLogger("kafkalite.broker.user_scram_credentials")
 
 
-class Controller(Protocol):
-    """The controller, as these handlers use it."""
-
-    @property
-    def is_active(self) -> bool: ...
-
-
-class Parts(HasStore, HasDynamicConfigs, Protocol):
+class Parts(HasStore, HasDynamicConfigs, HasControllerRole, Protocol):
     """The parts of the broker that these handlers use."""
-
-    @property
-    def controller(self) -> Controller: ...
 
 
 async def describe_user_scram_credentials(
