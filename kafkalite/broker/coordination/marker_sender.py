@@ -23,7 +23,7 @@ from kafkalite.coordinators.transaction.requests import WriteMarkers
 from kafkalite.errors import ErrorCode, InvariantBroken, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.protocol import messages
-from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from kafkalite.types import BrokerId, Endpoint, TopicPartition, group_by_topic
 
 if TYPE_CHECKING:
     from kafkalite.controller.channel_manager import Channel, OpenChannel
@@ -314,21 +314,18 @@ def _marker(transaction: _Transaction, epoch: int, partitions: Iterable[TopicPar
 
 def _request(markers: list[TransactionMarker]) -> messages.WriteTxnMarkersRequest:
     m = messages.write_txn_markers_request
-    made = []
-    for marker in markers:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in marker.partitions:
-            topics.setdefault(topic, []).append(partition)
-        made.append(
+    return m.WriteTxnMarkersRequest(
+        markers=[
             m.WritableTxnMarker(
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
                 transaction_result=marker.committed,
                 topics=[
                     m.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
-                    for name, partitions in topics.items()
+                    for name, partitions in group_by_topic(marker.partitions).items()
                 ],
                 coordinator_epoch=marker.coordinator_epoch,
             )
-        )
-    return m.WriteTxnMarkersRequest(markers=made)
+            for marker in markers
+        ]
+    )

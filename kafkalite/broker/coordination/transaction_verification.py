@@ -22,7 +22,7 @@ from kafkalite.lifecycle import report
 from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import TRANSACTIONS_TOPIC, BrokerId, TopicPartition
+from kafkalite.types import TRANSACTIONS_TOPIC, BrokerId, TopicPartition, group_by_topic
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
@@ -129,13 +129,9 @@ class TransactionVerifier:
         return self._ask_later(known.leader, producer, partitions)
 
     def _verify_here(self, producer: Producer, partitions: Iterable[TopicPartition]) -> Refusals:
-        by_topic: dict[str, set[int]] = {}
-        for topic, index in partitions:
-            by_topic.setdefault(topic, set()).add(index)
+        asked = {topic: frozenset(indexes) for topic, indexes in group_by_topic(partitions).items()}
         try:
-            machine = self._transactions.machine_for(producer.transactional_id)
-            asked = {topic: frozenset(indexes) for topic, indexes in by_topic.items()}
-            found = machine.verify(*producer, asked)
+            found = self._transactions.machine_for(producer.transactional_id).verify(*producer, asked)
         except KafkaError as problem:
             found = problem.code
         code = ErrorCode.TRANSACTION_ABORTABLE
@@ -146,7 +142,7 @@ class TransactionVerifier:
             verified = found
         return {
             TopicPartition(topic, index): code
-            for topic, indexes in by_topic.items()
+            for topic, indexes in asked.items()
             for index in indexes
             if index not in verified.get(topic, ())
         }
@@ -253,22 +249,19 @@ def _note_success(leader: BrokerId, coordinator: _Coordinator) -> None:
 
 def _request(questions: list[_Question]) -> messages.AddPartitionsToTxnRequest:
     m = messages.add_partitions_to_txn_request
-    transactions = []
-    for question in questions:
-        by_topic: dict[str, list[int]] = {}
-        for topic, index in question.partitions:
-            by_topic.setdefault(topic, []).append(index)
-        transactional_id, producer_id, producer_epoch = question.producer
-        transactions.append(
+    return m.AddPartitionsToTxnRequest(
+        transactions=[
             m.AddPartitionsToTxnTransaction(
-                transactional_id=transactional_id,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
+                **question.producer._asdict(),
                 verify_only=True,
-                topics=[m.AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in by_topic.items()],
+                topics=[
+                    m.AddPartitionsToTxnTopic(name=name, partitions=indexes)
+                    for name, indexes in group_by_topic(question.partitions).items()
+                ],
             )
-        )
-    return m.AddPartitionsToTxnRequest(transactions=transactions)
+            for question in questions
+        ]
+    )
 
 
 def _answer_questions(questions: list[_Question], response: messages.AddPartitionsToTxnResponse) -> None:

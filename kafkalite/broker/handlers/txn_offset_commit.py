@@ -17,10 +17,11 @@ from kafkalite.broker.coordination.transaction_verification import HasTransactio
 from kafkalite.broker.handlers.group_membership import require_group_id
 from kafkalite.broker.handlers.group_offsets import commit_in_batches
 from kafkalite.broker.handlers.known_partitions import find_known_partitions
-from kafkalite.broker.identity.authorizer import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
+from kafkalite.broker.handlers.offset_guards import EACH_TOPIC_READ
+from kafkalite.broker.identity.authorizer import READ_GROUP, WRITE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasClock, HasGroups, HasMetadata, HasReplicas
 from kafkalite.broker.requests.failures import FailedItems
-from kafkalite.broker.requests.guards import Each, Steps, Whole
+from kafkalite.broker.requests.guards import Steps, Whole
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.coordinators.contract import Transaction
@@ -130,11 +131,7 @@ APIS: Final = (
         txn_offset_commit,
         failure=FailedItems(),
         guard=Steps(
-            (
-                Whole(WRITE_TRANSACTIONAL_ID, "transactional_id"),
-                Whole(READ_GROUP, "group_id"),
-                Each(READ_TOPIC, "topics", "topics"),
-            )
+            (Whole(WRITE_TRANSACTIONAL_ID, "transactional_id"), Whole(READ_GROUP, "group_id"), EACH_TOPIC_READ)
         ),
     ),
 )

@@ -24,6 +24,7 @@ from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.security.scram import ScramCredential, ScramMechanism
 from zk import paths
 from zk.store import NoNodeError
 
@@ -42,20 +43,22 @@ async def describe_user_scram_credentials(
     counts = Counter(each.name for each in request.users or [])
     pace = context.portions.pace()
     results = []
-    if not counts:
-        for user in await _all_users(parts):
-            await pace.unit()
-            found = await _describe(parts, user)
-            if found.error_code != ErrorCode.RESOURCE_NOT_FOUND:
-                results.append(found)
-    else:
-        for user, count in counts.items():
-            await pace.unit()
-            if count > 1:
+    for user in counts or await _all_users(parts):
+        await pace.unit()
+        result = m.DescribeUserScramCredentialsResult(user=user, error_message="")
+        try:
+            if counts[user] > 1:
                 message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-                results.append(_make_refusal(user, KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)))
-            else:
-                results.append(await _describe(parts, user))
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
+            result.credential_infos = [
+                m.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+                for mechanism, credential in (await _read_credentials(parts, user)).items()
+            ]
+        except KafkaError as problem:
+            if not counts and problem.code is ErrorCode.RESOURCE_NOT_FOUND:
+                continue
+            result.error_code, result.error_message = problem.code, problem.message
+        results.append(result)
     return m.DescribeUserScramCredentialsResponse(error_message="", results=results)
 
 
@@ -68,33 +71,20 @@ async def _all_users(parts: Parts) -> list[str]:
     return sorted(each.user for each in entities if each is not None and isinstance(each.user, str))
 
 
-async def _describe(
-    parts: Parts, user: str
-) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
-    m = messages.describe_user_scram_credentials_response
+async def _read_credentials(parts: Parts, user: str) -> dict[ScramMechanism, ScramCredential]:
+    """Return the credentials of a user. Raises KafkaError if there are none or they cannot be read."""
     if not user:
-        return _make_refusal(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME))
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NO_USER_NAME)
     try:
         found = credentials_in(await parts.dynamic_configs.read(paths.config(_path(user))))
     except ValueError as problem:
         logger.error("user %s: %s", user, problem)
         message = "The server experienced an unexpected error when processing the request."
-        return _make_refusal(user, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from None
     if not found:
         message = f"Attempt to describe a user credential that does not exist: {user}"
-        return _make_refusal(user, KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message))
-    infos = [
-        m.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
-        for mechanism, credential in found.items()
-    ]
-    return m.DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos)
-
-
-def _make_refusal(
-    user: str, problem: KafkaError
-) -> messages.describe_user_scram_credentials_response.DescribeUserScramCredentialsResult:
-    m = messages.describe_user_scram_credentials_response
-    return m.DescribeUserScramCredentialsResult(user=user, error_code=problem.code, error_message=problem.message)
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message)
+    return found
 
 
 async def alter_user_scram_credentials(
