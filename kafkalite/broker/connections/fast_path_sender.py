@@ -16,7 +16,7 @@ _CLOSED = Phase.CLOSED
 
 
 class Connection(Protocol):
-    """What the sender uses of its connection."""
+    """The connection, as the sender uses it."""
 
     @property
     def peer_host(self) -> str: ...

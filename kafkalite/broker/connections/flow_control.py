@@ -54,7 +54,7 @@ class FlowControl:
         self._readable: Readable | None = None
         self._is_reading = True
         self.arriving_since_s: float | None = None
-        """When the request that is arriving began, plus the time in which nothing was read; None while none has begun."""
+        """Beginning of the request that is arriving, plus the time in which nothing was read; None while none has begun."""
         self._paused_s = 0.0
 
     def open(self, transport: asyncio.Transport, readable: Readable) -> None:

@@ -1,4 +1,4 @@
-"""Where the keys of bearer tokens come from: sasl.oauthbearer.jwks.endpoint.url, a file or HTTPS. Only the operator names it."""
+"""Reads the keys of bearer tokens from sasl.oauthbearer.jwks.endpoint.url, a file or HTTPS, which only the operator names."""
 
 from __future__ import annotations
 

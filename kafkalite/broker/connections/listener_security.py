@@ -1,4 +1,4 @@
-"""How connections of each listener are encrypted and authenticated, and how this broker authenticates to others.
+"""Encryption and authentication of the connections of each listener, and of this broker's connections to others.
 
 What is made of settings and files (contexts of TLS) is kept until one of them changes: `look` finds files that were replaced, so a renewed
 certificate needs neither a restart nor a command. A context that cannot be made leaves the one before in place.

@@ -46,7 +46,7 @@ class Phase(IntEnum):
 
 
 class Event(IntEnum):
-    """What changes the phase."""
+    """The events that change the phase."""
 
     PRODUCE = 0
     """A Produce request begins."""

@@ -167,7 +167,7 @@ class PortionedAnswer:
         self._parts = deque(answer)
         self._writer, self._sent, self._cannot_go_on = writer, sent, cannot_go_on
         self._position = 0
-        """How much of the first part is ready."""
+        """Bytes of the first part that are ready."""
         self._ready: list[Buffer] = []
         self._loads = 0
         self._is_awaiting = False

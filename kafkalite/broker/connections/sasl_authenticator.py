@@ -1,4 +1,4 @@
-"""What a connection may say before it is authenticated, and what it is answered (Kafka's SaslServerAuthenticator).
+"""Requests and responses of a connection before it is authenticated by SASL (Kafka's SaslServerAuthenticator).
 
     INITIAL ──ApiVersions──▶ HANDSHAKE ──SaslHandshake──▶ AUTHENTICATE ──tokens──▶ done: the dispatcher takes over
         └──────────────────SaslHandshake─────────────────────┘
@@ -33,7 +33,7 @@ logger = logging.getLogger("kafkalite.broker.authentication")
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
 _REAUTHENTICATION_INTERVAL_MS: Final = 1000
 _ERROR: Final = slice(8, 10)
-"""Where the error code is in the frame of an answer to ApiVersions."""
+"""Position of the error code in the frame of an ApiVersions response."""
 _ALLOWED: Final = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
 
 
@@ -58,7 +58,7 @@ class SaslListener(Protocol):
 
 
 class State(Enum):
-    """What a connection may send next."""
+    """The requests that a connection may send next."""
 
     INITIAL = auto()
     HANDSHAKE_OR_VERSIONS = auto()

@@ -20,13 +20,13 @@ from typing import Final, Protocol
 from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
 
 PATIENCE_S: Final = 1.0
-"""How long a connection is not closed to make room for another."""
+"""Age up to which a connection is not closed to make room for another."""
 _LONGEST_REST_S: Final = 0.02
 """A step that seems to have taken longer was interrupted by other processes."""
 _CROWD: Final = 50
 """Steps that wait beyond which logins may be slower."""
 _REST_IN_A_CROWD: Final = 3
-"""How many times as long as a step took there is none then."""
+"""Rest after a step then, as a multiple of the time it took."""
 _LEAST_REST_S: Final = 0.001
 """Event loops know no shorter time."""
 
@@ -55,16 +55,16 @@ class UnauthenticatedConnections:
     ) -> None:
         self._most, self._now_s, self._outcomes = most, now_s, outcomes
         self._since_s: dict[UnauthenticatedConnection, float] = {}
-        """When each connection came, oldest first."""
+        """Time at which each connection was accepted, oldest first."""
         self._per_host: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """Steps that wait, by address; the first address is the next."""
         self._waiting_count = 0
         self._is_under_way = False
         self._began_s = self._ended_s = self._next_s = 0.0
-        """When the last step began and ended, and when the next one may begin."""
+        """Beginning and end of the last step, and the earliest beginning of the next one."""
         self._owed_s = 0.0
-        """How long there is to be no step."""
+        """Rest that is still owed to the event loop."""
         self.reads = reads or UnauthenticatedReads()
 
     def wait_for_turn(self, host: str = "") -> asyncio.Future[None]:

@@ -50,7 +50,7 @@ _EPOLL: Final[Callable[[], Poll] | None] = select.epoll if sys.platform == "linu
 
 
 class Readable(Protocol):
-    """What reading can be paused of: a transport, or an `UnauthenticatedRead` that takes its place."""
+    """A source whose reading can be paused: a transport, or an `UnauthenticatedRead` that takes its place."""
 
     def pause_reading(self) -> None: ...
 

@@ -34,7 +34,7 @@ _KNOWS_EPOCHS_FROM: Final = 2
 """OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
 
 _FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-"""What a replica that follows in an epoch answers to a question in the next epoch, and then to one in that epoch.
+"""Error codes of a replica that follows in an epoch, for a question in the next epoch and for one in that epoch.
 
 NOT_LEADER_OR_FOLLOWER alone proves nothing: a replica that was just restarted, and hosts the partition not yet, answers it to every
 question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earlier one, or none yet as long as its leader is not known

@@ -30,7 +30,7 @@ _COMMITTED: Final = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFT
 
 
 class TransactionMarker(NamedTuple):
-    """How a producer's transaction ended in these partitions; `coordinator_epoch` is that of the coordinator that decided."""
+    """The end of a producer's transaction in these partitions; `coordinator_epoch` is that of the coordinator that decided."""
 
     producer_id: int
     producer_epoch: int

@@ -1,4 +1,4 @@
-"""Who may commit, see and delete offsets of a group: a permission of the group, and one of each topic."""
+"""Guards of OffsetCommit, OffsetFetch and OffsetDelete: a permission of the group, and one of each topic."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class _Expensive(NamedTuple):
 
 
 class _Progress(DecompressionBudget):
-    """What was appended of one request so far, and the bytes that the rest may still become."""
+    """The progress of one request: appends that wait, failed or are left, and the bytes that the rest may still decompress to."""
 
     __slots__ = ("expensive", "failures", "guards", "refusals", "waits")
 

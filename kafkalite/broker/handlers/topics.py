@@ -58,7 +58,7 @@ _STRICT_DELETION_FROM: Final = 5
 _STRICT_ENLARGEMENT_FROM: Final = 3
 _DELETION_S = 1.0
 _KNOWN_S = 0.5
-"""How long an outcome waits for brokers that have not heard of it: a dead one does not answer before its session ends."""
+"""Longest wait for brokers that have not applied the outcome: a dead one does not answer before its session ends."""
 
 
 class Controller(Protocol):
@@ -82,7 +82,7 @@ class Controller(Protocol):
 
 
 class Mutating(HasClock, HasQuotas, Protocol):
-    """What counts created and deleted partitions."""
+    """The parts that charge clients for created and deleted partitions."""
 
 
 class Parts(Mutating, HasMetadata, HasTopicCreation, Protocol):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FENCED_FROM: Final = 2
 _BATCHED_FROM: Final = 4
 _DECISION_UNITS: Final = 5
-"""What one record of the coordinator's costs."""
+"""Cost of one record of the coordinator, in units of pace."""
 
 _CodeOf: TypeAlias = Callable[[str, int], ErrorCode]
 """The outcome for a partition of a topic."""

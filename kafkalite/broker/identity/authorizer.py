@@ -1,4 +1,4 @@
-"""Who may do what (KIP-11): the port that requests pass, and the permissions that the APIs declare.
+"""Authorization (KIP-11): the port that requests pass, and the permissions that the APIs need.
 
 What needs one permission of the cluster and nothing else is authorised by dispatch; what names topics, groups or ids by the guard
 of its API (`broker/requests/guards`), first of all, name by name.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["CLUSTER_NAME", "Operation", "ResourceType"]
 
 UNKNOWN_OPERATIONS: Final = -(2**31)
-"""What may be done to a resource where nobody asked."""
+"""The authorized operations of a resource in a response whose request did not ask for them."""
 
 
 class Permission(NamedTuple):

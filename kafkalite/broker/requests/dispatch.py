@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _ITEMS_AT_ONCE: Final = 2000
 _ONE_PARTITION: Final = 2
-"""What a Produce of one topic with one partition names."""
+"""Number of names in a Produce of one topic with one partition."""
 _ANY: Final = -1
 """Items of a reply that are written in one go."""
 _PRODUCE: Final = int(ApiKey.PRODUCE)
@@ -64,7 +64,7 @@ _DECODED_BYTES_MAX = 4 * REQUEST_MEMORY_BYTES
 
 
 class _Route(NamedTuple, Generic[PartsT_contra]):
-    """What dispatch needs of an API for each request, in one look-up."""
+    """The facts about an API that dispatch needs for each request, in one look-up."""
 
     served: ServedApi[PartsT_contra]
     api: Api

@@ -1,4 +1,4 @@
-"""Where tests tell a running broker which faults to have: lines of JSON over a connection to a loopback address.
+"""Control of the faults of a running broker, for tests: lines of JSON over a connection to a loopback address.
 
     {"add": {"api": "PRODUCE", "action": "fail", "error": "NOT_LEADER_OR_FOLLOWER", "nth": 3}}   →  {"rule": 1}
     {"hits": 1}                                                                                 →  {"hits": 0}

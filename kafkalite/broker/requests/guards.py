@@ -1,4 +1,4 @@
-"""What a request names is authorised before its handler sees it, as `KafkaApis` does it: what is refused is answered, the rest carried out.
+"""Authorises the names in a request before its handler sees them, as `KafkaApis` does: refused items are answered, the rest is carried out.
 
 A guard is named in the record of its API. It takes (parts, request, context, failure) and says what of the request its handler may do, and
 how the answer is completed: with the items that were refused, in the shape that the API has for failures, or without what the
@@ -27,7 +27,7 @@ MessageT = TypeVar("MessageT", bound="Message")
 
 
 class Judged(NamedTuple):
-    """What the handler may do, None for nothing, and how its answer (None: it was not asked) becomes the caller's."""
+    """The part of the request that the handler may serve, None for nothing, and what completes its response, None if it was not called."""
 
     request: Message | None
     complete: Callable[[Any], Work[Any]] | None = None
@@ -101,7 +101,7 @@ class Each:
     name: str | None = "name"
     message: str | None = None
     unless: Permission | None = None
-    """Who has this one of the cluster needs no other."""
+    """A permission on the cluster that makes the other unnecessary."""
 
     def __call__(self, parts: object, request: Any, context: RequestContext, failure: Failure) -> Work[Judged]:
         if self.unless is not None and context.may(self.unless, CLUSTER_NAME, is_asked=False):

@@ -1,4 +1,4 @@
-"""What a handler knows of the caller besides the request: who asks, over which connection, in which version."""
+"""The caller of a request, as its handler knows it: principal, connection and version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkalite.security.acl import ResourceType, pascal_case
 from kafkalite.security.principal import KafkaPrincipal
 
 audit: Final = logging.getLogger("kafkalite.authorizer")
-"""What was denied, at INFO; what was denied while looking for what is allowed, at DEBUG (Kafka's `kafka.authorizer.logger`)."""
+"""Denials: at INFO, or at DEBUG while a response is filtered by what is allowed (Kafka's `kafka.authorizer.logger`)."""
 
 
 class ResponseBound(Protocol):

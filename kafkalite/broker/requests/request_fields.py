@@ -1,4 +1,4 @@
-"""What several parts of the broker read from a request before its handler does."""
+"""Fields of requests that several parts of the broker read before the handler does."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Answer: TypeAlias = "list[Buffer] | None"
 
 
 class RequestHandler(Protocol):
-    """What requests are handed to: see `Dispatcher.handle`."""
+    """The receiver of a connection's requests: `Dispatcher`, or a gate."""
 
     def handle(self, frame: memoryview, connection: Any) -> Answer | asyncio.Future[Answer]:
         """`connection` is a `ServerConnection`; most need no more of it than `ClientConnection` names."""

@@ -46,7 +46,7 @@ class RequestTurns:
     def __init__(self, portions: Portions) -> None:
         self._portions = portions
         self.left = TURN_UNITS
-        """What requests that begin in this turn may still name; who begins takes it from here."""
+        """Units that are left for requests that begin in this turn; each takes its own from here."""
         self.are_waiting = False
         self._lines: tuple[dict[str, deque[_Waiting]], ...] = ({}, {}, {})
         """By host."""

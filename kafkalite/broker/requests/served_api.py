@@ -47,9 +47,9 @@ class ServedApi(Generic[PartsT_contra]):
     handle: Callable[[PartsT_contra, Any, RequestContext], Reply | Awaitable[Reply]]
     failure: Failure
     cluster_permission: Permission | None = None
-    """What the caller must be allowed on the cluster, where nothing else decides."""
+    """The permission on the cluster that the caller needs, unless a guard or the handler decides."""
     guard: Guard | None = None
-    """What authorises the names in a request."""
+    """Authorises the names in a request."""
     fast_path: Callable[[PartsT_contra, Histogram, Authorizer], FastPath] | None = None
     """Makes what serves requests that repeat each other without the handler and its guard; latencies go into the histogram."""
 

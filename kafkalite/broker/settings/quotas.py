@@ -31,7 +31,7 @@ Name: TypeAlias = str | Literal[Every.DEFAULT] | None
 
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is for. An `ip` stands alone."""
+    """The user, client id or both that a quota is for, or an `ip` alone."""
 
     user: Name = None
     client_id: Name = None
@@ -95,9 +95,9 @@ class ClientQuota:
         self._key = key
         self._bounds: dict[tuple[Name, Name], float] = {}
         self.throttled = 0
-        """How often a client was silenced."""
+        """Number of throttled requests."""
         self.throttled_ms = 0.0
-        """For how long in sum."""
+        """Sum of their throttle times."""
 
     @property
     def is_set(self) -> bool:
@@ -237,7 +237,7 @@ class RequestTimeQuota(ByteRateQuota):
 
 
 class Mutations:
-    """What one request may create and delete of topics, and how long its client is silenced for it."""
+    """The partitions that one request creates and deletes, charged to its client, and the throttle time that follows."""
 
     def __init__(self, quota: MutationQuota, bucket: TokenBucket, now_ms: Callable[[], float], is_strict: bool) -> None:
         self._quota, self._bucket, self._now_ms, self._is_strict = quota, bucket, now_ms, is_strict
@@ -293,7 +293,7 @@ class MutationQuota(ClientQuota):
 
 
 class ClientQuotas:
-    """What all clients of this broker use: bytes `produced` and `fetched`, time of `requests`, `mutations` of topics, connections `opened`.
+    """The usage of all clients: bytes `produced` and `fetched`, time of `requests`, `mutations` of topics, connections `opened`.
 
     `window` is quota.window.num and .size.seconds, `mutation_window` likewise of controller.quota.window.
     """
