@@ -52,7 +52,7 @@ class SaslListener(Protocol):
     def server(self, mechanism: str) -> SaslServer: ...
 
     def max_session_ms(self, mechanism: str) -> int:
-        """connections.max.reauth.ms; 0 for sessions without end."""
+        """Return connections.max.reauth.ms, 0 for sessions without end."""
 
     def now_ms(self) -> int: ...
 

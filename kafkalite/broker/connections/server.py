@@ -75,12 +75,12 @@ class Server:
 
     @property
     def bound_ports(self) -> dict[str, int]:
-        """The port of each listener that is bound, also where the system chose it."""
+        """Return the port of each listener that is bound, also if the system chose it."""
         return {name: bound.port for name, bound in self._bound.items()}
 
     @property
     def authentications(self) -> Counter[str]:
-        """Number of authentications by SASL by outcome."""
+        """Return the number of authentications by SASL by outcome."""
         return self._security.outcomes
 
     async def bind(self) -> None:

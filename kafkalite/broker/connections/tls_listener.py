@@ -250,7 +250,7 @@ class TlsListener:
 
 
 async def _complete_handshake(handshake: _Handshake, context: ssl.SSLContext) -> tuple[asyncio.Transport, _Early]:
-    """The transport of a connection once its handshake is over, and what is given the data that it has. OSError.
+    """Complete a handshake; return the encrypted transport, and the protocol that keeps what arrives meanwhile. Raises OSError.
 
     The loop's protocol of TLS is made by `start_tls`, because only so is it known, by the transport below it.
     """
@@ -278,7 +278,7 @@ async def _complete_handshake(handshake: _Handshake, context: ssl.SSLContext) ->
 
 
 async def listening_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:
-    """Sockets that listen on every address of a host; OSError when one cannot be bound."""
+    """Return sockets that listen on every address of a host. Raises OSError if one cannot be bound."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:

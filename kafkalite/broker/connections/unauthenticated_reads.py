@@ -108,7 +108,7 @@ class UnauthenticatedReads:
 
     @property
     def count(self) -> int:
-        """Number of connections that are read from in turns."""
+        """Return the number of connections that are read from in turns."""
         return len(self._of)
 
     def add(self, transport: asyncio.Transport) -> UnauthenticatedRead:

@@ -33,11 +33,11 @@ class Reader(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes that were written and that the socket has not taken."""
+        """Return the bytes that were written and that the socket has not taken."""
 
     @property
     def written_bytes(self) -> int:
-        """Bytes that were written since the connection was opened."""
+        """Return the bytes that were written since the connection was opened."""
 
     def end_as_unread(self, unread_s: float, total_bytes: int) -> None:
         """Close the connection; on all connections `total_bytes` are unread."""
@@ -64,7 +64,7 @@ class UnreadResponses:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes that are unread at this moment."""
+        """Return the bytes that are unread now."""
         return sum([each.unread_bytes for each in self._readers])
 
     def check_readers(self) -> None:

@@ -340,7 +340,7 @@ def _refuse(
 
 
 def _fail_request(request: messages.ProduceRequest, code: ErrorCode, message: str | None) -> Reply:
-    """ProtocolViolation with acks=0: there is no answer, so closing the connection is the only way to tell the producer."""
+    """Raise ProtocolViolation with acks=0: without a response, closing the connection is the only way to notify the producer."""
     if request.acks == 0:
         raise ProtocolViolation(f"a produce request with acks=0 failed: {code.name}")
     reply: Reply = _fail_records(request, code, message)

@@ -62,7 +62,7 @@ class Authorizer(Protocol):
 
     @property
     def generation(self) -> int:
-        """Grows whenever a judgement may have changed; negative where all is allowed, always."""
+        """Return a number that grows whenever a decision may have changed; negative if all is always allowed."""
 
     def allows(self, principal: KafkaPrincipal, host: str, permission: Permission, name: str) -> bool:
         """True if the principal, connected from `host`, may do this to the resource of this name."""

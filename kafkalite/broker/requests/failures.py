@@ -40,7 +40,7 @@ class FailedItems:
     """The failure of an API whose response has an error in each item. Compiled at the first one, because few are ever needed."""
 
     def __init__(self, *lists: str, **values: object) -> None:
-        """`lists` of the response are filled, where none is named those of the newest version; `values` replace the protocol's defaults."""
+        """Fill these `lists` of the response, by default those of the newest version; `values` replace the protocol's defaults."""
         self._lists, self._values = lists, values
         self._make: Failure | None = None
 

@@ -60,7 +60,7 @@ class ServedApi(Generic[PartsT_contra]):
 
     @property
     def guarded_handle(self) -> Handle:
-        """The handler where requests are authorised."""
+        """Return the handler behind the guard, for a broker with an authorizer."""
         return self.handle if self.guard is None else guard_handler(self.guard, self.handle, self.failure)
 
 
