@@ -59,8 +59,6 @@ class produce_request:
     ROOT: TypeAlias = ProduceRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ProduceRequest = produce_request.ProduceRequest
-
 class produce_response:
     class BatchIndexAndErrorMessage(Message):
         batch_index: int
@@ -142,8 +140,6 @@ class produce_response:
 
     ROOT: TypeAlias = ProduceResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ProduceResponse = produce_response.ProduceResponse
 
 class fetch_request:
     class ReplicaState(Message):
@@ -232,8 +228,6 @@ class fetch_request:
 
     ROOT: TypeAlias = FetchRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-FetchRequest = fetch_request.FetchRequest
 
 class fetch_response:
     class EpochEndOffset(Message):
@@ -349,8 +343,6 @@ class fetch_response:
     ROOT: TypeAlias = FetchResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-FetchResponse = fetch_response.FetchResponse
-
 class list_offsets_request:
     class ListOffsetsPartition(Message):
         partition_index: int
@@ -390,8 +382,6 @@ class list_offsets_request:
 
     ROOT: TypeAlias = ListOffsetsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ListOffsetsRequest = list_offsets_request.ListOffsetsRequest
 
 class list_offsets_response:
     class ListOffsetsPartitionResponse(Message):
@@ -435,8 +425,6 @@ class list_offsets_response:
     ROOT: TypeAlias = ListOffsetsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ListOffsetsResponse = list_offsets_response.ListOffsetsResponse
-
 class metadata_request:
     class MetadataRequestTopic(Message):
         topic_id: bytes
@@ -464,8 +452,6 @@ class metadata_request:
 
     ROOT: TypeAlias = MetadataRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-MetadataRequest = metadata_request.MetadataRequest
 
 class metadata_response:
     class MetadataResponseBroker(Message):
@@ -540,8 +526,6 @@ class metadata_response:
 
     ROOT: TypeAlias = MetadataResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-MetadataResponse = metadata_response.MetadataResponse
 
 class leader_and_isr_request:
     class PartitionState(Message):
@@ -623,8 +607,6 @@ class leader_and_isr_request:
     ROOT: TypeAlias = LeaderAndIsrRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-LeaderAndIsrRequest = leader_and_isr_request.LeaderAndIsrRequest
-
 class leader_and_isr_response:
     class PartitionError(Message):
         partition_index: int
@@ -662,8 +644,6 @@ class leader_and_isr_response:
 
     ROOT: TypeAlias = LeaderAndIsrResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-LeaderAndIsrResponse = leader_and_isr_response.LeaderAndIsrResponse
 
 class stop_replica_request:
     class PartitionState(Message):
@@ -733,8 +713,6 @@ class stop_replica_request:
     ROOT: TypeAlias = StopReplicaRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-StopReplicaRequest = stop_replica_request.StopReplicaRequest
-
 class stop_replica_response:
     class PartitionError(Message):
         topic_name: str
@@ -760,8 +738,6 @@ class stop_replica_response:
 
     ROOT: TypeAlias = StopReplicaResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-StopReplicaResponse = stop_replica_response.StopReplicaResponse
 
 class update_metadata_request:
     class PartitionState(Message):
@@ -855,8 +831,6 @@ class update_metadata_request:
     ROOT: TypeAlias = UpdateMetadataRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-UpdateMetadataRequest = update_metadata_request.UpdateMetadataRequest
-
 class update_metadata_response:
     class UpdateMetadataResponse(Message):
         error_code: int
@@ -868,8 +842,6 @@ class update_metadata_response:
 
     ROOT: TypeAlias = UpdateMetadataResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-UpdateMetadataResponse = update_metadata_response.UpdateMetadataResponse
 
 class controlled_shutdown_request:
     class ControlledShutdownRequest(Request[controlled_shutdown_response.ControlledShutdownResponse]):
@@ -884,8 +856,6 @@ class controlled_shutdown_request:
 
     ROOT: TypeAlias = ControlledShutdownRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ControlledShutdownRequest = controlled_shutdown_request.ControlledShutdownRequest
 
 class controlled_shutdown_response:
     class RemainingPartition(Message):
@@ -910,8 +880,6 @@ class controlled_shutdown_response:
 
     ROOT: TypeAlias = ControlledShutdownResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ControlledShutdownResponse = controlled_shutdown_response.ControlledShutdownResponse
 
 class offset_commit_request:
     class OffsetCommitRequestPartition(Message):
@@ -961,8 +929,6 @@ class offset_commit_request:
     ROOT: TypeAlias = OffsetCommitRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-OffsetCommitRequest = offset_commit_request.OffsetCommitRequest
-
 class offset_commit_response:
     class OffsetCommitResponsePartition(Message):
         partition_index: int
@@ -996,8 +962,6 @@ class offset_commit_response:
 
     ROOT: TypeAlias = OffsetCommitResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-OffsetCommitResponse = offset_commit_response.OffsetCommitResponse
 
 class offset_fetch_request:
     class OffsetFetchRequestTopics(Message):
@@ -1050,8 +1014,6 @@ class offset_fetch_request:
 
     ROOT: TypeAlias = OffsetFetchRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-OffsetFetchRequest = offset_fetch_request.OffsetFetchRequest
 
 class offset_fetch_response:
     class OffsetFetchResponsePartitions(Message):
@@ -1135,8 +1097,6 @@ class offset_fetch_response:
     ROOT: TypeAlias = OffsetFetchResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-OffsetFetchResponse = offset_fetch_response.OffsetFetchResponse
-
 class find_coordinator_request:
     class FindCoordinatorRequest(Request[find_coordinator_response.FindCoordinatorResponse]):
         key_type: int
@@ -1152,8 +1112,6 @@ class find_coordinator_request:
 
     ROOT: TypeAlias = FindCoordinatorRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-FindCoordinatorRequest = find_coordinator_request.FindCoordinatorRequest
 
 class find_coordinator_response:
     class Coordinator(Message):
@@ -1197,8 +1155,6 @@ class find_coordinator_response:
     ROOT: TypeAlias = FindCoordinatorResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-FindCoordinatorResponse = find_coordinator_response.FindCoordinatorResponse
-
 class join_group_request:
     class JoinGroupRequestProtocol(Message):
         name: str
@@ -1234,8 +1190,6 @@ class join_group_request:
 
     ROOT: TypeAlias = JoinGroupRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-JoinGroupRequest = join_group_request.JoinGroupRequest
 
 class join_group_response:
     class JoinGroupResponseMember(Message):
@@ -1277,8 +1231,6 @@ class join_group_response:
     ROOT: TypeAlias = JoinGroupResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-JoinGroupResponse = join_group_response.JoinGroupResponse
-
 class heartbeat_request:
     class HeartbeatRequest(Request[heartbeat_response.HeartbeatResponse]):
         group_id: str
@@ -1297,8 +1249,6 @@ class heartbeat_request:
     ROOT: TypeAlias = HeartbeatRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-HeartbeatRequest = heartbeat_request.HeartbeatRequest
-
 class heartbeat_response:
     class HeartbeatResponse(Message):
         throttle_time_ms: int
@@ -1312,8 +1262,6 @@ class heartbeat_response:
 
     ROOT: TypeAlias = HeartbeatResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-HeartbeatResponse = heartbeat_response.HeartbeatResponse
 
 class leave_group_request:
     class MemberIdentity(Message):
@@ -1343,8 +1291,6 @@ class leave_group_request:
     ROOT: TypeAlias = LeaveGroupRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-LeaveGroupRequest = leave_group_request.LeaveGroupRequest
-
 class leave_group_response:
     class MemberResponse(Message):
         member_id: str
@@ -1372,8 +1318,6 @@ class leave_group_response:
 
     ROOT: TypeAlias = LeaveGroupResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-LeaveGroupResponse = leave_group_response.LeaveGroupResponse
 
 class sync_group_request:
     class SyncGroupRequestAssignment(Message):
@@ -1409,8 +1353,6 @@ class sync_group_request:
     ROOT: TypeAlias = SyncGroupRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-SyncGroupRequest = sync_group_request.SyncGroupRequest
-
 class sync_group_response:
     class SyncGroupResponse(Message):
         throttle_time_ms: int
@@ -1431,8 +1373,6 @@ class sync_group_response:
     ROOT: TypeAlias = SyncGroupResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-SyncGroupResponse = sync_group_response.SyncGroupResponse
-
 class describe_groups_request:
     class DescribeGroupsRequest(Request[describe_groups_response.DescribeGroupsResponse]):
         groups: list[str]
@@ -1446,8 +1386,6 @@ class describe_groups_request:
 
     ROOT: TypeAlias = DescribeGroupsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeGroupsRequest = describe_groups_request.DescribeGroupsRequest
 
 class describe_groups_response:
     class DescribedGroupMember(Message):
@@ -1501,8 +1439,6 @@ class describe_groups_response:
     ROOT: TypeAlias = DescribeGroupsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeGroupsResponse = describe_groups_response.DescribeGroupsResponse
-
 class list_groups_request:
     class ListGroupsRequest(Request[list_groups_response.ListGroupsResponse]):
         states_filter: list[str]
@@ -1516,8 +1452,6 @@ class list_groups_request:
 
     ROOT: TypeAlias = ListGroupsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ListGroupsRequest = list_groups_request.ListGroupsRequest
 
 class list_groups_response:
     class ListedGroup(Message):
@@ -1549,8 +1483,6 @@ class list_groups_response:
     ROOT: TypeAlias = ListGroupsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ListGroupsResponse = list_groups_response.ListGroupsResponse
-
 class sasl_handshake_request:
     class SaslHandshakeRequest(Request[sasl_handshake_response.SaslHandshakeResponse]):
         mechanism: str
@@ -1562,8 +1494,6 @@ class sasl_handshake_request:
 
     ROOT: TypeAlias = SaslHandshakeRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-SaslHandshakeRequest = sasl_handshake_request.SaslHandshakeRequest
 
 class sasl_handshake_response:
     class SaslHandshakeResponse(Message):
@@ -1579,8 +1509,6 @@ class sasl_handshake_response:
     ROOT: TypeAlias = SaslHandshakeResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-SaslHandshakeResponse = sasl_handshake_response.SaslHandshakeResponse
-
 class api_versions_request:
     class ApiVersionsRequest(Request[api_versions_response.ApiVersionsResponse]):
         client_software_name: str
@@ -1594,8 +1522,6 @@ class api_versions_request:
 
     ROOT: TypeAlias = ApiVersionsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ApiVersionsRequest = api_versions_request.ApiVersionsRequest
 
 class api_versions_response:
     class ApiVersion(Message):
@@ -1657,8 +1583,6 @@ class api_versions_response:
     ROOT: TypeAlias = ApiVersionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ApiVersionsResponse = api_versions_response.ApiVersionsResponse
-
 class create_topics_request:
     class CreatableReplicaAssignment(Message):
         partition_index: int
@@ -1710,8 +1634,6 @@ class create_topics_request:
 
     ROOT: TypeAlias = CreateTopicsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-CreateTopicsRequest = create_topics_request.CreateTopicsRequest
 
 class create_topics_response:
     class CreatableTopicConfigs(Message):
@@ -1765,8 +1687,6 @@ class create_topics_response:
     ROOT: TypeAlias = CreateTopicsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-CreateTopicsResponse = create_topics_response.CreateTopicsResponse
-
 class delete_topics_request:
     class DeleteTopicState(Message):
         name: str | None
@@ -1792,8 +1712,6 @@ class delete_topics_request:
 
     ROOT: TypeAlias = DeleteTopicsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteTopicsRequest = delete_topics_request.DeleteTopicsRequest
 
 class delete_topics_response:
     class DeletableTopicResult(Message):
@@ -1822,8 +1740,6 @@ class delete_topics_response:
 
     ROOT: TypeAlias = DeleteTopicsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteTopicsResponse = delete_topics_response.DeleteTopicsResponse
 
 class delete_records_request:
     class DeleteRecordsPartition(Message):
@@ -1858,8 +1774,6 @@ class delete_records_request:
 
     ROOT: TypeAlias = DeleteRecordsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteRecordsRequest = delete_records_request.DeleteRecordsRequest
 
 class delete_records_response:
     class DeleteRecordsPartitionResult(Message):
@@ -1897,8 +1811,6 @@ class delete_records_response:
     ROOT: TypeAlias = DeleteRecordsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DeleteRecordsResponse = delete_records_response.DeleteRecordsResponse
-
 class init_producer_id_request:
     class InitProducerIdRequest(Request[init_producer_id_response.InitProducerIdResponse]):
         transactional_id: str | None
@@ -1917,8 +1829,6 @@ class init_producer_id_request:
     ROOT: TypeAlias = InitProducerIdRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-InitProducerIdRequest = init_producer_id_request.InitProducerIdRequest
-
 class init_producer_id_response:
     class InitProducerIdResponse(Message):
         throttle_time_ms: int
@@ -1936,8 +1846,6 @@ class init_producer_id_response:
 
     ROOT: TypeAlias = InitProducerIdResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-InitProducerIdResponse = init_producer_id_response.InitProducerIdResponse
 
 class offset_for_leader_epoch_request:
     class OffsetForLeaderPartition(Message):
@@ -1974,8 +1882,6 @@ class offset_for_leader_epoch_request:
 
     ROOT: TypeAlias = OffsetForLeaderEpochRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-OffsetForLeaderEpochRequest = offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
 
 class offset_for_leader_epoch_response:
     class EpochEndOffset(Message):
@@ -2014,8 +1920,6 @@ class offset_for_leader_epoch_response:
 
     ROOT: TypeAlias = OffsetForLeaderEpochResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-OffsetForLeaderEpochResponse = offset_for_leader_epoch_response.OffsetForLeaderEpochResponse
 
 class add_partitions_to_txn_request:
     class AddPartitionsToTxnTopic(Message):
@@ -2062,8 +1966,6 @@ class add_partitions_to_txn_request:
 
     ROOT: TypeAlias = AddPartitionsToTxnRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AddPartitionsToTxnRequest = add_partitions_to_txn_request.AddPartitionsToTxnRequest
 
 class add_partitions_to_txn_response:
     class AddPartitionsToTxnPartitionResult(Message):
@@ -2113,8 +2015,6 @@ class add_partitions_to_txn_response:
     ROOT: TypeAlias = AddPartitionsToTxnResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AddPartitionsToTxnResponse = add_partitions_to_txn_response.AddPartitionsToTxnResponse
-
 class add_offsets_to_txn_request:
     class AddOffsetsToTxnRequest(Request[add_offsets_to_txn_response.AddOffsetsToTxnResponse]):
         transactional_id: str
@@ -2133,8 +2033,6 @@ class add_offsets_to_txn_request:
     ROOT: TypeAlias = AddOffsetsToTxnRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AddOffsetsToTxnRequest = add_offsets_to_txn_request.AddOffsetsToTxnRequest
-
 class add_offsets_to_txn_response:
     class AddOffsetsToTxnResponse(Message):
         throttle_time_ms: int
@@ -2148,8 +2046,6 @@ class add_offsets_to_txn_response:
 
     ROOT: TypeAlias = AddOffsetsToTxnResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AddOffsetsToTxnResponse = add_offsets_to_txn_response.AddOffsetsToTxnResponse
 
 class end_txn_request:
     class EndTxnRequest(Request[end_txn_response.EndTxnResponse]):
@@ -2169,8 +2065,6 @@ class end_txn_request:
     ROOT: TypeAlias = EndTxnRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-EndTxnRequest = end_txn_request.EndTxnRequest
-
 class end_txn_response:
     class EndTxnResponse(Message):
         throttle_time_ms: int
@@ -2184,8 +2078,6 @@ class end_txn_response:
 
     ROOT: TypeAlias = EndTxnResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-EndTxnResponse = end_txn_response.EndTxnResponse
 
 class write_txn_markers_request:
     class WritableTxnMarkerTopic(Message):
@@ -2224,8 +2116,6 @@ class write_txn_markers_request:
 
     ROOT: TypeAlias = WriteTxnMarkersRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-WriteTxnMarkersRequest = write_txn_markers_request.WriteTxnMarkersRequest
 
 class write_txn_markers_response:
     class WritableTxnMarkerPartitionResult(Message):
@@ -2268,8 +2158,6 @@ class write_txn_markers_response:
 
     ROOT: TypeAlias = WriteTxnMarkersResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-WriteTxnMarkersResponse = write_txn_markers_response.WriteTxnMarkersResponse
 
 class txn_offset_commit_request:
     class TxnOffsetCommitRequestPartition(Message):
@@ -2321,8 +2209,6 @@ class txn_offset_commit_request:
     ROOT: TypeAlias = TxnOffsetCommitRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-TxnOffsetCommitRequest = txn_offset_commit_request.TxnOffsetCommitRequest
-
 class txn_offset_commit_response:
     class TxnOffsetCommitResponsePartition(Message):
         partition_index: int
@@ -2357,8 +2243,6 @@ class txn_offset_commit_response:
     ROOT: TypeAlias = TxnOffsetCommitResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-TxnOffsetCommitResponse = txn_offset_commit_response.TxnOffsetCommitResponse
-
 class describe_acls_request:
     class DescribeAclsRequest(Request[describe_acls_response.DescribeAclsResponse]):
         resource_type_filter: int
@@ -2382,8 +2266,6 @@ class describe_acls_request:
 
     ROOT: TypeAlias = DescribeAclsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeAclsRequest = describe_acls_request.DescribeAclsRequest
 
 class describe_acls_response:
     class AclDescription(Message):
@@ -2431,8 +2313,6 @@ class describe_acls_response:
     ROOT: TypeAlias = DescribeAclsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeAclsResponse = describe_acls_response.DescribeAclsResponse
-
 class create_acls_request:
     class AclCreation(Message):
         resource_type: int
@@ -2465,8 +2345,6 @@ class create_acls_request:
     ROOT: TypeAlias = CreateAclsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-CreateAclsRequest = create_acls_request.CreateAclsRequest
-
 class create_acls_response:
     class AclCreationResult(Message):
         error_code: int
@@ -2490,8 +2368,6 @@ class create_acls_response:
 
     ROOT: TypeAlias = CreateAclsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-CreateAclsResponse = create_acls_response.CreateAclsResponse
 
 class delete_acls_request:
     class DeleteAclsFilter(Message):
@@ -2524,8 +2400,6 @@ class delete_acls_request:
 
     ROOT: TypeAlias = DeleteAclsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteAclsRequest = delete_acls_request.DeleteAclsRequest
 
 class delete_acls_response:
     class DeleteAclsMatchingAcl(Message):
@@ -2577,8 +2451,6 @@ class delete_acls_response:
     ROOT: TypeAlias = DeleteAclsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DeleteAclsResponse = delete_acls_response.DeleteAclsResponse
-
 class describe_configs_request:
     class DescribeConfigsResource(Message):
         resource_type: int
@@ -2606,8 +2478,6 @@ class describe_configs_request:
 
     ROOT: TypeAlias = DescribeConfigsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeConfigsRequest = describe_configs_request.DescribeConfigsRequest
 
 class describe_configs_response:
     class DescribeConfigsSynonym(Message):
@@ -2675,8 +2545,6 @@ class describe_configs_response:
     ROOT: TypeAlias = DescribeConfigsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeConfigsResponse = describe_configs_response.DescribeConfigsResponse
-
 class alter_configs_request:
     class AlterableConfig(Message):
         name: str
@@ -2713,8 +2581,6 @@ class alter_configs_request:
     ROOT: TypeAlias = AlterConfigsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterConfigsRequest = alter_configs_request.AlterConfigsRequest
-
 class alter_configs_response:
     class AlterConfigsResourceResponse(Message):
         error_code: int
@@ -2742,8 +2608,6 @@ class alter_configs_response:
 
     ROOT: TypeAlias = AlterConfigsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AlterConfigsResponse = alter_configs_response.AlterConfigsResponse
 
 class alter_replica_log_dirs_request:
     class AlterReplicaLogDirTopic(Message):
@@ -2776,8 +2640,6 @@ class alter_replica_log_dirs_request:
 
     ROOT: TypeAlias = AlterReplicaLogDirsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AlterReplicaLogDirsRequest = alter_replica_log_dirs_request.AlterReplicaLogDirsRequest
 
 class alter_replica_log_dirs_response:
     class AlterReplicaLogDirPartitionResult(Message):
@@ -2813,8 +2675,6 @@ class alter_replica_log_dirs_response:
     ROOT: TypeAlias = AlterReplicaLogDirsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterReplicaLogDirsResponse = alter_replica_log_dirs_response.AlterReplicaLogDirsResponse
-
 class describe_log_dirs_request:
     class DescribableLogDirTopic(Message):
         topic: str
@@ -2836,8 +2696,6 @@ class describe_log_dirs_request:
 
     ROOT: TypeAlias = DescribeLogDirsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeLogDirsRequest = describe_log_dirs_request.DescribeLogDirsRequest
 
 class describe_log_dirs_response:
     class DescribeLogDirsPartition(Message):
@@ -2895,8 +2753,6 @@ class describe_log_dirs_response:
     ROOT: TypeAlias = DescribeLogDirsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeLogDirsResponse = describe_log_dirs_response.DescribeLogDirsResponse
-
 class sasl_authenticate_request:
     class SaslAuthenticateRequest(Request[sasl_authenticate_response.SaslAuthenticateResponse]):
         auth_bytes: bytes
@@ -2908,8 +2764,6 @@ class sasl_authenticate_request:
 
     ROOT: TypeAlias = SaslAuthenticateRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-SaslAuthenticateRequest = sasl_authenticate_request.SaslAuthenticateRequest
 
 class sasl_authenticate_response:
     class SaslAuthenticateResponse(Message):
@@ -2928,8 +2782,6 @@ class sasl_authenticate_response:
 
     ROOT: TypeAlias = SaslAuthenticateResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-SaslAuthenticateResponse = sasl_authenticate_response.SaslAuthenticateResponse
 
 class create_partitions_request:
     class CreatePartitionsAssignment(Message):
@@ -2967,8 +2819,6 @@ class create_partitions_request:
     ROOT: TypeAlias = CreatePartitionsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-CreatePartitionsRequest = create_partitions_request.CreatePartitionsRequest
-
 class create_partitions_response:
     class CreatePartitionsTopicResult(Message):
         name: str
@@ -2994,8 +2844,6 @@ class create_partitions_response:
 
     ROOT: TypeAlias = CreatePartitionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-CreatePartitionsResponse = create_partitions_response.CreatePartitionsResponse
 
 class create_delegation_token_request:
     class CreatableRenewers(Message):
@@ -3024,8 +2872,6 @@ class create_delegation_token_request:
 
     ROOT: TypeAlias = CreateDelegationTokenRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-CreateDelegationTokenRequest = create_delegation_token_request.CreateDelegationTokenRequest
 
 class create_delegation_token_response:
     class CreateDelegationTokenResponse(Message):
@@ -3059,8 +2905,6 @@ class create_delegation_token_response:
     ROOT: TypeAlias = CreateDelegationTokenResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-CreateDelegationTokenResponse = create_delegation_token_response.CreateDelegationTokenResponse
-
 class renew_delegation_token_request:
     class RenewDelegationTokenRequest(Request[renew_delegation_token_response.RenewDelegationTokenResponse]):
         hmac: bytes
@@ -3074,8 +2918,6 @@ class renew_delegation_token_request:
 
     ROOT: TypeAlias = RenewDelegationTokenRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-RenewDelegationTokenRequest = renew_delegation_token_request.RenewDelegationTokenRequest
 
 class renew_delegation_token_response:
     class RenewDelegationTokenResponse(Message):
@@ -3093,8 +2935,6 @@ class renew_delegation_token_response:
     ROOT: TypeAlias = RenewDelegationTokenResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-RenewDelegationTokenResponse = renew_delegation_token_response.RenewDelegationTokenResponse
-
 class expire_delegation_token_request:
     class ExpireDelegationTokenRequest(Request[expire_delegation_token_response.ExpireDelegationTokenResponse]):
         hmac: bytes
@@ -3108,8 +2948,6 @@ class expire_delegation_token_request:
 
     ROOT: TypeAlias = ExpireDelegationTokenRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ExpireDelegationTokenRequest = expire_delegation_token_request.ExpireDelegationTokenRequest
 
 class expire_delegation_token_response:
     class ExpireDelegationTokenResponse(Message):
@@ -3126,8 +2964,6 @@ class expire_delegation_token_response:
 
     ROOT: TypeAlias = ExpireDelegationTokenResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ExpireDelegationTokenResponse = expire_delegation_token_response.ExpireDelegationTokenResponse
 
 class describe_delegation_token_request:
     class DescribeDelegationTokenOwner(Message):
@@ -3150,8 +2986,6 @@ class describe_delegation_token_request:
 
     ROOT: TypeAlias = DescribeDelegationTokenRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeDelegationTokenRequest = describe_delegation_token_request.DescribeDelegationTokenRequest
 
 class describe_delegation_token_response:
     class DescribedDelegationTokenRenewer(Message):
@@ -3205,8 +3039,6 @@ class describe_delegation_token_response:
     ROOT: TypeAlias = DescribeDelegationTokenResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeDelegationTokenResponse = describe_delegation_token_response.DescribeDelegationTokenResponse
-
 class delete_groups_request:
     class DeleteGroupsRequest(Request[delete_groups_response.DeleteGroupsResponse]):
         groups_names: list[str]
@@ -3218,8 +3050,6 @@ class delete_groups_request:
 
     ROOT: TypeAlias = DeleteGroupsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteGroupsRequest = delete_groups_request.DeleteGroupsRequest
 
 class delete_groups_response:
     class DeletableGroupResult(Message):
@@ -3244,8 +3074,6 @@ class delete_groups_response:
 
     ROOT: TypeAlias = DeleteGroupsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DeleteGroupsResponse = delete_groups_response.DeleteGroupsResponse
 
 class elect_leaders_request:
     class TopicPartitions(Message):
@@ -3272,8 +3100,6 @@ class elect_leaders_request:
 
     ROOT: TypeAlias = ElectLeadersRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ElectLeadersRequest = elect_leaders_request.ElectLeadersRequest
 
 class elect_leaders_response:
     class PartitionResult(Message):
@@ -3313,8 +3139,6 @@ class elect_leaders_response:
     ROOT: TypeAlias = ElectLeadersResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ElectLeadersResponse = elect_leaders_response.ElectLeadersResponse
-
 class incremental_alter_configs_request:
     class AlterableConfig(Message):
         name: str
@@ -3353,8 +3177,6 @@ class incremental_alter_configs_request:
     ROOT: TypeAlias = IncrementalAlterConfigsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-IncrementalAlterConfigsRequest = incremental_alter_configs_request.IncrementalAlterConfigsRequest
-
 class incremental_alter_configs_response:
     class AlterConfigsResourceResponse(Message):
         error_code: int
@@ -3382,8 +3204,6 @@ class incremental_alter_configs_response:
 
     ROOT: TypeAlias = IncrementalAlterConfigsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-IncrementalAlterConfigsResponse = incremental_alter_configs_response.IncrementalAlterConfigsResponse
 
 class alter_partition_reassignments_request:
     class ReassignablePartition(Message):
@@ -3420,8 +3240,6 @@ class alter_partition_reassignments_request:
 
     ROOT: TypeAlias = AlterPartitionReassignmentsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AlterPartitionReassignmentsRequest = alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
 
 class alter_partition_reassignments_response:
     class ReassignablePartitionResponse(Message):
@@ -3463,8 +3281,6 @@ class alter_partition_reassignments_response:
     ROOT: TypeAlias = AlterPartitionReassignmentsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterPartitionReassignmentsResponse = alter_partition_reassignments_response.AlterPartitionReassignmentsResponse
-
 class list_partition_reassignments_request:
     class ListPartitionReassignmentsTopics(Message):
         name: str
@@ -3490,8 +3306,6 @@ class list_partition_reassignments_request:
 
     ROOT: TypeAlias = ListPartitionReassignmentsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ListPartitionReassignmentsRequest = list_partition_reassignments_request.ListPartitionReassignmentsRequest
 
 class list_partition_reassignments_response:
     class OngoingPartitionReassignment(Message):
@@ -3535,8 +3349,6 @@ class list_partition_reassignments_response:
     ROOT: TypeAlias = ListPartitionReassignmentsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ListPartitionReassignmentsResponse = list_partition_reassignments_response.ListPartitionReassignmentsResponse
-
 class offset_delete_request:
     class OffsetDeleteRequestPartition(Message):
         partition_index: int
@@ -3568,8 +3380,6 @@ class offset_delete_request:
 
     ROOT: TypeAlias = OffsetDeleteRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-OffsetDeleteRequest = offset_delete_request.OffsetDeleteRequest
 
 class offset_delete_response:
     class OffsetDeleteResponsePartition(Message):
@@ -3607,8 +3417,6 @@ class offset_delete_response:
     ROOT: TypeAlias = OffsetDeleteResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-OffsetDeleteResponse = offset_delete_response.OffsetDeleteResponse
-
 class describe_client_quotas_request:
     class ComponentData(Message):
         entity_type: str
@@ -3634,8 +3442,6 @@ class describe_client_quotas_request:
 
     ROOT: TypeAlias = DescribeClientQuotasRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeClientQuotasRequest = describe_client_quotas_request.DescribeClientQuotasRequest
 
 class describe_client_quotas_response:
     class EntityData(Message):
@@ -3685,8 +3491,6 @@ class describe_client_quotas_response:
     ROOT: TypeAlias = DescribeClientQuotasResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeClientQuotasResponse = describe_client_quotas_response.DescribeClientQuotasResponse
-
 class alter_client_quotas_request:
     class EntityData(Message):
         entity_type: str
@@ -3733,8 +3537,6 @@ class alter_client_quotas_request:
     ROOT: TypeAlias = AlterClientQuotasRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterClientQuotasRequest = alter_client_quotas_request.AlterClientQuotasRequest
-
 class alter_client_quotas_response:
     class EntityData(Message):
         entity_type: str
@@ -3771,8 +3573,6 @@ class alter_client_quotas_response:
     ROOT: TypeAlias = AlterClientQuotasResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterClientQuotasResponse = alter_client_quotas_response.AlterClientQuotasResponse
-
 class describe_user_scram_credentials_request:
     class UserName(Message):
         name: str
@@ -3794,8 +3594,6 @@ class describe_user_scram_credentials_request:
 
     ROOT: TypeAlias = DescribeUserScramCredentialsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeUserScramCredentialsRequest = describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest
 
 class describe_user_scram_credentials_response:
     class CredentialInfo(Message):
@@ -3839,8 +3637,6 @@ class describe_user_scram_credentials_response:
     ROOT: TypeAlias = DescribeUserScramCredentialsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeUserScramCredentialsResponse = describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse
-
 class alter_user_scram_credentials_request:
     class ScramCredentialDeletion(Message):
         name: str
@@ -3883,8 +3679,6 @@ class alter_user_scram_credentials_request:
     ROOT: TypeAlias = AlterUserScramCredentialsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterUserScramCredentialsRequest = alter_user_scram_credentials_request.AlterUserScramCredentialsRequest
-
 class alter_user_scram_credentials_response:
     class AlterUserScramCredentialsResult(Message):
         user: str
@@ -3910,8 +3704,6 @@ class alter_user_scram_credentials_response:
 
     ROOT: TypeAlias = AlterUserScramCredentialsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AlterUserScramCredentialsResponse = alter_user_scram_credentials_response.AlterUserScramCredentialsResponse
 
 class alter_partition_request:
     class BrokerState(Message):
@@ -3969,8 +3761,6 @@ class alter_partition_request:
     ROOT: TypeAlias = AlterPartitionRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterPartitionRequest = alter_partition_request.AlterPartitionRequest
-
 class alter_partition_response:
     class PartitionData(Message):
         partition_index: int
@@ -4019,8 +3809,6 @@ class alter_partition_response:
     ROOT: TypeAlias = AlterPartitionResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-AlterPartitionResponse = alter_partition_response.AlterPartitionResponse
-
 class update_features_request:
     class FeatureUpdateKey(Message):
         feature: str
@@ -4050,8 +3838,6 @@ class update_features_request:
 
     ROOT: TypeAlias = UpdateFeaturesRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-UpdateFeaturesRequest = update_features_request.UpdateFeaturesRequest
 
 class update_features_response:
     class UpdatableFeatureResult(Message):
@@ -4083,8 +3869,6 @@ class update_features_response:
     ROOT: TypeAlias = UpdateFeaturesResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-UpdateFeaturesResponse = update_features_response.UpdateFeaturesResponse
-
 class envelope_request:
     class EnvelopeRequest(Request[envelope_response.EnvelopeResponse]):
         request_data: bytes
@@ -4101,8 +3885,6 @@ class envelope_request:
     ROOT: TypeAlias = EnvelopeRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-EnvelopeRequest = envelope_request.EnvelopeRequest
-
 class envelope_response:
     class EnvelopeResponse(Message):
         response_data: bytes | None
@@ -4117,8 +3899,6 @@ class envelope_response:
     ROOT: TypeAlias = EnvelopeResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-EnvelopeResponse = envelope_response.EnvelopeResponse
-
 class describe_cluster_request:
     class DescribeClusterRequest(Request[describe_cluster_response.DescribeClusterResponse]):
         include_cluster_authorized_operations: bool
@@ -4132,8 +3912,6 @@ class describe_cluster_request:
 
     ROOT: TypeAlias = DescribeClusterRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeClusterRequest = describe_cluster_request.DescribeClusterRequest
 
 class describe_cluster_response:
     class DescribeClusterBroker(Message):
@@ -4175,8 +3953,6 @@ class describe_cluster_response:
     ROOT: TypeAlias = DescribeClusterResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeClusterResponse = describe_cluster_response.DescribeClusterResponse
-
 class describe_producers_request:
     class TopicRequest(Message):
         name: str
@@ -4198,8 +3974,6 @@ class describe_producers_request:
 
     ROOT: TypeAlias = DescribeProducersRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeProducersRequest = describe_producers_request.DescribeProducersRequest
 
 class describe_producers_response:
     class ProducerState(Message):
@@ -4257,8 +4031,6 @@ class describe_producers_response:
     ROOT: TypeAlias = DescribeProducersResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeProducersResponse = describe_producers_response.DescribeProducersResponse
-
 class describe_transactions_request:
     class DescribeTransactionsRequest(Request[describe_transactions_response.DescribeTransactionsResponse]):
         transactional_ids: list[str]
@@ -4270,8 +4042,6 @@ class describe_transactions_request:
 
     ROOT: TypeAlias = DescribeTransactionsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeTransactionsRequest = describe_transactions_request.DescribeTransactionsRequest
 
 class describe_transactions_response:
     class TopicData(Message):
@@ -4319,8 +4089,6 @@ class describe_transactions_response:
     ROOT: TypeAlias = DescribeTransactionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-DescribeTransactionsResponse = describe_transactions_response.DescribeTransactionsResponse
-
 class list_transactions_request:
     class ListTransactionsRequest(Request[list_transactions_response.ListTransactionsResponse]):
         state_filters: list[str]
@@ -4336,8 +4104,6 @@ class list_transactions_request:
 
     ROOT: TypeAlias = ListTransactionsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ListTransactionsRequest = list_transactions_request.ListTransactionsRequest
 
 class list_transactions_response:
     class TransactionState(Message):
@@ -4369,8 +4135,6 @@ class list_transactions_response:
     ROOT: TypeAlias = ListTransactionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ListTransactionsResponse = list_transactions_response.ListTransactionsResponse
-
 class allocate_producer_ids_request:
     class AllocateProducerIdsRequest(Request[allocate_producer_ids_response.AllocateProducerIdsResponse]):
         broker_id: int
@@ -4384,8 +4148,6 @@ class allocate_producer_ids_request:
 
     ROOT: TypeAlias = AllocateProducerIdsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AllocateProducerIdsRequest = allocate_producer_ids_request.AllocateProducerIdsRequest
 
 class allocate_producer_ids_response:
     class AllocateProducerIdsResponse(Message):
@@ -4404,8 +4166,6 @@ class allocate_producer_ids_response:
 
     ROOT: TypeAlias = AllocateProducerIdsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-AllocateProducerIdsResponse = allocate_producer_ids_response.AllocateProducerIdsResponse
 
 class consumer_group_heartbeat_request:
     class TopicPartitions(Message):
@@ -4444,8 +4204,6 @@ class consumer_group_heartbeat_request:
 
     ROOT: TypeAlias = ConsumerGroupHeartbeatRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ConsumerGroupHeartbeatRequest = consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest
 
 class consumer_group_heartbeat_response:
     class TopicPartitions(Message):
@@ -4489,8 +4247,6 @@ class consumer_group_heartbeat_response:
     ROOT: TypeAlias = ConsumerGroupHeartbeatResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ConsumerGroupHeartbeatResponse = consumer_group_heartbeat_response.ConsumerGroupHeartbeatResponse
-
 class consumer_group_describe_request:
     class ConsumerGroupDescribeRequest(Request[consumer_group_describe_response.ConsumerGroupDescribeResponse]):
         group_ids: list[str]
@@ -4504,8 +4260,6 @@ class consumer_group_describe_request:
 
     ROOT: TypeAlias = ConsumerGroupDescribeRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-ConsumerGroupDescribeRequest = consumer_group_describe_request.ConsumerGroupDescribeRequest
 
 class consumer_group_describe_response:
     class TopicPartitions(Message):
@@ -4591,8 +4345,6 @@ class consumer_group_describe_response:
     ROOT: TypeAlias = ConsumerGroupDescribeResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
-ConsumerGroupDescribeResponse = consumer_group_describe_response.ConsumerGroupDescribeResponse
-
 class describe_topic_partitions_request:
     class TopicRequest(Message):
         name: str
@@ -4626,8 +4378,6 @@ class describe_topic_partitions_request:
 
     ROOT: TypeAlias = DescribeTopicPartitionsRequest
     CLASSES: ClassVar[dict[str, type[Message]]]
-
-DescribeTopicPartitionsRequest = describe_topic_partitions_request.DescribeTopicPartitionsRequest
 
 class describe_topic_partitions_response:
     class DescribeTopicPartitionsResponsePartition(Message):
@@ -4697,4 +4447,129 @@ class describe_topic_partitions_response:
     ROOT: TypeAlias = DescribeTopicPartitionsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+ProduceRequest = produce_request.ProduceRequest
+ProduceResponse = produce_response.ProduceResponse
+FetchRequest = fetch_request.FetchRequest
+FetchResponse = fetch_response.FetchResponse
+ListOffsetsRequest = list_offsets_request.ListOffsetsRequest
+ListOffsetsResponse = list_offsets_response.ListOffsetsResponse
+MetadataRequest = metadata_request.MetadataRequest
+MetadataResponse = metadata_response.MetadataResponse
+LeaderAndIsrRequest = leader_and_isr_request.LeaderAndIsrRequest
+LeaderAndIsrResponse = leader_and_isr_response.LeaderAndIsrResponse
+StopReplicaRequest = stop_replica_request.StopReplicaRequest
+StopReplicaResponse = stop_replica_response.StopReplicaResponse
+UpdateMetadataRequest = update_metadata_request.UpdateMetadataRequest
+UpdateMetadataResponse = update_metadata_response.UpdateMetadataResponse
+ControlledShutdownRequest = controlled_shutdown_request.ControlledShutdownRequest
+ControlledShutdownResponse = controlled_shutdown_response.ControlledShutdownResponse
+OffsetCommitRequest = offset_commit_request.OffsetCommitRequest
+OffsetCommitResponse = offset_commit_response.OffsetCommitResponse
+OffsetFetchRequest = offset_fetch_request.OffsetFetchRequest
+OffsetFetchResponse = offset_fetch_response.OffsetFetchResponse
+FindCoordinatorRequest = find_coordinator_request.FindCoordinatorRequest
+FindCoordinatorResponse = find_coordinator_response.FindCoordinatorResponse
+JoinGroupRequest = join_group_request.JoinGroupRequest
+JoinGroupResponse = join_group_response.JoinGroupResponse
+HeartbeatRequest = heartbeat_request.HeartbeatRequest
+HeartbeatResponse = heartbeat_response.HeartbeatResponse
+LeaveGroupRequest = leave_group_request.LeaveGroupRequest
+LeaveGroupResponse = leave_group_response.LeaveGroupResponse
+SyncGroupRequest = sync_group_request.SyncGroupRequest
+SyncGroupResponse = sync_group_response.SyncGroupResponse
+DescribeGroupsRequest = describe_groups_request.DescribeGroupsRequest
+DescribeGroupsResponse = describe_groups_response.DescribeGroupsResponse
+ListGroupsRequest = list_groups_request.ListGroupsRequest
+ListGroupsResponse = list_groups_response.ListGroupsResponse
+SaslHandshakeRequest = sasl_handshake_request.SaslHandshakeRequest
+SaslHandshakeResponse = sasl_handshake_response.SaslHandshakeResponse
+ApiVersionsRequest = api_versions_request.ApiVersionsRequest
+ApiVersionsResponse = api_versions_response.ApiVersionsResponse
+CreateTopicsRequest = create_topics_request.CreateTopicsRequest
+CreateTopicsResponse = create_topics_response.CreateTopicsResponse
+DeleteTopicsRequest = delete_topics_request.DeleteTopicsRequest
+DeleteTopicsResponse = delete_topics_response.DeleteTopicsResponse
+DeleteRecordsRequest = delete_records_request.DeleteRecordsRequest
+DeleteRecordsResponse = delete_records_response.DeleteRecordsResponse
+InitProducerIdRequest = init_producer_id_request.InitProducerIdRequest
+InitProducerIdResponse = init_producer_id_response.InitProducerIdResponse
+OffsetForLeaderEpochRequest = offset_for_leader_epoch_request.OffsetForLeaderEpochRequest
+OffsetForLeaderEpochResponse = offset_for_leader_epoch_response.OffsetForLeaderEpochResponse
+AddPartitionsToTxnRequest = add_partitions_to_txn_request.AddPartitionsToTxnRequest
+AddPartitionsToTxnResponse = add_partitions_to_txn_response.AddPartitionsToTxnResponse
+AddOffsetsToTxnRequest = add_offsets_to_txn_request.AddOffsetsToTxnRequest
+AddOffsetsToTxnResponse = add_offsets_to_txn_response.AddOffsetsToTxnResponse
+EndTxnRequest = end_txn_request.EndTxnRequest
+EndTxnResponse = end_txn_response.EndTxnResponse
+WriteTxnMarkersRequest = write_txn_markers_request.WriteTxnMarkersRequest
+WriteTxnMarkersResponse = write_txn_markers_response.WriteTxnMarkersResponse
+TxnOffsetCommitRequest = txn_offset_commit_request.TxnOffsetCommitRequest
+TxnOffsetCommitResponse = txn_offset_commit_response.TxnOffsetCommitResponse
+DescribeAclsRequest = describe_acls_request.DescribeAclsRequest
+DescribeAclsResponse = describe_acls_response.DescribeAclsResponse
+CreateAclsRequest = create_acls_request.CreateAclsRequest
+CreateAclsResponse = create_acls_response.CreateAclsResponse
+DeleteAclsRequest = delete_acls_request.DeleteAclsRequest
+DeleteAclsResponse = delete_acls_response.DeleteAclsResponse
+DescribeConfigsRequest = describe_configs_request.DescribeConfigsRequest
+DescribeConfigsResponse = describe_configs_response.DescribeConfigsResponse
+AlterConfigsRequest = alter_configs_request.AlterConfigsRequest
+AlterConfigsResponse = alter_configs_response.AlterConfigsResponse
+AlterReplicaLogDirsRequest = alter_replica_log_dirs_request.AlterReplicaLogDirsRequest
+AlterReplicaLogDirsResponse = alter_replica_log_dirs_response.AlterReplicaLogDirsResponse
+DescribeLogDirsRequest = describe_log_dirs_request.DescribeLogDirsRequest
+DescribeLogDirsResponse = describe_log_dirs_response.DescribeLogDirsResponse
+SaslAuthenticateRequest = sasl_authenticate_request.SaslAuthenticateRequest
+SaslAuthenticateResponse = sasl_authenticate_response.SaslAuthenticateResponse
+CreatePartitionsRequest = create_partitions_request.CreatePartitionsRequest
+CreatePartitionsResponse = create_partitions_response.CreatePartitionsResponse
+CreateDelegationTokenRequest = create_delegation_token_request.CreateDelegationTokenRequest
+CreateDelegationTokenResponse = create_delegation_token_response.CreateDelegationTokenResponse
+RenewDelegationTokenRequest = renew_delegation_token_request.RenewDelegationTokenRequest
+RenewDelegationTokenResponse = renew_delegation_token_response.RenewDelegationTokenResponse
+ExpireDelegationTokenRequest = expire_delegation_token_request.ExpireDelegationTokenRequest
+ExpireDelegationTokenResponse = expire_delegation_token_response.ExpireDelegationTokenResponse
+DescribeDelegationTokenRequest = describe_delegation_token_request.DescribeDelegationTokenRequest
+DescribeDelegationTokenResponse = describe_delegation_token_response.DescribeDelegationTokenResponse
+DeleteGroupsRequest = delete_groups_request.DeleteGroupsRequest
+DeleteGroupsResponse = delete_groups_response.DeleteGroupsResponse
+ElectLeadersRequest = elect_leaders_request.ElectLeadersRequest
+ElectLeadersResponse = elect_leaders_response.ElectLeadersResponse
+IncrementalAlterConfigsRequest = incremental_alter_configs_request.IncrementalAlterConfigsRequest
+IncrementalAlterConfigsResponse = incremental_alter_configs_response.IncrementalAlterConfigsResponse
+AlterPartitionReassignmentsRequest = alter_partition_reassignments_request.AlterPartitionReassignmentsRequest
+AlterPartitionReassignmentsResponse = alter_partition_reassignments_response.AlterPartitionReassignmentsResponse
+ListPartitionReassignmentsRequest = list_partition_reassignments_request.ListPartitionReassignmentsRequest
+ListPartitionReassignmentsResponse = list_partition_reassignments_response.ListPartitionReassignmentsResponse
+OffsetDeleteRequest = offset_delete_request.OffsetDeleteRequest
+OffsetDeleteResponse = offset_delete_response.OffsetDeleteResponse
+DescribeClientQuotasRequest = describe_client_quotas_request.DescribeClientQuotasRequest
+DescribeClientQuotasResponse = describe_client_quotas_response.DescribeClientQuotasResponse
+AlterClientQuotasRequest = alter_client_quotas_request.AlterClientQuotasRequest
+AlterClientQuotasResponse = alter_client_quotas_response.AlterClientQuotasResponse
+DescribeUserScramCredentialsRequest = describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest
+DescribeUserScramCredentialsResponse = describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse
+AlterUserScramCredentialsRequest = alter_user_scram_credentials_request.AlterUserScramCredentialsRequest
+AlterUserScramCredentialsResponse = alter_user_scram_credentials_response.AlterUserScramCredentialsResponse
+AlterPartitionRequest = alter_partition_request.AlterPartitionRequest
+AlterPartitionResponse = alter_partition_response.AlterPartitionResponse
+UpdateFeaturesRequest = update_features_request.UpdateFeaturesRequest
+UpdateFeaturesResponse = update_features_response.UpdateFeaturesResponse
+EnvelopeRequest = envelope_request.EnvelopeRequest
+EnvelopeResponse = envelope_response.EnvelopeResponse
+DescribeClusterRequest = describe_cluster_request.DescribeClusterRequest
+DescribeClusterResponse = describe_cluster_response.DescribeClusterResponse
+DescribeProducersRequest = describe_producers_request.DescribeProducersRequest
+DescribeProducersResponse = describe_producers_response.DescribeProducersResponse
+DescribeTransactionsRequest = describe_transactions_request.DescribeTransactionsRequest
+DescribeTransactionsResponse = describe_transactions_response.DescribeTransactionsResponse
+ListTransactionsRequest = list_transactions_request.ListTransactionsRequest
+ListTransactionsResponse = list_transactions_response.ListTransactionsResponse
+AllocateProducerIdsRequest = allocate_producer_ids_request.AllocateProducerIdsRequest
+AllocateProducerIdsResponse = allocate_producer_ids_response.AllocateProducerIdsResponse
+ConsumerGroupHeartbeatRequest = consumer_group_heartbeat_request.ConsumerGroupHeartbeatRequest
+ConsumerGroupHeartbeatResponse = consumer_group_heartbeat_response.ConsumerGroupHeartbeatResponse
+ConsumerGroupDescribeRequest = consumer_group_describe_request.ConsumerGroupDescribeRequest
+ConsumerGroupDescribeResponse = consumer_group_describe_response.ConsumerGroupDescribeResponse
+DescribeTopicPartitionsRequest = describe_topic_partitions_request.DescribeTopicPartitionsRequest
 DescribeTopicPartitionsResponse = describe_topic_partitions_response.DescribeTopicPartitionsResponse

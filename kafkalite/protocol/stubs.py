@@ -52,7 +52,10 @@ _SCALARS = {"bool": "bool", "float64": "float", "string": "str", "bytes": "bytes
 
 def stub_source() -> str:
     """Return the whole text of `messages.pyi`."""
-    return _HEAD + "".join("\n" + "\n".join(_namespace(name)) + "\n" for name in messages.namespace_names())
+    names = messages.namespace_names()
+    classes = "".join("\n" + "\n".join(_namespace(name)) + "\n" for name in names)
+    roots = ((name, getattr(messages, name).ROOT.__name__) for name in names)
+    return _HEAD + classes + "\n" + "".join(f"{root} = {name}.{root}\n" for name, root in roots)
 
 
 def _namespace(name: str) -> Iterator[str]:
@@ -63,8 +66,6 @@ def _namespace(name: str) -> Iterator[str]:
         yield ""
     yield f"    ROOT: TypeAlias = {namespace.ROOT.__name__}"
     yield "    CLASSES: ClassVar[dict[str, type[Message]]]"
-    yield ""
-    yield f"{namespace.ROOT.__name__} = {name}.{namespace.ROOT.__name__}"
 
 
 def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[str]:

@@ -16,7 +16,7 @@ class RequestHandler(Protocol):
     """The receiver of a connection's requests: `Dispatcher`, or a gate."""
 
     def handle(self, frame: memoryview, connection: Any) -> Answer | asyncio.Future[Answer]:
-        """Serve a request of a `ServerConnection`, as `Dispatcher.handle`. Most handlers need no more of it than `ClientConnection` names."""
+        """Serve a request of a `ServerConnection`, as `Dispatcher.handle`. Most need no more of it than `ClientConnection` names."""
 
 
 class AuthenticationFailed(ProtocolViolation):
