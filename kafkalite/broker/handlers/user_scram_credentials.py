@@ -22,6 +22,7 @@ from kafkalite.broker.settings.quota_znodes import entity_of, entity_path
 from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.security.scram import ScramCredential, ScramMechanism
@@ -40,7 +41,7 @@ async def describe_user_scram_credentials(
 ) -> messages.DescribeUserScramCredentialsResponse:
     """Return mechanisms and iterations of the named users; of all that have credentials if none is named."""
     m = messages.describe_user_scram_credentials_response
-    counts = Counter(each.name for each in request.users or [])
+    counts = await context.portions.finish(_count_names(request))
     pace = context.portions.pace()
     results = []
     for user in counts or await _all_users(parts):
@@ -60,6 +61,14 @@ async def describe_user_scram_credentials(
             result.error_code, result.error_message = problem.code, problem.message
         results.append(result)
     return m.DescribeUserScramCredentialsResponse(error_message="", results=results)
+
+
+def _count_names(request: messages.DescribeUserScramCredentialsRequest) -> Work[Counter[str]]:
+    counts: Counter[str] = Counter()
+    for each in request.users or ():
+        yield
+        counts[each.name] += 1
+    return counts
 
 
 async def _all_users(parts: Parts) -> list[str]:
