@@ -137,6 +137,9 @@ COMPACTION = click.option(
     show_default=True,
     help="Which record of a key is its latest.",
 )
+AUDIT = click.option(
+    "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
+)
 OUTPUT = click.option(
     "-o", "report", type=click.Choice(FORMATS), default="table", show_default=True, help="How results are printed."
 )

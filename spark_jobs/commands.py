@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _command(function: Decorated) -> Decorated:
-    """Errors become a line on stderr and an exit code."""
+    """Turn errors into a line on stderr and an exit code."""
 
     @wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -91,9 +91,7 @@ def _command(function: Decorated) -> Decorated:
     "--compact", "compaction", is_flag=True, help="Also make the snapshot: each key's latest value as of the date."
 )
 @given.COMPACTION
-@click.option(
-    "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
-)
+@given.AUDIT
 @given.OUTPUT
 @_command
 def nightly(day: str, report: str, **options: Any) -> None:
@@ -116,9 +114,7 @@ def nightly(day: str, report: str, **options: Any) -> None:
 @given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH)
 @click.option("--compact", "compaction", is_flag=True, help="Also make the snapshot as of the last day.")
 @given.COMPACTION
-@click.option(
-    "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
-)
+@given.AUDIT
 @given.OUTPUT
 @_command
 def backfill(first: str, last: str, days_per_job: int, again: bool, report: str, **options: Any) -> None:
@@ -139,12 +135,8 @@ def backfill(first: str, last: str, days_per_job: int, again: bool, report: str,
 def archive(day: str, report: str, **options: Any) -> None:
     """A day's records to Parquet, by topic and date."""
     from spark_jobs.jobs import archive as job
-    from spark_jobs.jobs.nightly import check_dead_letters
 
-    when, formats = given.day(day, options["time_zone"]), given.formats(options)
-    with _night(options, f"archive {when}") as night:
-        _write_entries([job.main(night, topic, when, formats) for topic in options["topics"]], report)
-        check_dead_letters(night, options["dead_letters_allowed"])
+    _run_by_topic("archive", day, report, options, job.main)
 
 
 @main.command()
@@ -156,14 +148,11 @@ def archive(day: str, report: str, **options: Any) -> None:
 def reprocess(day: str, report: str, **options: Any) -> None:
     """A transform on a day's records; its result to Parquet, to a topic, or to both."""
     from spark_jobs.jobs import reprocess as job
-    from spark_jobs.jobs.nightly import check_dead_letters
 
-    when, formats, wanted = given.day(day, options["time_zone"]), given.formats(options), given.reprocessing(options)
+    wanted = given.reprocessing(options)
     if wanted is None:
         raise BadRequestError("reprocess needs --transform module:function")
-    with _night(options, f"reprocess {when}") as night:
-        _write_entries([job.main(night, topic, when, formats, wanted) for topic in options["topics"]], report)
-        check_dead_letters(night, options["dead_letters_allowed"])
+    _run_by_topic("reprocess", day, report, options, partial(job.main, wanted=wanted))
 
 
 @main.command()
@@ -175,12 +164,17 @@ def reprocess(day: str, report: str, **options: Any) -> None:
 def compact(day: str, report: str, **options: Any) -> None:
     """A snapshot: each key's latest value as of the end of a day."""
     from spark_jobs.jobs import compact as job
+
+    _run_by_topic("compact", day, report, options, partial(job.main, wanted=given.compaction(options)))
+
+
+def _run_by_topic(job: str, day: str, report: str, options: Mapping[str, Any], main: Callable[..., Entry]) -> None:
+    """Run a job's `main` for a date of each topic, and print the entries."""
     from spark_jobs.jobs.nightly import check_dead_letters
 
     when, formats = given.day(day, options["time_zone"]), given.formats(options)
-    with _night(options, f"compact {when}") as night:
-        found = [job.main(night, topic, when, formats, given.compaction(options)) for topic in options["topics"]]
-        _write_entries(found, report)
+    with _night(options, f"{job} {when}") as night:
+        _write_entries([main(night, topic, when, formats) for topic in options["topics"]], report)
         check_dead_letters(night, options["dead_letters_allowed"])
 
 
@@ -223,7 +217,7 @@ def status(output: str, zookeeper: str | None, report: str) -> None:
 
 @contextmanager
 def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
-    """Lock, cluster, Spark session; what an earlier run left unfinished is finished first."""
+    """Open lock, cluster and Spark session, and finish first what an earlier run left unfinished."""
     from spark_jobs.batch import layout
     from spark_jobs.batch.cluster_log import ClusterLog
     from spark_jobs.batch.hadoop_storage import check_seen
@@ -290,7 +284,7 @@ def _storage(output: str, spark: Any) -> Storage:
 
 
 def _master(given: str | None) -> str | None:
-    """spark-submit starts the JVM first and has told it the master."""
+    """Return Spark's master; None under spark-submit, which starts the JVM first and has told it the master."""
     return given or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
 
 

@@ -147,7 +147,7 @@ class SinkOptions:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a batch read. OptionError, OffsetsError."""
+    """Return the options of a batch read. OptionError, OffsetsError."""
     given = Options(options)
     start, end = _bound(given, "starting", EarliestOffsets()), _bound(given, "ending", LatestOffsets())
     if isinstance(start, LatestOffsets):
@@ -167,7 +167,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """The options of a stream. OptionError."""
+    """Return the options of a stream. OptionError."""
     given = Options(options)
     for name, what in (
         ("endingOffsets", "offset"),
@@ -180,7 +180,7 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """The options of a write. OptionError."""
+    """Return the options of a write. OptionError."""
     given = Options(options)
     settings = _kafka_settings(given)
     _refuse_settings(settings, _REFUSED_OF_SINKS)
@@ -202,7 +202,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 def include_headers(options: Mapping[str, str]) -> bool:
-    """Shall rows have a column of headers? OptionError."""
+    """True if rows have a column of headers. OptionError."""
     return _boolean(Options(options), "includeHeaders", False)
 
 
@@ -280,7 +280,7 @@ def _parse_assignment(text: str) -> frozenset[TopicPartition]:
 
 
 def _bound(given: Options, side: str, default: Bound) -> Bound:
-    """The bound of `side`, "starting" or "ending". One time for all wins over times by partition, these over offsets."""
+    """Return the bound of `side`, "starting" or "ending". One time for all wins over times by partition, these over offsets."""
     strategy = given.get("startingOffsetsByTimestampStrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise OptionError(f"Option 'startingOffsetsByTimestampStrategy' is '{strategy}', neither 'error' nor 'latest'")
@@ -334,7 +334,7 @@ def _refuse_settings(settings: Mapping[str, str], refused: Mapping[str, str]) ->
 
 
 def client_options(options: type[ConnectionOptions], settings: Mapping[str, str]) -> dict[str, Any]:
-    """Keyword arguments of the client with these options for settings in Kafka's names.
+    """Return the keyword arguments of the client with these options for settings in Kafka's names.
 
     OptionError for values that it cannot take, and for settings of security that it does not have.
     """
@@ -351,7 +351,7 @@ def client_options(options: type[ConnectionOptions], settings: Mapping[str, str]
 
 
 def _is_for_consumers(name: str, text: str) -> bool:
-    """The driver's own client gets what is meant for those of the tasks, too."""
+    """True for a setting of consumers: the driver's own client gets what is meant for those of the tasks, too."""
     try:
         return not split_config(ConsumerOptions, {name: text})[1]
     except ValueError:
@@ -399,7 +399,7 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _duration_ms(given: Options, name: str, default: int) -> int:
-    """Spark's time strings: a number and us, ms, s, m, min, h or d; ms without a unit."""
+    """Return the ms of one of Spark's time strings: a number and us, ms, s, m, min, h or d; ms without a unit."""
     text = given.get(name)
     if text is None:
         return default

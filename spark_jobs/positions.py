@@ -58,23 +58,23 @@ class Positions:
     # partitions
 
     def choose_partitions(self) -> set[TopicPartition]:
-        """The partitions that the options choose now. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
+        """Return the partitions that the options choose now. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
         return self._retrying(lambda admin: _choose_partitions(admin, self._options.choice))
 
     # offsets
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._offsets(dict.fromkeys(partitions, "earliest"))
+        return self._list_offsets(dict.fromkeys(partitions, "earliest"))
 
     def latest(self, partitions: Iterable[TopicPartition], known: Offsets | None = None) -> dict[TopicPartition, int]:
-        """Ends of the log: of what is committed with isolation.level=read_committed, else the high watermarks.
+        """Return the ends of the log: of what is committed with isolation.level=read_committed, else the high watermarks.
 
         An end before one that is `known` may come from a broker that lags behind: it is asked for again.
         """
         wanted = dict.fromkeys(partitions, "latest")
         attempt = 1
         while True:
-            found = self._offsets(wanted)
+            found = self._list_offsets(wanted)
             behind = [each for each, offset in (known or {}).items() if found.get(each, offset) < offset]
             if not behind or attempt >= self._options.fetch_offset_retries:
                 return found
@@ -83,7 +83,7 @@ class Positions:
             attempt += 1
 
     def resolve(self, bound: Bound, partitions: set[TopicPartition], *, starting: bool) -> dict[TopicPartition, int]:
-        """The offset of each of `partitions` that `bound` stands for. OffsetsError, ClientError."""
+        """Return the offset of each of `partitions` that `bound` stands for. OffsetsError, ClientError."""
         side = "start" if starting else "end"
         if isinstance(bound, EarliestOffsets):
             return self.earliest(partitions)
@@ -99,24 +99,21 @@ class Positions:
         return self._at(dict.fromkeys(partitions, bound.timestamp_ms), starting and not bound.or_latest)
 
     def _at(self, timestamps_ms: Mapping[TopicPartition, int], must_match: bool) -> dict[TopicPartition, int]:
-        found = self._retrying(
-            lambda admin: admin.list_offsets(dict(timestamps_ms), isolation_level=self._options.isolation_level)
-        )
-        missing = sorted(each for each in timestamps_ms if found[each] is None)
+        found = self._list_offsets(timestamps_ms)
+        missing = sorted(each for each in timestamps_ms if each not in found)
         if missing and must_match:
             raise OffsetsError(
                 f"No offset matched from request of topic-partition {missing[0]} and timestamp {timestamps_ms[missing[0]]}."
             )
-        offsets = {each: answer.offset for each, answer in found.items() if answer is not None}
-        return {**offsets, **self.latest(missing)}
+        return {**found, **self.latest(missing)}
 
     def _resolve_offsets(self, offsets: Offsets) -> dict[TopicPartition, int]:
-        """`offsets` with what EARLIEST and LATEST stand for."""
+        """Return `offsets` with the offsets that EARLIEST and LATEST stand for."""
         earliest = self.earliest(each for each, offset in offsets.items() if offset == EARLIEST)
         latest = self.latest(each for each, offset in offsets.items() if offset == LATEST)
         return {**offsets, **earliest, **latest}
 
-    def _offsets(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:
+    def _list_offsets(self, wanted: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
         found = self._retrying(
@@ -127,7 +124,7 @@ class Positions:
     # plans
 
     def batch_ranges(self) -> list[OffsetRange]:
-        """The ranges of a batch query, pinned now and split into tasks. OffsetsError, ClientError."""
+        """Return the ranges of a batch query, pinned now and split into tasks. OffsetsError, ClientError."""
         options = self._options
         partitions = self.choose_partitions()
         start = self.resolve(options.start, partitions, starting=True)

@@ -80,7 +80,7 @@ Bound = EarliestOffsets | LatestOffsets | GivenOffsets | GivenTimestamps | OneTi
 
 
 def check_bounds(start: Bound, end: Bound) -> None:
-    """OffsetsError when `start` and `end` name different partitions, or a start behind its end."""
+    """Raise OffsetsError when `start` and `end` name different partitions, or a start behind its end."""
     if isinstance(start, GivenOffsets) and isinstance(end, GivenOffsets):
         _check_same_partitions(start.offsets, end.offsets)
         pairs = {each: (offset, end.offsets[each]) for each, offset in start.offsets.items()}
@@ -113,7 +113,7 @@ def _check_same_partitions(start: Iterable[TopicPartition], end: Iterable[TopicP
 
 
 def check_covers(specified: Iterable[TopicPartition], assigned: Iterable[TopicPartition], what: str) -> None:
-    """OffsetsError unless the partitions `specified` by a bound are those that the query reads; `what` names the bound."""
+    """Raise OffsetsError unless the partitions `specified` by a bound are those that the query reads; `what` names the bound."""
     if set(specified) != set(assigned):
         raise OffsetsError(
             f"Partitions specified for Kafka {what} don't match what are assigned. Maybe topic partitions are created or deleted "
@@ -131,7 +131,7 @@ def list_partitions(partitions: Iterable[TopicPartition]) -> str:
 
 
 def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """`{"topic": {"0": 23}}`, in order."""
+    """Return `{"topic": {"0": 23}}`, in order."""
     topics: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         topics.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
@@ -139,7 +139,7 @@ def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def offsets_from_json(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """The opposite of `offsets_to_json`. ValueError for anything that does not have that shape."""
+    """Return the offsets that `offsets_to_json` was given. ValueError for anything that does not have that shape."""
     if not isinstance(topics, Mapping):
         raise ValueError("not a JSON object")
     offsets: dict[TopicPartition, int] = {}
@@ -154,14 +154,14 @@ def offsets_from_json(topics: Mapping[str, Mapping[str, int]]) -> dict[TopicPart
 
 
 def checked_long(number: int) -> int:
-    """The number, as an offset or a timestamp of the protocol. ValueError when it does not fit into 64 bits."""
+    """Return the number itself, an offset or a timestamp of the protocol. ValueError when it does not fit into 64 bits."""
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"{number} does not fit into 64 bits")
     return number
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Offsets from JSON text. ValueError, also when it is no JSON."""
+    """Return offsets from JSON text. ValueError, also when it is no JSON."""
     return offsets_from_json(json.loads(text))
 
 
@@ -190,7 +190,7 @@ class OffsetRange:
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """The ranges of a batch query, in order, without empty ones. OffsetsError when one ends before it starts."""
+    """Return the ranges of a batch query, in order, without empty ones. OffsetsError when one ends before it starts."""
     ranges = []
     for topic, partition in sorted(end):
         topic_partition = TopicPartition(topic, partition)
@@ -209,7 +209,7 @@ def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
 def split_ranges(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """The ranges of the tasks: none larger than `max_records_per_partition`, and about `min_partitions` of them when there are fewer.
+    """Return the ranges of the tasks: none larger than `max_records_per_partition`, and about `min_partitions` when there are fewer.
 
     With neither it is one task for each partition. Large ranges are split and small ones left alone; no range is empty, and
     together they are exactly `ranges`.
@@ -236,7 +236,7 @@ def _part_count(size: int, total: int, wanted: int) -> int:
 
 
 def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """`whole` in `count` pieces of the same size or one more, fewer when there are not so many offsets."""
+    """Return `whole` in `count` pieces of the same size or one more, fewer when there are not so many offsets."""
     count = min(count, whole.size)
     bounds = [whole.start + whole.size * number // count for number in range(count + 1)]
     return [OffsetRange(whole.topic, whole.partition, first, last) for first, last in pairwise(bounds)]
@@ -246,7 +246,7 @@ def _pieces(whole: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def ration_offsets(max_offsets: int, start: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """Where a micro-batch of about `max_offsets` ends: every partition gives in proportion to what waits, and at least one."""
+    """Return where a micro-batch of about `max_offsets` ends: every partition gives in proportion to what waits, and at least one."""
     waiting = {each: end - start[each] for each, end in latest.items() if end > start[each]}
     total = sum(waiting.values())
     if total <= max_offsets:
@@ -259,5 +259,5 @@ def ration_offsets(max_offsets: int, start: Offsets, latest: Offsets) -> dict[To
 
 
 def waiting_offsets(start: Offsets, latest: Offsets) -> int:
-    """How many offsets wait to be read."""
+    """Return the number of offsets that wait to be read."""
     return sum(max(end - start.get(each, 0), 0) for each, end in latest.items())

@@ -42,7 +42,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[RangePartition]:
-        """One for each task; where a query ends is decided here, once. OptionError, OffsetsError, ClientError."""
+        """Return one for each task; where a query ends is decided here, once. OptionError, OffsetsError, ClientError."""
         with Positions(self._options) as positions:
             ranges = positions.batch_ranges()
         # Spark makes a partition with the value None of an empty list.
@@ -53,7 +53,7 @@ class BatchReader(DataSourceReader):
 
 
 def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """The records of a `RangePartition` as `pyarrow.RecordBatch`es of `schema`, and the row that ends it. DataLossError, ClientError."""
+    """Yield the records of a `RangePartition` as Arrow batches of `schema`, and the row that ends it. DataLossError, ClientError."""
     offset_range = getattr(partition, "offset_range", None)
     if offset_range is None:
         return
@@ -74,7 +74,7 @@ def read_partition(partition: InputPartition, options: SourceOptions, schema: St
 def available(
     consumer: SyncConsumer, wanted: OffsetRange, columns: Sequence[str], fail_on_data_loss: bool
 ) -> Iterator[Any]:
-    """The record batches of `wanted`, with `offset` among the columns.
+    """Yield the record batches of `wanted`, with `offset` among the columns.
 
     What the log has lost is an error or, without `fail_on_data_loss`, a warning.
     """
@@ -98,7 +98,7 @@ def available(
 def _after_loss(
     consumer: SyncConsumer, topic_partition: TopicPartition, position: int, end: int, problem: ClientError
 ) -> int:
-    """Where reading goes on after `problem`, `end` at most, if it is that the log does not have `position`; raises it otherwise."""
+    """Return where reading goes on after `problem`, `end` at most, if the log does not have `position`; raise it otherwise."""
     if problem.name == "UNKNOWN_TOPIC_OR_PARTITION":
         return end
     if problem.name != "OFFSET_OUT_OF_RANGE" and not isinstance(problem, ClientTimeoutError):

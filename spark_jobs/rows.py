@@ -71,20 +71,20 @@ _ARROW_TYPES: Mapping[str, Any] = {
 
 
 def source_schema(with_headers: bool) -> StructType:
-    """All columns of the source."""
+    """Return all columns of the source."""
     return StructType(
         [StructField(name, kind) for name, kind in _SPARK_TYPES.items() if with_headers or name != "headers"]
     )
 
 
 def declared_schema(names: Sequence[str]) -> StructType:
-    """The schema of a query that declares these columns."""
+    """Return the schema of a query that declares these columns."""
     kinds = {**_SPARK_TYPES, **_DECLARED_TYPES}
     return StructType([StructField(name, kinds[name]) for name in names])
 
 
 def check_schema(schema: StructType) -> None:
-    """OptionError when `.schema(…)` asks for a column that the source does not have, or of another type."""
+    """Raise OptionError when `.schema(…)` asks for a column that the source does not have, or of another type."""
     for field in schema.fields:
         kind = _SPARK_TYPES.get(field.name) or _DECLARED_TYPES.get(field.name)
         if kind is None:
@@ -97,13 +97,13 @@ def check_schema(schema: StructType) -> None:
 
 
 def client_columns(schema: StructType) -> list[str]:
-    """The columns of `Consumer.read_range` that rows of `schema` are made of; offsets always, they tell how far a task came."""
+    """Return the columns of `Consumer.read_range` that rows of `schema` are made of; offsets always, they tell how far a task came."""
     names = [_CLIENT_NAMES.get(name, name) for name in schema.names if name not in ("topic", *RANGE_COLUMNS)]
     return list(dict.fromkeys(["offset", *names]))
 
 
 def converter(schema: StructType, topic: str) -> Callable[[Any], Any]:
-    """What makes a record batch of `schema` from one of `Consumer.read_range` for a partition of `topic`."""
+    """Return the function that makes a record batch of `schema` from one of `Consumer.read_range` for a partition of `topic`."""
     arrow_schema = pa.schema([pa.field(each.name, _ARROW_TYPES[each.name], each.nullable) for each in schema.fields])
     name = pa.scalar(topic, pa.string())
 
@@ -135,7 +135,7 @@ def range_end_row(schema: StructType, partition: int, start: int, end: int, reco
 
 
 def _none_for_odd(timestamps: Any) -> Any:
-    """Null where a timestamp is none of Spark's. (Nothing is copied where all are, which is nearly always.)"""
+    """Put null where a timestamp is none of Spark's. (Nothing is copied where all are, which is nearly always.)"""
     times_ms = timestamps.cast(pa.int64())
     bounds = pa.compute.min_max(times_ms).as_py()
     if bounds["min"] is None or (bounds["min"] >= FIRST_TIMESTAMP_MS and bounds["max"] <= LAST_TIMESTAMP_MS):
@@ -147,7 +147,7 @@ def _none_for_odd(timestamps: Any) -> Any:
 
 
 def _none_for_empty(headers: Any) -> Any:
-    """Null where a record has no headers, as in Spark's own source."""
+    """Put null where a record has no headers, as in Spark's own source."""
     without = pa.compute.equal(pa.compute.list_value_length(headers), 0)
     if not pa.compute.any(without).as_py():
         return headers

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from kafkalite.client import TopicPartition
-from spark_jobs.options import SinkOptions, SourceOptions
+from spark_jobs.options import SourceOptions
 from spark_jobs.positions import Positions
 from spark_jobs.ranges import (
     DataLossError,
@@ -80,7 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # where batches begin and end
 
     def initialOffset(self) -> OffsetsJson:
-        """Where a new query begins. OffsetsError, ClientError."""
+        """Return where a new query begins. OffsetsError, ClientError."""
         partitions = self._positions.choose_partitions()
         return offsets_to_json(self._positions.resolve(self._options.start, partitions, starting=True))
 
@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends({})
 
     def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> OffsetsJson:
-        """Where the next batch ends; `start` when none is due."""
+        """Return where the next batch ends; `start` when none is due."""
         begun = offsets_from_json(start)
         ends = self._newest = self._target if self._target is not None else self._ends(begun)
         if isinstance(limit, ReadAllAvailable):
@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def reportLatestOffset(self) -> OffsetsJson | None:
-        """The ends of the log as last seen, for the metrics of the query."""
+        """Return the ends of the log as last seen, for the metrics of the query."""
         return offsets_to_json(self._newest) if self._newest else None
 
     # a batch
@@ -127,7 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> list[RangePartition]:
-        """The tasks of a batch. DataLossError when partitions or offsets went away and `failOnDataLoss` is true."""
+        """Return the tasks of a batch. DataLossError when partitions or offsets went away and `failOnDataLoss` is true."""
         begun, ends = offsets_from_json(start), offsets_from_json(end)
         gone = set(begun) - set(ends)
         if gone:
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each) for each in tasks]
 
     def _starts_of_new(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Partitions that were added while the query ran are read from their beginning, which should be 0."""
+        """Return the beginnings of partitions that were added while the query ran, which should be 0."""
         there = partitions & self._positions.choose_partitions() if partitions else set()
         if partitions - there:
             self._report(
@@ -165,7 +165,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options, self._schema)
 
     def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
-        """Nothing: the checkpoint has the offsets. (Spark does not call it for the last batch of Trigger.AvailableNow.)"""
+        """Commit nothing: the checkpoint has the offsets. (Spark does not call it for the last batch of Trigger.AvailableNow.)"""
 
     def stop(self) -> None:
         asked, self._asked = self._asked, None
@@ -173,21 +173,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             asked.close()
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(SinkWriter, DataSourceStreamArrowWriter):
     """What `df.writeStream.format("kafkalite")` runs. A batch that is run again is written again: at least once, but with transactions."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._writer = SinkWriter(options, schema)
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return self._writer.write(iterator)
-
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Without transactions nothing: brokers acknowledged all rows before the tasks ended."""
-        if (driver := self._writer.driver) is not None:
+        """Commit the transactions, if there are any; brokers acknowledged all rows before the tasks ended."""
+        if (driver := self.driver) is not None:
             driver.commit_batch(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Without transactions nothing can be taken back."""
-        if (driver := self._writer.driver) is not None:
+        """Abort the transactions; without them nothing can be taken back."""
+        if (driver := self.driver) is not None:
             driver.abort(messages)

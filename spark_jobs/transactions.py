@@ -53,7 +53,7 @@ class Written(WriterCommitMessage):
 
 
 def producer_options(settings: Mapping[str, str], prefix: str, partition: int) -> dict[str, Any]:
-    """Keyword arguments of the producer of a task."""
+    """Return the keyword arguments of the producer of a task."""
     return {
         "transaction_timeout_ms": TIMEOUT_MS,
         **client_options(ProducerOptions, settings),
@@ -62,7 +62,7 @@ def producer_options(settings: Mapping[str, str], prefix: str, partition: int) -
 
 
 def task() -> tuple[int, str]:
-    """The number of the task that this is, and the query for which it runs; (0, "") outside of Spark."""
+    """Return the number of the task that this is, and the query for which it runs; (0, "") outside of Spark."""
     context = TaskContext.get()
     if context is None:
         return 0, ""

@@ -24,7 +24,7 @@ class WorkerPythonError(RuntimeError):
 
 
 def check_worker_python(spark: SparkSession) -> None:
-    """WorkerPythonError when the workers' Python is one of this machine and lacks the package.
+    """Raise WorkerPythonError when the workers' Python is one of this machine and lacks the package.
 
     Nothing is said where that cannot be known: a program that only executors have, packages that Spark sends along, Spark Connect.
     """
@@ -39,7 +39,7 @@ def check_worker_python(spark: SparkSession) -> None:
 
 
 def check_python(program: str) -> None:
-    """WorkerPythonError when `program` is a Python of this machine that lacks the package."""
+    """Raise WorkerPythonError when `program` is a Python of this machine that lacks the package."""
     found = shutil.which(program)
     if found is None or found == sys.executable:
         return

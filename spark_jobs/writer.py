@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, tuple[DataType, ...]] = {
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """OptionError when a column is missing or has a type that no record has."""
+    """Raise OptionError when a column is missing or has a type that no record has."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if options.topic is None and "topic" not in kinds:
         raise OptionError(
@@ -69,12 +69,12 @@ class SinkWriter:
 
     @property
     def driver(self) -> DriverTransactions | None:
-        """What the driver does when the tasks have ended; None without transactions."""
+        """The driver's part, for when the tasks have ended; None without transactions."""
         prefix = self._options.transactional_id_prefix
         return None if prefix is None else DriverTransactions(self._options.kafka, prefix)
 
-    def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
-        """Send all rows and wait until brokers have them. The first error that a record met.
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Send all rows and wait until brokers have them. Raises the first error that a record met.
 
         With transactions they are for the driver to commit.
         """
@@ -94,7 +94,7 @@ class SinkWriter:
             if prefix is not None:
                 producer.init_transactions()
                 producer.begin_transaction()
-            for batch in batches:
+            for batch in iterator:
                 self._send(producer, batch, note)
                 if failures:
                     break
@@ -125,7 +125,7 @@ class SinkWriter:
 
 
 def _values(name: str, column: Any) -> list[Any]:
-    """A column as `SyncProducer.send` takes it: bytes, milliseconds, pairs."""
+    """Return a column in the form that `SyncProducer.send` takes: bytes, milliseconds, pairs."""
     if name in ("key", "value"):
         column = column.cast(pa.binary())
     elif name == "timestamp":
@@ -136,21 +136,15 @@ def _values(name: str, column: Any) -> list[Any]:
     return values
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(SinkWriter, DataSourceArrowWriter):
     """What `df.write.format("kafkalite")` runs."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._writer = SinkWriter(options, schema)
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return self._writer.write(iterator)
-
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Without transactions nothing: brokers acknowledged all rows before the tasks ended."""
-        if (driver := self._writer.driver) is not None:
+        """Commit the transactions, if there are any; brokers acknowledged all rows before the tasks ended."""
+        if (driver := self.driver) is not None:
             driver.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Without transactions nothing can be taken back."""
-        if (driver := self._writer.driver) is not None:
+        """Abort the transactions; without them nothing can be taken back."""
+        if (driver := self.driver) is not None:
             driver.abort(messages)

@@ -17,7 +17,7 @@ from zk.store import (
     StoreError,
     Write,
 )
-from zk.subtree import create_ancestors
+from zk.subtree import create_ancestors, read_if_there
 
 
 async def change_and_announce(store: Store, change: Create | Write | Delete, notice: Create) -> None:
@@ -46,8 +46,6 @@ async def _is_carried_out(store: Store, change: Create | Write | Delete, refusal
         return isinstance(refusal, NoNodeError)
     if not isinstance(refusal, NodeExistsError | BadVersionError):
         return False
-    try:
-        data, stat = await store.read(change.path)
-    except NoNodeError:
-        return False
-    return data == change.data and stat.version == (0 if isinstance(change, Create) else change.version + 1)
+    version = 0 if isinstance(change, Create) else change.version + 1
+    found = await read_if_there(store, change.path)
+    return found is not None and found[0] == change.data and found[1].version == version

@@ -28,6 +28,7 @@ from zk.store import (
     StoreError,
     Write,
 )
+from zk.subtree import list_children, read_if_there
 from zk.watches import wait_for_change
 from zk.znodes import BrokerRegistration, MalformedZnodeError
 
@@ -106,13 +107,10 @@ class BrokerRegistrar:
         failure = written if isinstance(created, RolledBackError) else created
         if not isinstance(failure, NodeExistsError | BadVersionError):
             raise failure if isinstance(failure, StoreError) else StoreError(self._path, f"unexpected {failure!r}")
-        try:
-            found, stat = await self._store.read(self._path)
-        except NoNodeError:
+        found = await read_if_there(self._store, self._path)
+        if found is None or found[1].ephemeral_owner != self._store.session_id:
             return None
-        if stat.ephemeral_owner != self._store.session_id:
-            return None
-        return stat if found == data else await self._store.write(self._path, data)
+        return found[1] if found[0] == data else await self._store.write(self._path, data)
 
     async def _foreign_owner(self) -> int | None:
         """Return the foreign session that owns the znode, None for no owner; delete that of our own earlier session."""
@@ -138,10 +136,7 @@ class BrokerRegistrar:
     async def _refuse_shared_endpoints(self, registration: BrokerRegistration) -> None:
         """Refuse a second broker at the same advertised host and port, as Kafka does."""
         ours = {(endpoint.host, endpoint.port) for endpoint in registration.endpoints}
-        try:
-            names = await self._store.children(paths.BROKER_IDS)
-        except NoNodeError:
-            return
+        names = await list_children(self._store, paths.BROKER_IDS)
         others = [name for name in names if name != str(self._broker_id)]
         for name, other in zip(others, await asyncio.gather(*map(self._read_other, others)), strict=True):
             shared = ours & {(endpoint.host, endpoint.port) for endpoint in other.endpoints} if other else set()

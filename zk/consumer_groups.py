@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from zk import paths
 from zk.store import NoNodeError, Store
-from zk.subtree import delete_subtree
+from zk.subtree import delete_subtree, list_children
 from zk.znodes.consumers import ConsumerOffset, ConsumerSubscription
 
 AT_ONCE: Final = 64
@@ -40,7 +40,7 @@ class ConsumerGroup:
 
 async def group_ids(store: Store) -> list[str]:
     """Return all groups, also those without members."""
-    return await _names(store, paths.CONSUMERS)
+    return await list_children(store, paths.CONSUMERS)
 
 
 async def has_group(store: Store, group_id: str) -> bool:
@@ -61,7 +61,7 @@ async def read_group(store: Store, group_id: str) -> ConsumerGroup:
     """Return the members of a group and their partitions. Raises NoNodeError for a group that never had members, MalformedZnodeError."""
     ids = await store.children(paths.consumer_ids(group_id))
     subscriptions = await _each(ids, lambda member: store.read(paths.consumer_id(group_id, member)))
-    topics = await _names(store, paths.consumer_owners(group_id))
+    topics = await list_children(store, paths.consumer_owners(group_id))
     partitions = await _places(store, topics, lambda topic: paths.consumer_owners(group_id, topic))
     owners = await _each(partitions, lambda place: store.read(paths.consumer_owner(group_id, *place)))
     return ConsumerGroup(
@@ -75,7 +75,7 @@ async def read_group(store: Store, group_id: str) -> ConsumerGroup:
 async def read_offsets(store: Store, group_id: str, places: Iterable[Place] | None = None) -> dict[Place, int]:
     """Return the offsets of partitions, None for all; absent ones are left out. Raises MalformedZnodeError."""
     if places is None:
-        topics = await _names(store, paths.consumer_offsets(group_id))
+        topics = await list_children(store, paths.consumer_offsets(group_id))
         places = await _places(store, topics, lambda topic: paths.consumer_offsets(group_id, topic))
     found = await _each(list(places), lambda place: store.read(paths.consumer_offset(group_id, *place)))
     return {place: ConsumerOffset.decode(content).offset for place, (content, _) in found.items()}
@@ -85,19 +85,12 @@ async def delete_group(store: Store, group_id: str, topic: str | None = None) ->
     """Delete a group, or its data of a topic; False if it has members. Raises NoNodeError for a group that never had any."""
     if await is_active(store, group_id):
         return False
-    if topic is None or await _names(store, paths.consumer_owners(group_id)) == [topic]:
+    if topic is None or await list_children(store, paths.consumer_owners(group_id)) == [topic]:
         await delete_subtree(store, paths.consumer_group(group_id))
     else:
         await delete_subtree(store, paths.consumer_owners(group_id, topic))
         await delete_subtree(store, paths.consumer_offsets(group_id, topic))
     return True
-
-
-async def _names(store: Store, path: str) -> list[str]:
-    try:
-        return await store.children(path)
-    except NoNodeError:
-        return []
 
 
 async def _places(store: Store, topics: Sequence[str], parent: Callable[[str], str]) -> list[Place]:

@@ -30,6 +30,7 @@ from zk.store import (
     Watcher,
     Write,
 )
+from zk.subtree import delete_if_there, read_if_there, read_or_watch
 from zk.znodes import ControllerEpoch, ControllerSeat
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ async def elect(store: Store, broker_id: int, now_ms: int) -> Seat | None:
         if found[1].ephemeral_owner != store.session_id:
             return None
         logger.warning("deleting %s, which this session owns without knowing the epoch", paths.CONTROLLER)
-        await _delete_own_seat(store, found[1])
+        await delete_if_there(store, paths.CONTROLLER, found[1].version)
     epoch, stat = await _read_or_create_epoch(store)
     claimed = Seat(epoch + 1, stat.version + 1)
     results = await store.multi(
@@ -119,50 +120,24 @@ class FencedWriter:
         check, result = await self._store.multi([self._check, operation])
         self._ensure_seated(check)
         if isinstance(operation, Create) and isinstance(result, NodeExistsError):
-            return await self._created_before(operation, result)
-        if isinstance(operation, Write) and isinstance(result, BadVersionError):
-            return await self._written_before(operation, result)
+            # Without data it cannot be told whether an earlier attempt created the znode, and does not matter.
+            if operation.data and not operation.sequence:
+                found = await read_if_there(self._store, operation.path)
+                return operation.path if found is not None and found[0] == operation.data else result
+        elif isinstance(operation, Write) and isinstance(result, BadVersionError):
+            found = await read_if_there(self._store, operation.path)
+            if found is not None and found[0] == operation.data and found[1].version == operation.version + 1:
+                return found[1]
         return result
 
     def _ensure_seated(self, check: Result) -> None:
         if isinstance(check, StoreError) and not isinstance(check, RolledBackError):
             raise ControllerMovedError(f"epoch {self.seat.epoch} is over: {check}")
 
-    async def _created_before(self, operation: Create, refusal: StoreError) -> Result:
-        """Return success if an earlier attempt created the znode; without data that cannot be told, and does not matter."""
-        if not operation.data or operation.sequence:
-            return refusal
-        found = await self._read(operation.path)
-        return operation.path if found is not None and found[0] == operation.data else refusal
-
-    async def _written_before(self, operation: Write, refusal: StoreError) -> Result:
-        found = await self._read(operation.path)
-        if found is None or found[0] != operation.data or found[1].version != operation.version + 1:
-            return refusal
-        return found[1]
-
-    async def _read(self, path: str) -> tuple[bytes, Stat] | None:
-        try:
-            return await self._store.read(path)
-        except NoNodeError:
-            return None
-
 
 async def _read_seat(store: Store, watcher: Watcher | None = None) -> tuple[ControllerSeat, Stat] | None:
-    while True:
-        try:
-            data, stat = await store.read(paths.CONTROLLER, watcher)
-            return ControllerSeat.decode(data), stat
-        except NoNodeError:
-            if await store.exists(paths.CONTROLLER, watcher) is None:
-                return None
-
-
-async def _delete_own_seat(store: Store, stat: Stat) -> None:
-    try:
-        await store.delete(paths.CONTROLLER, stat.version)
-    except NoNodeError:
-        pass
+    found = await read_or_watch(store, paths.CONTROLLER, watcher)
+    return None if found is None else (ControllerSeat.decode(found[0]), found[1])
 
 
 async def _read_or_create_epoch(store: Store) -> tuple[int, Stat]:

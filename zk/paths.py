@@ -83,7 +83,7 @@ _REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U000
 
 
 def check(path: str) -> str:
-    """The path itself. ValueError when ZooKeeper would not take it, which is before it is sent."""
+    """Return the path itself. ValueError when ZooKeeper would not take it."""
     if not path.startswith("/") or _REFUSED.search(path):
         raise ValueError(f"{path!r} is no absolute path of a znode")
     if path != "/" and not all(part not in ("", ".", "..") for part in path[1:].split("/")):
@@ -92,64 +92,64 @@ def check(path: str) -> str:
 
 
 def parent(path: str) -> str:
-    """`/a/b` of `/a/b/c`; `/` of `/a`."""
+    """Return `/a/b` for `/a/b/c`, `/` for `/a`."""
     return path.rpartition("/")[0] or "/"
 
 
 def name(path: str) -> str:
-    """The last element."""
+    """Return the last element of a path."""
     return path.rpartition("/")[2]
 
 
 def ancestors(path: str) -> list[str]:
-    """`/a`, `/a/b` of `/a/b/c`: what must exist before it, outermost first."""
+    """Return `/a`, `/a/b` for `/a/b/c`: what must exist before it, outermost first."""
     parts = path.strip("/").split("/")[:-1]
     return ["/" + "/".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def child(path: str, child_name: str) -> str:
-    """The path of a child by its name."""
+    """Return the path of a child by its name."""
     return f"{path}/{child_name}" if path != "/" else f"/{child_name}"
 
 
 def broker(broker_id: int) -> str:
-    """A broker's registration."""
+    """Return the path of a broker's registration."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def broker_id(znode_name: str) -> int | None:
-    """The broker that registers under this name; None for a name that is no broker's."""
+    """Return the broker that registers under this name; None for a name that is no broker's."""
     number = int(znode_name) if znode_name.isdecimal() and len(znode_name) <= 10 else -1
     return number if 0 <= number < 2**31 and str(number) == znode_name else None
 
 
 def topic(topic_name: str) -> str:
-    """A topic's assignment."""
+    """Return the path of a topic's assignment."""
     return f"{TOPICS}/{topic_name}"
 
 
 def partitions(topic_name: str) -> str:
-    """The parent of a topic's partitions."""
+    """Return the path of the parent of a topic's partitions."""
     return f"{TOPICS}/{topic_name}/partitions"
 
 
 def partition(topic_name: str, partition_index: int) -> str:
-    """The parent of a partition's state."""
+    """Return the path of the parent of a partition's state."""
     return f"{TOPICS}/{topic_name}/partitions/{partition_index}"
 
 
 def partition_state(topic_name: str, partition_index: int) -> str:
-    """A partition's leader and ISR."""
+    """Return the path of a partition's leader and ISR."""
     return f"{TOPICS}/{topic_name}/partitions/{partition_index}/state"
 
 
 def delete_topic(topic_name: str) -> str:
-    """The mark that a topic is to be deleted."""
+    """Return the path of the mark that a topic is to be deleted."""
     return f"{DELETE_TOPICS}/{topic_name}"
 
 
 def config(entity_path: str) -> str:
-    """An entity's configuration; `entity_path` as in a change notification: `topics/t`, `users/u/clients/c`."""
+    """Return the path of an entity's configuration; `entity_path` as in a change notification: `topics/t`, `users/u/clients/c`."""
     return f"{CONFIG}/{entity_path}"
 
 
@@ -158,7 +158,7 @@ def topic_config(topic_name: str) -> str:
 
 
 def broker_config(broker_id: int | None) -> str:
-    """A broker's dynamic configuration; of None, the defaults of all brokers."""
+    """Return the path of a broker's dynamic configuration; of None, the defaults of all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY if broker_id is None else broker_id}"
 
 
@@ -167,7 +167,7 @@ def client_config(client_id: str) -> str:
 
 
 def user_config(user: str, client_id: str | None = None) -> str:
-    """A user's configuration, or that of a client of the user."""
+    """Return the path of a user's configuration, or that of a client of the user."""
     path = f"{CONFIG_USERS}/{sanitize(user)}"
     return path if client_id is None else f"{path}/clients/{sanitize(client_id)}"
 
@@ -177,22 +177,22 @@ def ip_config(ip: str) -> str:
 
 
 def acls_of_type(resource_type: str, is_prefixed: bool) -> str:
-    """The parent of the patterns, literal or prefixed, of a type of resources: `Topic`, `TransactionalId`."""
+    """Return the path of the parent of the patterns, literal or prefixed, of a type of resources: `Topic`, `TransactionalId`."""
     return f"{ACL_PREFIXED if is_prefixed else ACL}/{resource_type}"
 
 
 def resource_acls(resource_type: str, resource_name: str, is_prefixed: bool) -> str:
-    """The entries of one pattern; its name goes in as it is."""
+    """Return the path of the entries of one pattern; its name goes in as it is."""
     return f"{acls_of_type(resource_type, is_prefixed)}/{resource_name}"
 
 
 def consumer_group(group_id: str) -> str:
-    """A group of the time before Kafka kept offsets itself; its name goes in as it is."""
+    """Return the path of a group of the time before Kafka kept offsets itself; its name goes in as it is."""
     return f"{CONSUMERS}/{group_id}"
 
 
 def consumer_ids(group_id: str) -> str:
-    """The parent of its members."""
+    """Return the path of the parent of a group's members."""
     return f"{CONSUMERS}/{group_id}/ids"
 
 
@@ -202,37 +202,37 @@ def consumer_id(group_id: str, member_id: str) -> str:
 
 
 def consumer_owners(group_id: str, topic_name: str | None = None) -> str:
-    """The parent of the topics that it reads, or of one topic's owners."""
+    """Return the path of the parent of the topics that a group reads, or of one topic's owners."""
     return f"{CONSUMERS}/{group_id}/owners" + (f"/{topic_name}" if topic_name is not None else "")
 
 
 def consumer_owner(group_id: str, topic_name: str, partition_index: int) -> str:
-    """Which thread of which member reads a partition."""
+    """Return the path of the owner of a partition: the thread of a member that reads it."""
     return f"{CONSUMERS}/{group_id}/owners/{topic_name}/{partition_index}"
 
 
 def consumer_offsets(group_id: str, topic_name: str | None = None) -> str:
-    """The parent of the topics that it has offsets of, or of one topic's offsets."""
+    """Return the path of the parent of the topics that a group has offsets of, or of one topic's offsets."""
     return f"{CONSUMERS}/{group_id}/offsets" + (f"/{topic_name}" if topic_name is not None else "")
 
 
 def consumer_offset(group_id: str, topic_name: str, partition_index: int) -> str:
-    """What it has committed."""
+    """Return the path of the offset that a group has committed for a partition."""
     return f"{CONSUMERS}/{group_id}/offsets/{topic_name}/{partition_index}"
 
 
 def spark_job_lock(output: str) -> str:
-    """The lock of the jobs that write to an output folder, given by its URI."""
+    """Return the path of the lock of the jobs that write to an output folder, given by its URI."""
     return f"{SPARK_JOB_LOCKS}/{sanitize(output)}"
 
 
 def sanitize(entity_name: str) -> str:
-    """A user or client name as a znode's name: percent-encoded UTF-8, except that `<default>` stays as it is."""
+    """Return a user or client name as a znode's name: percent-encoded UTF-8, except that `<default>` stays as it is."""
     return entity_name if entity_name == DEFAULT_ENTITY else sanitize_name(entity_name)
 
 
 def sanitize_name(name: str) -> str:
-    """Likewise, where `<default>` is a name as any other.
+    """Return a name as that of a znode, as `sanitize` does; `<default>` is a name as any other.
 
     The same set of characters as Kafka's Sanitizer, which encodes `~` where Python's `quote` never does.
     """
@@ -240,12 +240,12 @@ def sanitize_name(name: str) -> str:
 
 
 def desanitize(znode_name: str) -> str:
-    """The entity that `sanitize` made this name for. A `+`, which it does not make, is a blank, as Kafka reads it."""
+    """Return the entity that `sanitize` made this name for. A `+`, which it does not make, is a blank, as Kafka reads it."""
     return znode_name if znode_name == DEFAULT_ENTITY else unquote_plus(znode_name)
 
 
 def sequence_number(path_or_name: str) -> int:
-    """The number that ZooKeeper appended to a sequential znode; ValueError when there is none.
+    """Return the number that ZooKeeper appended to a sequential znode; ValueError when there is none.
 
     The counter is a signed 32-bit one, so the last ten characters may carry a sign.
     """

@@ -6,7 +6,7 @@ import asyncio
 
 from zk import paths
 from zk.store import NodeExistsError, NoNodeError, Store
-from zk.subtree import ensure_path
+from zk.subtree import ensure_path, read_if_there
 from zk.znodes import ClusterId
 
 RESERVED_BROKER_MAX_ID = 1000
@@ -36,11 +36,8 @@ async def read_or_create_cluster_id(store: Store, proposed: str) -> str:
 
 async def read_cluster_id(store: Store) -> str | None:
     """Return the cluster's id, None before the first broker was started. Raises MalformedZnodeError."""
-    try:
-        data, _ = await store.read(paths.CLUSTER_ID)
-    except NoNodeError:
-        return None
-    return ClusterId.decode(data).cluster_id
+    found = await read_if_there(store, paths.CLUSTER_ID)
+    return None if found is None else ClusterId.decode(found[0]).cluster_id
 
 
 async def generate_broker_id(store: Store, reserved_broker_max_id: int = RESERVED_BROKER_MAX_ID) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from zk.listeners import notify, report
 from zk.session import Session
 from zk.store import NoNodeError, SessionExpiredError, Stat, Store, StoreClosedError, WatchEvent
+from zk.subtree import read_or_watch
 
 _RETRY_S = 1.0
 
@@ -149,15 +150,7 @@ class DataWatch(_StandingWatch):
         self._reported = False
 
     async def _read(self) -> None:
-        data: bytes | None = None
-        stat: Stat | None = None
-        while True:
-            try:
-                data, stat = await self._store.read(self.path, self._on_event)
-                break
-            except NoNodeError:
-                if await self._store.exists(self.path, self._on_event) is None:
-                    break
+        data, stat = await read_or_watch(self._store, self.path, self._on_event) or (None, None)
         seen = None if stat is None else (stat.czxid, stat.mzxid)
         if seen != self._seen or not self._reported:
             self._seen, self._reported = seen, True

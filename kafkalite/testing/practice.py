@@ -1,6 +1,6 @@
-"""A broker's life in short, in a process from which brokers are forked: what is made at first use, is made then.
+"""A short run of a broker in a process from which brokers are forked, so that what is made at first use is made before.
 
-Codecs of messages above all; modules that are imported late; caches of settings. It lives in this process, on a ZooKeeper in memory.
+These are codecs of messages above all, modules that are imported late, and caches of settings. The ZooKeeper is one in memory.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SETTINGS = {
 
 
 def run() -> None:
-    """To its end; raises what goes wrong."""
-    uvloop.run(_live())
+    """Run the broker to its end; raises what goes wrong."""
+    uvloop.run(_serve_twice())
 
 
-async def _live() -> None:
+async def _serve_twice() -> None:
     zookeeper = MemoryZooKeeper()
     with tempfile.TemporaryDirectory(prefix="kafkalite-practice-") as directory:
         for _ in range(2):  # the second begins with what the first has left

@@ -114,7 +114,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
-    """With the faults of the test's markers; what its fixtures did went undisturbed."""
+    """Run the test with the faults of its markers; what its fixtures did went undisturbed."""
     markers = list(item.iter_markers("kafkalite_faults"))
     required = [each for each in map(partial(_add_fault, item), reversed(markers)) if each is not None]
     outcome = yield
@@ -123,7 +123,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _add_fault(item: pytest.Item, marker: pytest.Mark) -> tuple[str, Fault] | None:
-    """How it was written, and the fault; None for one that need not strike."""
+    """Add the fault of a marker; return how it was written, and the fault, or None for one that need not strike."""
     arguments: dict[str, Any] = getattr(item, "funcargs", {})
     which = dict(marker.kwargs)
     is_required = which.pop("required", True)
@@ -142,7 +142,7 @@ def _add_fault(item: pytest.Item, marker: pytest.Mark) -> tuple[str, Fault] | No
 
 
 def _has_struck(fault: Fault) -> bool:
-    """A broker that the test has killed cannot say."""
+    """True if a request met the fault, or if that cannot be known, because the test has killed the broker."""
     try:
         return fault.hits > 0
     except (OSError, KeyError):
@@ -164,15 +164,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _logs_of(cluster: ShowsLogs) -> dict[str, str]:
-    """Reports are written whatever has become of the cluster."""
+    """Return the logs of a cluster. Reports are written whatever has become of it."""
     try:
         return cluster.logs()
     except Exception as problem:
         return {"kafkalite": f"a cluster has no logs to show: {problem!r}"}
 
 
-def chosen(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> Chosen:
-    """The settings by their order of precedence. Raises ValueError that names the place of a wrong one and what it may be."""
+def read_settings(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> Chosen:
+    """Return the settings by their order of precedence. Raises ValueError that names the place of a wrong one and what it may be."""
     texts, places = {}, {}
     for setting in SETTINGS:
         found = (
@@ -197,7 +197,7 @@ def chosen(config: pytest.Config, environment: Mapping[str, str] = os.environ) -
 
 
 def topic_name(test_name: str) -> str:
-    """A name that no other test has: the test's own, as far as Kafka allows it, and chance."""
+    """Return a name that no other test has: the test's own, as far as Kafka allows it, and chance."""
     readable = re.sub(r"[^a-zA-Z0-9-]+", "-", test_name).strip("-")[:_LONGEST_TOPIC_PREFIX]
     return f"{readable or 'test'}-{secrets.token_hex(4)}"
 
@@ -211,10 +211,7 @@ def kafkalite_properties() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def kafkalite_cluster(pytestconfig: pytest.Config, kafkalite_properties: Mapping[str, str]) -> Iterator[Cluster]:
     """A running cluster for the whole session: `bootstrap_servers`, `kill`, `restart` and more, alike in both modes."""
-    try:
-        cluster = _start(chosen(pytestconfig), PROPERTIES | dict(kafkalite_properties))
-    except _start_problems() as problem:
-        raise pytest.fail.Exception(f"kafkalite_cluster: {problem}", pytrace=False) from None
+    cluster = _start("kafkalite_cluster", pytestconfig, kafkalite_properties)
     pytestconfig.stash[_session_cluster] = cluster
     try:
         yield cluster
@@ -224,7 +221,7 @@ def kafkalite_cluster(pytestconfig: pytest.Config, kafkalite_properties: Mapping
 
 @pytest.fixture(scope="session")
 def kafkalite_prepare() -> Callable[[Cluster], object]:
-    """What kafkalite_frozen has: a conftest.py has a session fixture of this name, whose function fills the cluster that it is given."""
+    """A function that fills the cluster of kafkalite_frozen; a conftest.py that needs one has a session fixture of this name."""
     return lambda cluster: None
 
 
@@ -236,10 +233,7 @@ def kafkalite_frozen(
     from kafkalite.local.cluster import LocalCluster
     from kafkalite.local.frozen import FrozenCluster
 
-    try:
-        cluster = _start(chosen(pytestconfig), PROPERTIES | dict(kafkalite_properties))
-    except _start_problems() as problem:
-        raise pytest.fail.Exception(f"kafkalite_frozen: {problem}", pytrace=False) from None
+    cluster = _start("kafkalite_frozen", pytestconfig, kafkalite_properties)
     try:
         kafkalite_prepare(cluster)
         if not isinstance(cluster, LocalCluster):
@@ -271,7 +265,7 @@ def kafkalite_faults(kafkalite_cluster: Cluster) -> Iterator[Faults]:
 
 @pytest.fixture(scope="session")
 def kafkalite_options(kafkalite_cluster: Cluster) -> dict[str, Any]:
-    """With what clients of kafkalite come in: of a secured cluster the administrator's, otherwise nothing."""
+    """Options of clients of kafkalite: for a secured cluster the administrator's, otherwise none."""
     cluster: Any = kafkalite_cluster  # of either kind, neither of which is imported for the other
     if not cluster.is_secure:
         return {}
@@ -301,7 +295,7 @@ def kafkalite_topic(
     wishes = marker.kwargs if marker is not None else {}
     name = topic_name(request.node.name)
     try:
-        new_topic = _new_topic(name, chosen(pytestconfig).brokers, **wishes)
+        new_topic = _new_topic(name, read_settings(pytestconfig).brokers, **wishes)
     except TypeError as problem:
         told = f"kafkalite_topic: the marker of {request.node.name} cannot be read: {problem}"
         raise pytest.fail.Exception(told, pytrace=False) from None
@@ -361,7 +355,7 @@ def _new_topic(
 
 
 def _wait_until_served(admin: SyncAdmin, topic: str) -> None:
-    """Until every broker that is up knows who leads, so that a test may ask any of them. Raises TimeoutError."""
+    """Wait until every broker that is up knows who leads, so that a test may ask any of them. Raises TimeoutError."""
     from kafkalite.client import ClientError
     from kafkalite.local.broker_process import wait_until
 
@@ -376,30 +370,36 @@ def _wait_until_served(admin: SyncAdmin, topic: str) -> None:
         wait_until(partial(served_at, broker.id), f"{topic} at broker {broker.id}", _API_TIMEOUT_MS / 1000)
 
 
-def _start(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
-    cluster: Cluster
-    if wanted.mode == "docker":
-        from kafkalite.testing.containers import KafkaliteCluster
-
-        cluster = KafkaliteCluster(
-            wanted.brokers, wanted.zookeepers, properties=properties, image=wanted.image, secure=wanted.secure
-        )
-    else:
-        from kafkalite.local.cluster import LocalCluster
-
-        cluster = LocalCluster(
-            brokers=wanted.brokers,
-            zookeepers=wanted.zookeepers,
-            properties=properties,
-            faults=not wanted.secure,
-            secure=wanted.secure,
-        )
-    cluster.start()
+def _start(fixture: str, config: pytest.Config, properties: Mapping[str, str]) -> Cluster:
+    """Start the cluster that the settings ask for. pytest's failure, in the name of `fixture`, when that cannot be done."""
+    try:
+        cluster = _make_cluster(read_settings(config), PROPERTIES | dict(properties))
+        cluster.start()
+    except _start_problems() as problem:
+        raise pytest.fail.Exception(f"{fixture}: {problem}", pytrace=False) from None
     return cluster
 
 
+def _make_cluster(wanted: Chosen, properties: Mapping[str, str]) -> Cluster:
+    if wanted.mode == "docker":
+        from kafkalite.testing.containers import KafkaliteCluster
+
+        return KafkaliteCluster(
+            wanted.brokers, wanted.zookeepers, properties=properties, image=wanted.image, secure=wanted.secure
+        )
+    from kafkalite.local.cluster import LocalCluster
+
+    return LocalCluster(
+        brokers=wanted.brokers,
+        zookeepers=wanted.zookeepers,
+        properties=properties,
+        faults=not wanted.secure,
+        secure=wanted.secure,
+    )
+
+
 def _start_problems() -> tuple[type[Exception], ...]:
-    """What a start raises whose message says all that there is to say: a traceback would only hide the remedy."""
+    """Return the exceptions of a start whose message says all that there is to say: a traceback would only hide the remedy."""
     from kafkalite.local.broker_process import BrokerDied
     from zk.servers.ensemble import EnsembleError
     from zk.servers.server_classes import MissingRequirementError

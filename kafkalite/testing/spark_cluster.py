@@ -34,7 +34,7 @@ _STOP_TIMEOUT_S: Final = 15.0
 
 
 def spark_home() -> Path:
-    """The folder of the pyspark package. ImportError without one."""
+    """Return the folder of the pyspark package. ImportError without one."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ImportError("pyspark is not installed; install kafkalite[spark]")
@@ -66,7 +66,7 @@ class _Daemon:
             return log.read().decode(errors="replace")
 
     def has_said(self, text: str) -> bool:
-        """RuntimeError, with its output, when it has ended without saying so."""
+        """True if it has printed `text`. RuntimeError, with its output, when it has ended without."""
         ended = self.process.poll() is not None
         if text in (output := self.output()):
             return True
@@ -170,7 +170,7 @@ class SparkCluster:
         self._workers[number].kill()
 
     def executor_pids(self) -> list[int]:
-        """Process ids of the running executors, from Linux's /proc: the JVMs that workers started."""
+        """Return the process ids of the running executors, from Linux's /proc: the JVMs that workers started."""
         pids = []
         for worker in self._workers.values():
             children = Path(f"/proc/{worker.process.pid}/task")

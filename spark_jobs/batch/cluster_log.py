@@ -32,7 +32,7 @@ class ClusterLog:
         self._admin.__exit__(kind, error, trace)
 
     def bounds(self, topic: str) -> LogBounds:
-        """Where the topic's partitions begin and, for now, end (before transactions that are open). UnknownTopicError."""
+        """Return where the topic's partitions begin and, for now, end (before transactions that are open). UnknownTopicError."""
         try:
             (described,) = self._admin.describe_topics([topic])
         except ClientError as problem:
@@ -46,7 +46,7 @@ class ClusterLog:
         return LogBounds(topic, described.topic_id, begin, {p: max(offset, begin[p]) for p, offset in end.items()})
 
     def first_offsets(self, bounds: LogBounds, timestamp_ms: int) -> dict[int, int]:
-        """By the time index, for each partition the first offset whose record is not older; none where there is no such record.
+        """Return, by the time index, each partition's first offset whose record is not older; none where there is no such record.
 
         Brokers refuse to look for times before 1970, so then it is the first offset of all.
         """
@@ -55,7 +55,7 @@ class ClusterLog:
         return self._offsets({TopicPartition(bounds.topic, p): timestamp_ms for p in bounds.end})
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
-        """Show everybody how far a job is: commit in the name of its consumer group."""
+        """Commit in the name of a job's consumer group, which shows how far the job is."""
         if offsets:
             self._admin.alter_group_offsets(group, {TopicPartition(topic, p): o for p, o in offsets.items()})
 

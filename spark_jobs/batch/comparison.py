@@ -26,7 +26,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of the records of a place; offsets and timestamps (ms) are the lowest and highest.
+    """Facts about the records of a place; offsets and timestamps (ms) are the lowest and highest.
 
     `gaps` are offsets between first and last that are none of these records (they may be other hours', or compacted away), `duplicates`
     records whose key came before in the hour, `fingerprint` stands for the records whatever their order.
@@ -70,7 +70,7 @@ class Report:
         return [*self.problems, *find_differences(self.log, self.archive)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """For each place a row with the log's facts, or the archive's where the log has none, and what differs."""
+        """Return for each place a row with the log's facts, or the archive's where the log has none, and what differs."""
         differing: dict[str, list[str]] = {}
         for each in find_differences(self.log, self.archive):
             differing.setdefault(each.place, []).append(each.problem)
@@ -93,7 +93,7 @@ class Report:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """For the file next to the output."""
+        """Return the content of the file next to the output."""
         return {
             "topic": self.topic,
             "date": str(self.date),

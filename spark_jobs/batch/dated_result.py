@@ -58,10 +58,10 @@ class Product(Protocol):
         """Compare what was read with the plan, after the result was written; True if there can be dead letters. MissingRecordsError."""
 
     def result_rows(self) -> Mapping[int, int] | None:
-        """Rows of the result that tasks have written, by partition of the topic; None for a result without partitions."""
+        """Return the rows of the result that tasks have written, by partition of the topic; None for a result without partitions."""
 
     def dead_rows(self) -> Mapping[int, int]:
-        """Dead letters that tasks have written, by partition, after they were written. MissingRecordsError."""
+        """Return the dead letters that tasks have written, by partition, after they were written. MissingRecordsError."""
 
 
 def complete(
@@ -98,7 +98,7 @@ def _stage(night: Night, entry: Entry, path: str, written: str, rows: DataFrame)
 
 
 def _sort_rows(result: DataFrame) -> DataFrame:
-    """In an order that does not depend on which task was ready first, so that the same rows are the same bytes."""
+    """Sort the rows, by all columns that can be sorted by, so that the same rows are the same bytes whatever task was ready first."""
     orderable = [field.name for field in result.schema.fields if not _has_map(field.dataType)]
     return result.sortWithinPartitions(*(F.col(f"`{name}`") for name in orderable)) if orderable else result
 

@@ -44,7 +44,7 @@ class Decoder:
         self.type = schema if schema is not None else pa.binary() if format_name == "bytes" else pa.string()
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, list[str | None]]:
-        """Binary values as an array of `type`, and for each the reason why it is null although it had a value."""
+        """Return binary values as an array of `type`, and for each the reason why it is null although it had a value."""
         found: list[Any] = []
         reasons: list[str | None] = []
         for value in values.to_pylist():
@@ -104,7 +104,7 @@ _PARSERS: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 def _struct_check(struct: pa.StructType) -> _Check:
-    """Makes of a parsed object what Arrow takes as a struct, or says what is wrong with which field."""
+    """Return the check that makes of a parsed object what Arrow takes as a struct, or says what is wrong with which field."""
     fields = [(field.name, field.nullable, _value_check(field.type)) for field in struct]
 
     def check(value: Any) -> Any:
@@ -128,7 +128,7 @@ def _struct_check(struct: pa.StructType) -> _Check:
 
 
 def _value_check(kind: pa.DataType) -> _Check:
-    """For values that are not null. ValueError for a type that has no rule."""
+    """Return the check of values that are not null. ValueError for a type that has no rule."""
     types = pa.types
     if types.is_struct(kind):
         return _struct_check(kind)

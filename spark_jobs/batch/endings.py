@@ -29,7 +29,7 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
 def ending(problem: Exception) -> tuple[Exit | None, str]:
-    """Exit code and message; None for a code when it is a fault of the program, whose trace should be seen."""
+    """Return exit code and message; None for a code when it is a fault of the program, whose trace should be seen."""
     if isinstance(problem, JobError):
         return problem.code, str(problem)
     if isinstance(problem, OptionError | WorkerPythonError):
@@ -58,7 +58,7 @@ def _spark_ending(text: str) -> tuple[Exit, str]:
 
 
 def spark_reason(text: str) -> str:
-    """The line that says why: how the last traceback of a task's Python ends, else the last error by its name, of Java too.
+    """Return the line that says why: how the last traceback of a task's Python ends, else the last error by its name, of Java too.
 
     The last is the reason of those before it.
     """
@@ -72,7 +72,7 @@ def spark_reason(text: str) -> str:
 
 
 def _find_python_error(text: str) -> str | None:
-    """The exception, of whatever name, below the frames of the last traceback; None without one."""
+    """Return the exception, of whatever name, below the frames of the last traceback; None without one."""
     _, traceback, below = text.rpartition(_TRACEBACK)
     if not traceback:
         return None

@@ -86,8 +86,6 @@ class OutputError(JobError):
 class MissingRecordsError(JobError):
     """A job did not get what it was to read or send, so its date is not done and the next run repeats it."""
 
-    code = Exit.FAILED
-
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem}; the date is not done: run it again")
 

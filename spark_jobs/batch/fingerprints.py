@@ -27,7 +27,7 @@ _NULL = _LENGTH.pack(-1)
 def record_hash(
     partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Any
 ) -> bytes:
-    """Sixteen bytes; `headers` are mappings with key and value, or None. Absent and empty differ everywhere but in the headers."""
+    """Return sixteen bytes; `headers` are mappings with key and value, or None. Absent and empty differ everywhere but in the headers."""
     parts = [_PLACE.pack(partition, offset, timestamp_ms)]
     _add(parts, key)
     _add(parts, value)
@@ -38,7 +38,7 @@ def record_hash(
 
 
 def _add(parts: list[bytes], field: bytes | None) -> None:
-    """With its length, so that what belongs to which field is clear."""
+    """Append a field behind its length, so that what belongs to which field is clear."""
     if field is None:
         parts.append(_NULL)
     else:
@@ -47,16 +47,16 @@ def _add(parts: list[bytes], field: bytes | None) -> None:
 
 
 def hashed_batches(batches: Iterable[pa.RecordBatch], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns `kept` of each batch, and the lanes of each record's hash."""
+    """Yield the columns `kept` of each batch, and the lanes of each record's hash."""
     for batch in batches:
-        columns = [batch.column(batch.schema.get_field_index(name)).to_pylist() for name in COLUMNS]
+        columns = [batch.column(name).to_pylist() for name in COLUMNS]
         hashes = b"".join(map(record_hash, *columns))
         lanes = numpy.frombuffer(hashes, "<u4").reshape(-1, len(LANES)).astype(numpy.int64)
-        arrays = [batch.column(batch.schema.get_field_index(name)) for name in kept]
+        arrays = [batch.column(name) for name in kept]
         arrays += [pa.array(lanes[:, number]) for number in range(len(LANES))]
         yield pa.record_batch(arrays, names=[*kept, *LANES])
 
 
 def fingerprint(lane_sums: Sequence[int]) -> str:
-    """The sums of the lanes of a set as 32 hexadecimal digits; sums may be of any size."""
+    """Return the sums of the lanes of a set as 32 hexadecimal digits; sums may be of any size."""
     return "".join(f"{lane_sum % (1 << 32):08x}" for lane_sum in lane_sums)

@@ -6,8 +6,9 @@ good by the next run (`publication`). On object stores a rename copies, and is n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -16,18 +17,17 @@ from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
 from spark_jobs.batch.storage import Entry, Storage
 
-T = TypeVar("T")
-
 
 class HadoopStorage:
-    """See `Storage`. Uses the Java file system classes of the session's driver."""
+    """`Storage` by the Java file system classes of the session's driver."""
 
     def __init__(self, spark: SparkSession, output: str) -> None:
         context: Any = spark.sparkContext
         self._jvm: Any = context._jvm
         self._configuration: Any = context._jsc.hadoopConfiguration()
         self._root = output.rstrip("/")
-        self._files: Any = self._try("open", "", lambda: self._path("").getFileSystem(self._configuration))
+        with self._translate_refusals("open", ""):
+            self._files: Any = self._path("").getFileSystem(self._configuration)
 
     @property
     def uri(self) -> str:
@@ -38,62 +38,47 @@ class HadoopStorage:
 
     def read(self, path: str) -> bytes | None:
         where = self._path(path)
-
-        def read() -> bytes | None:
+        with self._translate_refusals("read", path):
             if not self._files.exists(where) or self._files.getFileStatus(where).isDirectory():
                 return None
-            stream = self._files.open(where)
-            try:
+            with closing(self._files.open(where)) as stream:
                 return bytes(stream.readAllBytes())
-            finally:
-                stream.close()
-
-        return self._try("read", path, read)
 
     def write(self, path: str, data: bytes) -> None:
-        where, temporary = self._path(path), self._path(f"{path}.tmp")
-
-        def write() -> None:
-            stream = self._files.create(temporary, True)
-            try:
+        temporary = self._path(f"{path}.tmp")
+        with self._translate_refusals("write", path):
+            with closing(self._files.create(temporary, True)) as stream:
                 stream.write(bytearray(data))
                 if hasattr(stream, "hsync"):
                     stream.hsync()
-            finally:
-                stream.close()
-            self._rename_over(temporary, where)
-
-        self._try("write", path, write)
+            self._rename_over(temporary, self._path(path))
 
     def entries(self, path: str) -> list[Entry]:
         where = self._path(path)
-
-        def list_entries() -> list[Entry]:
+        with self._translate_refusals("list", path):
             if not self._files.exists(where):
                 return []
             found = [
                 Entry(each.getPath().getName(), each.getLen(), each.isDirectory())
                 for each in self._files.listStatus(where)
             ]
-            return sorted(found, key=lambda entry: entry.name)
-
-        return self._try("list", path, list_entries)
+        return sorted(found, key=lambda entry: entry.name)
 
     def remove(self, path: str) -> None:
-        self._try("remove", path, lambda: self._files.delete(self._path(path), True))
+        with self._translate_refusals("remove", path):
+            self._files.delete(self._path(path), True)
 
     def move(self, path: str, target: str) -> None:
         to = self._path(target)
-
-        def move() -> None:
+        with self._translate_refusals("move", path):
             self._files.mkdirs(to.getParent())
             if not self._files.rename(self._path(path), to):
                 raise OutputError(f"cannot move {self._root}/{path} to {self._root}/{target}")
 
-        self._try("move", path, move)
-
     def replace(self, path: str, target: str) -> None:
-        if not self._try("look at", target, lambda: self._files.exists(self._path(target))):
+        with self._translate_refusals("look at", target):
+            is_there = self._files.exists(self._path(target))
+        if not is_there:
             self.move(path, target)
             return
         aside = f"{path}.old"
@@ -102,25 +87,19 @@ class HadoopStorage:
         self.move(aside, path)
 
     def digest(self, path: str) -> str | None:
-        found: Any = self._try("read", path, lambda: self._files.getFileChecksum(self._path(path)))
+        with self._translate_refusals("read", path):
+            found: Any = self._files.getFileChecksum(self._path(path))
         return None if found is None else str(found.toString())
 
     def parquet_rows(self, path: str) -> int:
         hadoop = self._jvm.org.apache.parquet.hadoop
-
-        def count() -> int:
-            reader = hadoop.ParquetFileReader.open(
-                hadoop.util.HadoopInputFile.fromPath(self._path(path), self._configuration)
-            )
-            try:
+        with self._translate_refusals("read", path):
+            file = hadoop.util.HadoopInputFile.fromPath(self._path(path), self._configuration)
+            with closing(hadoop.ParquetFileReader.open(file)) as reader:
                 return int(reader.getRecordCount())
-            finally:
-                reader.close()
-
-        return self._try("read", path, count)
 
     def _rename_over(self, path: Any, target: Any) -> None:
-        """FileContext's rename replaces the target in one step where the file system can."""
+        """Rename by FileContext, which replaces the target in one step where the file system can."""
         fs = self._jvm.org.apache.hadoop.fs
         context = fs.FileContext.getFileContext(self._files.getUri(), self._configuration)
         overwrite = self._jvm.java.lang.reflect.Array.newInstance(fs.Options.Rename.OVERWRITE.getClass(), 1)
@@ -130,16 +109,18 @@ class HadoopStorage:
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.spark_path(path))
 
-    def _try(self, what: str, path: str, call: Callable[[], T]) -> T:
+    @contextmanager
+    def _translate_refusals(self, what: str, path: str) -> Iterator[None]:
+        """Raise OutputError for an exception of Java."""
         try:
-            return call()
+            yield
         except Py4JJavaError as problem:
             reason = str(problem.java_exception.toString())
             raise OutputError(f"cannot {what} {self._root}/{path}: {reason}") from problem
 
 
 def check_seen(spark: SparkSession, local: Storage) -> None:
-    """OutputError unless Spark's driver sees the file WRITABLE in a local output folder.
+    """Raise OutputError unless Spark's driver sees the file WRITABLE in a local output folder.
 
     Java finds no name with letters beyond ASCII when it was started in a locale without them, and writes to another folder.
     """

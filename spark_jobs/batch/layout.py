@@ -31,12 +31,12 @@ WRITABLE: Final = f"{STAGING}/.writable"
 
 
 def run_unit(kind: str, topic: str, day: date, run: date) -> str:
-    """What the run of the date `run` found of the date `day`; `kind` is ARCHIVE or DEAD_LETTERS."""
+    """Return the unit of what the run of the date `run` found of the date `day`; `kind` is ARCHIVE or DEAD_LETTERS."""
     return f"{kind}/topic={topic}/date={day}/run={run}"
 
 
 def dated_unit(kind: str, topic: str, day: date) -> str:
-    """The result for a date as a whole."""
+    """Return the unit of a result for a date as a whole."""
     return f"{kind}/topic={topic}/date={day}"
 
 
@@ -51,12 +51,12 @@ def sent_kind(name: str) -> str:
 
 
 def dead_letters_of(name: str) -> str:
-    """The kind of the dead letters of a transform, or of the snapshots."""
+    """Return the kind of the dead letters of a transform, or of the snapshots."""
     return f"{DEAD_LETTERS}_of/{name}"
 
 
 def attempt_folder(attempt: str) -> str:
-    """Where one attempt writes."""
+    """Return the folder in which one attempt writes."""
     return f"{STAGING}/{attempt}"
 
 
@@ -77,5 +77,5 @@ def audit_file(topic: str, day: date) -> str:
 
 
 def part_name(task: int, piece: int) -> str:
-    """The name of a file that a task wrote, the same at every repetition."""
+    """Return the name of a file that a task wrote, the same at every repetition."""
     return f"part-{task:05d}-{piece:03d}.parquet"

@@ -114,26 +114,26 @@ class Ledger:
         return self._read(layout.pending_file(self.job, topic, day))
 
     def all_done(self, topic: str) -> list[Entry]:
-        """Finished runs of a topic, by date."""
+        """Return the finished runs of a topic, by date."""
         return [entry for name, entry in self._entries(topic) if not name.endswith(_PENDING)]
 
     def all_pending(self, topic: str) -> list[Entry]:
-        """Runs of a topic that are planned or being published, by date."""
+        """Return the runs of a topic that are planned or being published, by date."""
         return [entry for name, entry in self._entries(topic) if name.endswith(_PENDING)]
 
     def topics(self) -> list[str]:
-        """Topics that have entries."""
+        """Return the topics that have entries."""
         return [each.name for each in self._storage.entries(f"{layout.LEDGER}/{self.job}") if each.is_folder]
 
     def put_pending(self, entry: Entry) -> None:
         self._storage.write(layout.pending_file(self.job, entry.plan.topic, entry.plan.date), entry.encode())
 
     def forget_pending(self, entry: Entry) -> None:
-        """An attempt that came to nothing."""
+        """Remove the pending file of an attempt that came to nothing."""
         self._storage.remove(layout.pending_file(self.job, entry.plan.topic, entry.plan.date))
 
     def finish(self, entry: Entry, done_ms: int) -> Entry:
-        """The last step of a run: it is done."""
+        """Mark a run as done, which is its last step."""
         finished = replace(entry, state=DONE, done_ms=done_ms)
         plan = entry.plan
         self._storage.write(layout.done_file(self.job, plan.topic, plan.date), finished.encode())
@@ -157,7 +157,7 @@ class Ledger:
 
 
 def jobs_with_ledger(storage: Storage) -> list[str]:
-    """Jobs that have ever written to this output."""
+    """Return the jobs that have ever written to this output."""
     return [each.name for each in storage.entries(layout.LEDGER) if each.is_folder]
 
 

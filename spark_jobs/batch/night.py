@@ -19,6 +19,7 @@ from spark_jobs.batch.publication import Guard, clear_staging, publish
 from spark_jobs.batch.records import Reading
 from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
+from spark_jobs.batch.window import day_start_ms, time_zone
 
 GROUP_PREFIX = "kafkalite-"
 
@@ -43,7 +44,7 @@ class Night:
     """Counted by job and topic while the night goes on."""
 
     def spark_path(self, path: str) -> str:
-        """A path of the output as Spark takes it."""
+        """Return a path of the output in the form that Spark takes."""
         return self.storage.spark_path(path)
 
     def count_dead_letters(self, topic: str, job: str, count: int) -> None:
@@ -52,17 +53,22 @@ class Night:
             self.dead_letters[what] = self.dead_letters.get(what, 0) + count
 
     def group(self, job: str) -> str:
-        """The consumer group that shows how far a job is."""
+        """Return the consumer group that shows how far a job is."""
         return f"{self.group_prefix}{job}"
 
 
 def new_attempt(job: str, topic: str, day: date) -> str:
-    """The name of an attempt's staging folder."""
+    """Return the name of an attempt's staging folder."""
     return f"{job}.{topic}.{day}.{secrets.token_hex(4)}"
 
 
+def first_offsets(night: Night, bounds: LogBounds, day: date) -> dict[int, int]:
+    """Return each partition's first offset whose record is not older than the date; none where there is no such record."""
+    return night.log.first_offsets(bounds, day_start_ms(day, time_zone(night.reading.zone)))
+
+
 def check_topic(bounds: LogBounds, plans: Iterable[RunPlan]) -> None:
-    """DataLossError when runs were planned on another topic of the same name."""
+    """Raise DataLossError when runs were planned on another topic of the same name."""
     for plan in plans:
         if plan.topic_id and bounds.topic_id and plan.topic_id != bounds.topic_id:
             raise DataLossError(
@@ -72,7 +78,7 @@ def check_topic(bounds: LogBounds, plans: Iterable[RunPlan]) -> None:
 
 
 def check_log(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
-    """A plan that was recorded, if the log can still serve it. DataLossError, or what is lost noted in the plan."""
+    """Return a plan that was recorded, if the log can still serve it. DataLossError, or what is lost noted in the plan."""
     check_topic(bounds, [plan])
     beyond = {p: end for p, end in plan.coverage.items() if end > bounds.end.get(p, 0)}
     if beyond:
@@ -86,7 +92,7 @@ def check_log(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
 
 
 def check_repeatable(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
-    """The plan of a finished run, if it can be repeated in full: what is archived is never replaced by less. DataLossError."""
+    """Return the plan of a finished run, if it can be repeated in full: what is archived is never replaced by less. DataLossError."""
     lost = lost_of_plan(plan, bounds.begin)
     if lost:
         raise DataLossError(
@@ -97,7 +103,7 @@ def check_repeatable(night: Night, bounds: LogBounds, plan: RunPlan) -> RunPlan:
 
 
 def recorded_plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan | None:
-    """What the ledger says of a date, if the log can still serve it. DataLossError."""
+    """Return the plan of a date by the ledger, if the log can still serve it. DataLossError."""
     done, pending = ledger.read_done(bounds.topic, day), ledger.read_pending(bounds.topic, day)
     if done is not None:
         return check_repeatable(night, bounds, done.plan)
@@ -105,7 +111,7 @@ def recorded_plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) ->
 
 
 def check_unread(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], plan: RunPlan) -> RunPlan:
-    """A new plan, if nothing was lost that no run has read. DataLossError, or what is lost noted in the plan."""
+    """Return a new plan, if nothing was lost that no run has read. DataLossError, or what is lost noted in the plan."""
     lost = dict(lost_before_reading(known, bounds.begin))
     if not known:
         # Nobody can tell what was there before the log's beginning; the date may have begun there.
@@ -118,7 +124,7 @@ def check_unread(night: Night, bounds: LogBounds, known: Mapping[date, Offsets],
 
 
 def with_loss(night: Night, plan: RunPlan, lost: Ranges) -> RunPlan:
-    """Lost offsets end the run, unless the user accepts them."""
+    """Note lost offsets in the plan. DataLossError unless the user accepts them."""
     text = (
         f"offsets that the run of {plan.date} may need are gone from the log by retention: {_list_ranges(plan, lost)}"
     )
@@ -159,7 +165,7 @@ def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
 
 
 def _send(night: Night, entry: Entry) -> None:
-    """The rows of the result to the sink's topic, those that are not there yet."""
+    """Send the rows of the result that are not there yet to the sink's topic."""
     results = [unit for unit in entry.units if not unit.path.startswith(layout.DEAD_LETTERS)]
     if not results:
         return
@@ -188,5 +194,5 @@ def recover(night: Night) -> None:
 
 
 def staging(attempt: str, kind: str) -> str:
-    """Where Spark writes what becomes units of one kind."""
+    """Return the folder in which Spark writes what becomes units of one kind."""
     return f"{layout.attempt_folder(attempt)}/{kind}"

@@ -23,7 +23,7 @@ class Observed:
         self.rows = given.observe(self._observation, F.count(F.lit(1)).alias(_COUNT))
 
     def count(self, patience_s: float = _PATIENCE_S) -> int:
-        """The number of rows. Early releases of Spark do not say it where they need not look at the rows; then they are counted again."""
+        """Return the number of rows. Early releases of Spark do not tell it where they read no rows; then they are counted again."""
         found: list[int] = []
 
         def ask() -> None:

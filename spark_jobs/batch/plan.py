@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TypeAlias
 
+from spark_jobs.batch.window import list_days
+
 Offsets: TypeAlias = Mapping[int, int]
 """An offset of each partition, by the partition's number."""
 
@@ -69,12 +71,12 @@ class LogBounds:
 
 
 def frontiers(done: Iterable[RunPlan]) -> dict[date, dict[int, int]]:
-    """For each date with a finished run of its own, the offset up to which its records are archived, by all runs together."""
+    """Return for each date with a finished run the offsets up to which its records are archived, by all runs together."""
     plans = list(done)
     found: dict[date, dict[int, int]] = {plan.date: dict(plan.coverage) for plan in plans}
     for plan in plans:
         for group in plan.late:
-            for day in _days(group):
+            for day in list_days(group.first, group.last):
                 if day in found:
                     _raise_to(found[day], plan.coverage)
     return found
@@ -85,12 +87,8 @@ def _raise_to(offsets: dict[int, int], others: Offsets) -> None:
         offsets[partition] = max(offset, offsets.get(partition, 0))
 
 
-def _days(group: LateDates) -> Iterable[date]:
-    return (group.first + timedelta(days=number) for number in range((group.last - group.first).days + 1))
-
-
 def late_dates(known: Mapping[date, Offsets], bounds: LogBounds, excluded: Iterable[date]) -> tuple[LateDates, ...]:
-    """What a run that is planned with `bounds` takes along; consecutive dates with the same offsets are one group."""
+    """Return what a run that is planned with `bounds` takes along; consecutive dates with the same offsets are one group."""
     left_out = set(excluded)
     groups: list[LateDates] = []
     for day in sorted(set(known) - left_out):
@@ -109,7 +107,7 @@ def late_dates(known: Mapping[date, Offsets], bounds: LogBounds, excluded: Itera
 
 
 def plan_runs(bounds: LogBounds, starts: Mapping[date, Offsets]) -> list[RunPlan]:
-    """A plan for each date of `starts`, which gives the first offsets not older than the date.
+    """Return a plan for each date of `starts`, which gives the first offsets not older than the date.
 
     A partition without so young a record has no offset in `starts`.
     """
@@ -123,7 +121,7 @@ def plan_runs(bounds: LogBounds, starts: Mapping[date, Offsets]) -> list[RunPlan
 
 
 def take_late(plans: Sequence[RunPlan], known: Mapping[date, Offsets], begin: Offsets) -> list[RunPlan]:
-    """Plans of dates that are not archived, made together: the first of them takes along what came late for those that are."""
+    """Return the plans of dates that are not archived, made together: the first of them takes along what came late for those that are."""
     first, *others = plans
     pinned = LogBounds(first.topic, first.topic_id, begin, first.coverage)
     late = late_dates(known, pinned, [plan.date for plan in plans])
@@ -131,7 +129,7 @@ def take_late(plans: Sequence[RunPlan], known: Mapping[date, Offsets], begin: Of
 
 
 def take_undated(plan: RunPlan, done: Iterable[RunPlan], begin: Offsets) -> RunPlan:
-    """The plan of a date that is not archived, which takes the undated records that no run of `done` has.
+    """Return the plan of a date that is not archived, which takes the undated records that no run of `done` has.
 
     Those before the plan's own records count as soon as there is a run: they came after what it has looked at.
     """
@@ -146,7 +144,7 @@ def take_undated(plan: RunPlan, done: Iterable[RunPlan], begin: Offsets) -> RunP
 
 
 def leave_undated(plan: RunPlan, done: Iterable[RunPlan]) -> RunPlan:
-    """The plan without the offsets where runs of `done` have taken undated records."""
+    """Return the plan without the offsets where runs of `done` have taken undated records."""
     found = {partition: list(spans) for partition, spans in plan.undated.items()}
     for other in done:
         for partition, spans in other.undated.items():
@@ -156,7 +154,7 @@ def leave_undated(plan: RunPlan, done: Iterable[RunPlan]) -> RunPlan:
 
 
 def _narrow_undated(plan: RunPlan, found: Ranges) -> RunPlan:
-    """The plan when it is known between which offsets undated records are; `found` has no range for partitions without any."""
+    """Return the plan when it is known between which offsets undated records are; `found` has no range for partitions without any."""
     undated = {}
     for partition, spans in plan.undated.items():
         first, last = found.get(partition, (0, 0))
@@ -173,7 +171,7 @@ def _without(span: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, i
 
 
 def narrow(plan: RunPlan, found: Ranges) -> RunPlan:
-    """The plan when it is known where exactly its date's records are; `found` has no range for partitions without any."""
+    """Return the plan when it is known where exactly its date's records are; `found` has no range for partitions without any."""
     ranges = {
         partition: (max(start, found[partition][0]), min(end, found[partition][1]))
         if partition in found
@@ -196,7 +194,7 @@ class Whereabouts:
 
 
 def read_ranges(plans: Sequence[RunPlan]) -> dict[int, tuple[int, int]]:
-    """The smallest range of each partition that holds all that the plans want; partitions without anything are left out."""
+    """Return the smallest range of each partition that holds all that the plans want; partitions without anything are left out."""
     found: dict[int, tuple[int, int]] = {}
     for plan in plans:
         wanted = [plan.ranges]
@@ -211,7 +209,7 @@ def read_ranges(plans: Sequence[RunPlan]) -> dict[int, tuple[int, int]]:
 
 
 def lost_before_reading(known: Mapping[date, Offsets], begin: Offsets) -> dict[int, tuple[int, int]]:
-    """Offsets between the newest frontier and the log's beginning: retention took them before any run read them."""
+    """Return the offsets between the newest frontier and the log's beginning: retention took them before any run read them."""
     newest: dict[int, int] = {}
     for offsets in known.values():
         _raise_to(newest, offsets)
@@ -219,18 +217,18 @@ def lost_before_reading(known: Mapping[date, Offsets], begin: Offsets) -> dict[i
 
 
 def lost_of_plan(plan: RunPlan, begin: Offsets) -> dict[int, tuple[int, int]]:
-    """Offsets of a recorded plan that the log does not have any more."""
+    """Return the offsets of a recorded plan that the log does not have any more."""
     wanted = read_ranges([plan])
     return {p: (start, min(end, begin[p])) for p, (start, end) in wanted.items() if start < begin.get(p, 0)}
 
 
 def is_newest(plan: RunPlan, others: Iterable[RunPlan]) -> bool:
-    """Has no other run looked further than this one? Then it may be planned again: nobody took late records after it."""
+    """True if no other run has looked further, so that the run may be planned again: nobody took late records after it."""
     return all(offset <= plan.coverage.get(p, 0) for other in others for p, offset in other.coverage.items())
 
 
 def chunks(plans: Sequence[RunPlan], days: int) -> list[list[RunPlan]]:
-    """Plans in groups that are read in one go: dates within a span of `days` that were planned together."""
+    """Return the plans in groups that are read in one go: dates within a span of `days` that were planned together."""
     found: list[list[RunPlan]] = []
     for plan in sorted(plans, key=lambda plan: plan.date):
         group = found[-1] if found else None
@@ -242,7 +240,7 @@ def chunks(plans: Sequence[RunPlan], days: int) -> list[list[RunPlan]]:
 
 
 def same_frontiers(known: Mapping[date, Offsets]) -> list[tuple[list[date], Offsets]]:
-    """Dates that are archived up to the same offsets, with these."""
+    """Return the dates that are archived up to the same offsets, with these."""
     groups: dict[tuple[tuple[int, int], ...], list[date]] = {}
     for day, offsets in known.items():
         groups.setdefault(tuple(sorted(offsets.items())), []).append(day)
@@ -250,7 +248,7 @@ def same_frontiers(known: Mapping[date, Offsets]) -> list[tuple[list[date], Offs
 
 
 def progress(done: Iterable[RunPlan]) -> dict[int, int]:
-    """The offsets that the job's consumer group shows: how far the newest run has looked in each partition."""
+    """Return the offsets that the job's consumer group shows: how far the newest run has looked in each partition."""
     reached: dict[int, int] = {}
     for plan in done:
         _raise_to(reached, plan.coverage)

@@ -37,7 +37,7 @@ _SPARK_PART = re.compile(r"part-(\d+)-.*[-.]c(\d+)\..*parquet")
 def gather(
     storage: Storage, attempt: str, written: str, path: str, day: date, pieces: Iterable[tuple[int, str]]
 ) -> Unit:
-    """A unit of the files that Spark wrote.
+    """Return a unit of the files that Spark wrote.
 
     `pieces` are folders below `written` with their numbers; the unit will be at `path`.
     """

@@ -65,7 +65,7 @@ class Format:
             raise BadRequestError(f"{self.fields!r} is no schema: {str(problem).strip().splitlines()[0]}") from None
 
     def spark_type(self) -> Any:
-        """The type of the decoded column; None for bytes, which stay as they are."""
+        """Return the type of the decoded column; None for bytes, which stay as they are."""
         if self.fields is not None:
             return StructType.fromDDL(self.fields)
         return StringType() if self.name == "string" else None
@@ -97,7 +97,7 @@ class Reading:
 
 
 def read_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
-    """The records of `ranges`, `columns` of them."""
+    """Return the records of `ranges`, `columns` of them."""
     schema = declared_schema(columns)
     wanted = {partition: bounds for partition, bounds in ranges.items() if bounds[0] < bounds[1]}
     if not wanted:
@@ -119,24 +119,24 @@ def read_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, 
 
 
 def task_count(reading: Reading, ranges: Ranges) -> int:
-    """How many tasks read `ranges` (`read_log`)."""
+    """Return the number of tasks that read `ranges` (`read_log`)."""
     sizes = [end - start for start, end in ranges.values() if start < end]
     slices = sum(-(-size // reading.rows_per_task) for size in sizes)
     return min(slices, max(1, -(-sum(sizes) // reading.rows_per_task)))
 
 
 def date_of(timestamp: str, zone: str) -> Column:
-    """The date of a timestamp column in a zone, null for undated records; the session's own zone is UTC (`session`)."""
+    """Return the date of a timestamp column in a zone, null for undated records; the session's own zone is UTC (`session`)."""
     return F.when(F.unix_millis(timestamp) != NO_TIMESTAMP, calendar_date(timestamp, zone))
 
 
 def calendar_date(timestamp: str, zone: str) -> Column:
-    """As `date_of`, but records without a timestamp have the date of its number, -1: before all others, so to speak."""
+    """Return the date as `date_of` does, but of a record without a timestamp that of its number, -1, before all others."""
     return F.to_date(F.from_utc_timestamp(timestamp, zone))
 
 
 def undated_reason(timestamp_ms: int) -> str | None:
-    """Why a record is on no date; None when it is on one."""
+    """Return the reason why a record is on no date; None when it is on one."""
     if timestamp_ms == NO_TIMESTAMP:
         return "timestamp: the record has none (-1)"
     if FIRST_TIMESTAMP_MS <= timestamp_ms <= LAST_TIMESTAMP_MS:
@@ -145,7 +145,7 @@ def undated_reason(timestamp_ms: int) -> str | None:
 
 
 def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan]) -> DataFrame:
-    """What `DecodedRecords` takes: all that is read for the plans (of one topic, planned together), with `date` and `run`.
+    """Return what `DecodedRecords` takes: all that is read for the plans (of one topic, planned together), with `date` and `run`.
 
     Records that no run takes have no run; what they hold stays behind.
     """
@@ -157,7 +157,7 @@ def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan]) 
 
 
 def run_of(plans: Sequence[RunPlan]) -> Column:
-    """The run that takes a record: its date's own, or the one that takes along late records of the date, or undated ones; null for none."""
+    """Return the run that takes a record: its date's own, or the one that takes late or undated ones along; null for none."""
     chosen = F.when(F.col(_DATE).isin([plan.date for plan in plans]), F.col(_DATE))
     for plan in plans:
         if plan.late:
@@ -194,12 +194,12 @@ class Counted:
 
     @property
     def counts(self) -> Tally:
-        """To be asked after an action on the rows."""
+        """The counts of all tasks, after an action on the rows."""
         return total(self.tallies.value.values())
 
 
 def counted_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges) -> Counted:
-    """All records of `ranges`, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
+    """Return all records of `ranges`, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
 
     `counts.rows` are these, by partition.
     """
@@ -220,13 +220,13 @@ class _Counting:
         for given in batches:
             batch = tally.add_read(given)
             reasons: list[str | None] = [None] * batch.num_rows
-            if _column(batch, "timestamp").null_count:
-                columns = (_column(batch, name).to_pylist() for name in ("timestamp", TIMESTAMP_MS, "partition"))
+            if batch.column("timestamp").null_count:
+                columns = (batch.column(name).to_pylist() for name in ("timestamp", TIMESTAMP_MS, "partition"))
                 for index, (shown, time_ms, partition) in enumerate(zip(*columns, strict=True)):
                     if shown is None:
                         reasons[index] = undated_reason(time_ms)
                         tally.rows[partition] += 1
-            arrays = [_column(batch, name) for name in RECORD_COLUMNS]
+            arrays = [batch.column(name) for name in RECORD_COLUMNS]
             yield pa.record_batch([*arrays, pa.array(reasons, pa.string())], names=[*RECORD_COLUMNS, _REASON])
         add_tally(self.tallies, tally)
 
@@ -270,16 +270,16 @@ class DecodedRecords:
 
     @property
     def counts(self) -> Tally:
-        """Of the reading of the good ones; `rows` are by (dead, date, run, partition)."""
+        """The counts of the reading of the good ones; `rows` are by (dead, date, run, partition)."""
         return self._good.counts
 
     @property
     def counts_of_dead(self) -> Tally:
-        """Of the reading of the dead letters."""
+        """The counts of the reading of the dead letters."""
         return self._dead.counts
 
     def rows_by_partition(self, counts: Tally, dead: bool) -> Counter[int]:
-        """Good records, or dead letters, of `counts`, by partition."""
+        """Return the good records, or dead letters, of `counts`, by partition."""
         found: Counter[int] = Counter()
         for (is_dead, _, _, partition), rows in counts.rows.items():
             if is_dead == dead:
@@ -288,7 +288,7 @@ class DecodedRecords:
 
     @property
     def reading_tasks(self) -> int:
-        """How many tasks have read all of their records."""
+        """The number of tasks that have read all of their records."""
         return len(self._good.tallies.value)
 
 
@@ -334,18 +334,18 @@ class _Conversion:
         """Return the records of the run, and for each the reason why it is a dead letter, or None."""
         if RANGE_END in batch.schema.names:
             batch = tally.add_read(batch)
-            taken = _column(batch, _RUN).is_valid()
+            taken = batch.column(_RUN).is_valid()
             if not pa.compute.all(taken).as_py():
                 batch = batch.filter(taken)
         if TIMESTAMP_MS not in batch.schema.names:
             return batch, [None] * batch.num_rows
-        reasons = undated_reasons(_column(batch, TIMESTAMP_MS))
+        reasons = undated_reasons(batch.column(TIMESTAMP_MS))
         return batch.select([name for name in batch.schema.names if name != TIMESTAMP_MS]), reasons
 
 
 def _count_rows(tally: Tally, batch: pa.RecordBatch, reasons: Sequence[str | None]) -> None:
     """Add what becomes of a batch; row by row only where dates, runs or partitions are mixed, or some are dead letters."""
-    columns = [_column(batch, name) for name in (_DATE, _RUN, "partition")]
+    columns = [batch.column(name) for name in (_DATE, _RUN, "partition")]
     bounds = [pa.compute.min_max(column).as_py() for column in columns]
     if batch.num_rows and reasons.count(None) == len(reasons) and all(each["min"] == each["max"] for each in bounds):
         tally.rows[False, bounds[0]["min"], bounds[1]["min"], bounds[2]["min"]] += batch.num_rows
@@ -355,7 +355,7 @@ def _count_rows(tally: Tally, batch: pa.RecordBatch, reasons: Sequence[str | Non
 
 
 def undated_reasons(timestamps_ms: pa.Array) -> list[str | None]:
-    """`undated_reason` of each."""
+    """Return the `undated_reason` of each."""
     compute = pa.compute
     odd = compute.or_(
         compute.equal(timestamps_ms, NO_TIMESTAMP),
@@ -377,8 +377,8 @@ class Pieces:
         self._sizes: dict[Any, int] = {}
 
     def number(self, batch: pa.RecordBatch) -> pa.Array:
-        """The piece of each row."""
-        dates, runs = (_column(batch, name).to_pylist() for name in (_DATE, _RUN))
+        """Return the piece of each row."""
+        dates, runs = (batch.column(name).to_pylist() for name in (_DATE, _RUN))
         found = []
         for key, row_bytes in zip(zip(dates, runs, strict=True), self._row_bytes(batch), strict=True):
             before = self._sizes.get(key, 0)
@@ -391,18 +391,14 @@ class Pieces:
 
     def _row_bytes(self, batch: pa.RecordBatch) -> list[int]:
         key, value = (
-            pa.compute.fill_null(pa.compute.binary_length(_column(batch, name)), 0) for name in ("key", "value")
+            pa.compute.fill_null(pa.compute.binary_length(batch.column(name)), 0) for name in ("key", "value")
         )
         sizes: list[int] = pa.compute.add(pa.compute.add(key, value), self._OVERHEAD_BYTES).to_pylist()
-        headers = _column(batch, "headers")
+        headers = batch.column("headers")
         if headers.null_count < len(headers):
             for index, row in enumerate(headers.to_pylist()):
                 sizes[index] += sum(len(each["key"]) + len(each["value"] or b"") for each in row or ())
         return sizes
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(batch.schema.get_field_index(name))
 
 
 def write_parquet(rows: DataFrame, uri: str, columns: Sequence[str]) -> None:

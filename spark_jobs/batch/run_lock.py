@@ -33,7 +33,7 @@ class HeldLock:
         self._lock = lock
 
     def check(self) -> None:
-        """LockLostError when the lock is gone. Always right for a run without a lock."""
+        """Raise LockLostError when the lock is gone. Always right for a run without a lock."""
         if self._lock is not None and not self._lock.held:
             raise LockLostError(
                 "the ZooKeeper session ended, and with it the lock of the output; nothing more is published: run it again"
@@ -52,7 +52,7 @@ def run_lock(zookeeper: str | None, output: str, purpose: str, now_ms: int, wait
     loop = LoopThread.acquire()  # so that the session lives while Spark works
     try:
         store, lock = loop.call(
-            _acquire_lock(zookeeper, output, RunLockHolder(_host(), os.getpid(), now_ms, purpose), wait_s)
+            _acquire_lock(zookeeper, output, RunLockHolder(socket.gethostname(), os.getpid(), now_ms, purpose), wait_s)
         )
         try:
             yield HeldLock(lock)
@@ -63,7 +63,7 @@ def run_lock(zookeeper: str | None, output: str, purpose: str, now_ms: int, wait
 
 
 def lock_holder(zookeeper: str, output: str) -> str | None:
-    """Who holds the lock of `output` now, as text. ZooKeeperUnreachableError."""
+    """Return the present holder of the lock of `output`, as text. ZooKeeperUnreachableError."""
 
     async def ask() -> RunLockHolder | None:
         store = await _open_store(zookeeper)
@@ -112,18 +112,12 @@ async def _close_lock(store: KazooStore, lock: RunLock) -> None:
     await store.close()
 
 
-def _host() -> str:
-    return socket.gethostname()
-
-
 def _is_dead(holder: RunLockHolder) -> bool:
-    """A process of this host that is not there any more."""
-    if holder.host != _host():
+    """True if the holder was a process of this host, and is gone."""
+    if holder.host != socket.gethostname():
         return False
     try:
         os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
+    except OSError as problem:
+        return isinstance(problem, ProcessLookupError)
     return False

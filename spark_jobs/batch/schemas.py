@@ -24,7 +24,7 @@ _SIMPLE: Final[Mapping[type[T.DataType], pa.DataType]] = {
 
 
 def arrow_type(kind: T.DataType) -> pa.DataType:
-    """ValueError for types that values cannot be decoded to."""
+    """Return Arrow's type for one of Spark's. ValueError for types that values cannot be decoded to."""
     if isinstance(kind, T.StructType):
         return pa.struct([pa.field(each.name, arrow_type(each.dataType), each.nullable) for each in kind.fields])
     if isinstance(kind, T.ArrayType):

@@ -28,7 +28,7 @@ _LOCAL = {
 
 
 def open_session(master: str | None, settings: Mapping[str, str], log_level: str = "FATAL") -> SparkSession:
-    """A session with the format `kafkalite`; `master` is for programs that were not started by spark-submit."""
+    """Return a session with the format `kafkalite`; `master` is for programs that were not started by spark-submit."""
     if master is not None and "spark.pyspark.python" not in settings:
         # Executors run the interpreter that runs the driver: it has what the jobs need.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

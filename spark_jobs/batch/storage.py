@@ -15,6 +15,8 @@ import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -60,16 +62,16 @@ class Storage(Protocol):
         """The folder's URI, which names it in locks and messages. Spark takes `spark_path`."""
 
     def spark_path(self, path: str) -> str:
-        """A path as Spark and Hadoop take it. OutputError when they cannot."""
+        """Return a path in the form that Spark and Hadoop take. OutputError for one that they cannot take."""
 
     def read(self, path: str) -> bytes | None:
-        """A file's bytes; None when it is not there."""
+        """Return a file's bytes; None when it is not there."""
 
     def write(self, path: str, data: bytes) -> None:
         """Write or replace a file, atomically and durably; folders above it are made."""
 
     def entries(self, path: str) -> list[Entry]:
-        """What is in a folder, sorted by name; nothing when it is not there."""
+        """Return what is in a folder, sorted by name; nothing when it is not there."""
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it; nothing when it is not there."""
@@ -81,10 +83,10 @@ class Storage(Protocol):
         """Put the folder `path` in the place of `target`. The folder that was there, if any, is at `path` afterwards."""
 
     def digest(self, path: str) -> str | None:
-        """Of a file's contents; None where asking is dear."""
+        """Return the digest of a file's contents; None where that is expensive."""
 
     def parquet_rows(self, path: str) -> int:
-        """Rows of a Parquet file, by its footer."""
+        """Return the number of rows of a Parquet file, by its footer."""
 
 
 class LocalStorage:
@@ -108,17 +110,16 @@ class LocalStorage:
         return found
 
     def read(self, path: str) -> bytes | None:
-        try:
-            return self._at(path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as problem:
-            raise self._output_error("read", path, problem) from problem
+        with self._translate_refusals("read", path):
+            try:
+                return self._at(path).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def write(self, path: str, data: bytes) -> None:
         target = self._at(path)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
+        with self._translate_refusals("write", path):
             target.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 file.write(data)
@@ -126,49 +127,39 @@ class LocalStorage:
                 os.fsync(file.fileno())
             temporary.replace(target)
             _sync(target.parent)
-        except OSError as problem:
-            raise self._output_error("write", path, problem) from problem
 
     def entries(self, path: str) -> list[Entry]:
-        try:
-            with os.scandir(self._at(path)) as found:
-                listed = [(each.name, each.is_dir(), each) for each in found]
-                return sorted(
-                    (
-                        Entry(name, 0 if is_folder else each.stat().st_size, is_folder)
-                        for name, is_folder, each in listed
-                    ),
-                    key=lambda entry: entry.name,
-                )
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as problem:
-            raise self._output_error("list", path, problem) from problem
+        with self._translate_refusals("list", path):
+            try:
+                with os.scandir(self._at(path)) as found:
+                    listed = [(each.name, each.is_dir(), each) for each in found]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            entries = [
+                Entry(name, 0 if is_folder else each.stat().st_size, is_folder) for name, is_folder, each in listed
+            ]
+        return sorted(entries, key=lambda entry: entry.name)
 
     def remove(self, path: str) -> None:
         target = self._at(path)
-        try:
+        with self._translate_refusals("remove", path):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
                 target.unlink(missing_ok=True)
-        except OSError as problem:
-            raise self._output_error("remove", path, problem) from problem
 
     def move(self, path: str, target: str) -> None:
         to = self._at(target)
-        try:
+        with self._translate_refusals("move", path):
             to.parent.mkdir(parents=True, exist_ok=True)
             self._at(path).rename(to)
             _sync(to)
             _sync(to.parent)
-        except OSError as problem:
-            raise self._output_error("move", path, problem) from problem
 
     def replace(self, path: str, target: str) -> None:
-        """Where the kernel cannot exchange two names, the target is missing for a moment between two renames."""
+        """Replace a folder. Where the kernel cannot exchange two names, the target is missing between two renames."""
         source, to = self._at(path), self._at(target)
-        try:
+        with self._translate_refusals("replace", target):
             if not to.exists():
                 self.move(path, target)
                 return
@@ -178,17 +169,12 @@ class LocalStorage:
                 source.rename(to)
                 aside.rename(source)
             _sync(to.parent)
-        except OSError as problem:
-            raise self._output_error("replace", target, problem) from problem
 
     def digest(self, path: str) -> str | None:
         hasher = mmh3.mmh3_x64_128()
-        try:
-            with self._at(path).open("rb") as file:
-                while piece := file.read(_DIGEST_PIECE_BYTES):
-                    hasher.update(piece)
-        except OSError as problem:
-            raise self._output_error("read", path, problem) from problem
+        with self._translate_refusals("read", path), self._at(path).open("rb") as file:
+            while piece := file.read(_DIGEST_PIECE_BYTES):
+                hasher.update(piece)
         return hasher.digest().hex()
 
     def parquet_rows(self, path: str) -> int:
@@ -199,15 +185,20 @@ class LocalStorage:
     def _at(self, path: str) -> Path:
         return self._root / path
 
-    def _output_error(self, what: str, path: str, problem: OSError) -> OutputError:
-        reason = problem.strerror or str(problem)
-        return OutputError(
-            f"cannot {what} {self._at(path)}: {reason}; the output folder must be writable for this user"
-        )
+    @contextmanager
+    def _translate_refusals(self, what: str, path: str) -> Iterator[None]:
+        """Raise OutputError for an OSError."""
+        try:
+            yield
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            raise OutputError(
+                f"cannot {what} {self._at(path)}: {reason}; the output folder must be writable for this user"
+            ) from problem
 
 
 def local_folder(output: str) -> Path | None:
-    """The local folder that `output` names, always by the same name; None when it is a URI of another file system.
+    """Return the local folder that `output` names, always by the same name; None when it is a URI of another file system.
 
     A `file:` URI is decoded, its `#` and `?` too are part of the name; anything without a scheme is a path as it stands.
     """
@@ -222,7 +213,7 @@ def read_parquet(
     schema: StructType | None = None,
     added: Mapping[str, Column] | None = None,
 ) -> DataFrame:
-    """The rows of Parquet files or folders, whose `Storage.spark_path`s are meant literally: no letter of a path is a pattern.
+    """Return the rows of Parquet files or folders, whose `Storage.spark_path`s are meant literally: no letter of a path is a pattern.
 
     `added` are columns that may use Spark's `_metadata`.
     """
@@ -236,7 +227,7 @@ def read_parquet(
 
 
 def _sync(path: Path) -> None:
-    """A file is durable once this was done, and a rename once it was done for the folder."""
+    """Make a file durable, or the renames in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

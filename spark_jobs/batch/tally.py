@@ -46,7 +46,7 @@ class Tally:
 
     def add_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Count a batch of the source; return it without the rows that end ranges and without their columns."""
-        ends = _column(batch, RANGE_END)
+        ends = batch.column(RANGE_END)
         if ends.null_count < len(ends):
             is_end = ends.is_valid()
             for row in batch.filter(is_end).select(["partition", "offset", RANGE_END, RANGE_RECORDS]).to_pylist():
@@ -54,7 +54,7 @@ class Tally:
                 self.offsets[row["partition"]] += row[RANGE_END] - row["offset"]
                 self.given[row["partition"]] += row[RANGE_RECORDS]
             batch = batch.filter(pa.compute.invert(is_end))
-        for each in _column(batch, "partition").value_counts().to_pylist():
+        for each in batch.column("partition").value_counts().to_pylist():
             self.read[each["values"]] += each["counts"]
         return batch.select([name for name in batch.schema.names if name not in (RANGE_END, RANGE_RECORDS)])
 
@@ -72,19 +72,19 @@ class _TallyParam(AccumulatorParam[Tallies]):
 
 
 def new_tallies(context: SparkContext) -> Accumulator[Tallies]:
-    """What the tasks of one stage add their counts to."""
+    """Return what the tasks of one stage add their counts to."""
     return context.accumulator({}, _TallyParam())
 
 
 def add_tally(tallies: Accumulator[Tallies], tally: Tally) -> None:
-    """For a task, when it has had all of its rows."""
+    """Add the counts of a task that has had all of its rows."""
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
     tallies.add({tuple(tally.ranges) or number: tally})
 
 
 def total(tallies: Iterable[Tally]) -> Tally:
-    """The counts of all tasks together."""
+    """Return the counts of all tasks together."""
     found = Tally()
     for each in tallies:
         found.offsets.update(each.offsets)
@@ -95,7 +95,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
 
 
 def check_read(topic: str, planned: Ranges, found: Tally) -> None:
-    """MissingRecordsError, which names the partition, unless all that was planned was read, and all that was read came to the job."""
+    """Raise MissingRecordsError, which names the partition, unless all that was planned was read, and all that was read came to the job."""
     for partition in sorted({*planned, *found.offsets, *found.read}):
         start, end = planned.get(partition, (0, 0))
         where = f"{topic}-{partition}, offsets {start} to {end - 1}"
@@ -107,7 +107,3 @@ def check_read(topic: str, planned: Ranges, found: Tally) -> None:
             raise MissingRecordsError(
                 f"{where}: the log gave {found.given[partition]} records, {found.read[partition]} came to the job"
             )
-
-
-def _column(batch: pa.RecordBatch, name: str) -> Any:
-    return batch.column(batch.schema.get_field_index(name))

@@ -28,7 +28,7 @@ _HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
 def transactional_prefix(run: str) -> str:
-    """What the transactional ids of a run begin with; nothing else may use them."""
+    """Return what the transactional ids of a run begin with; nothing else may use it."""
     return f"kafkalite/{run}"
 
 
@@ -78,7 +78,7 @@ def _read_sent_rows(spark: SparkSession, reading: Reading, topic: str, ranges: R
 
 
 def _header(name: str) -> Column:
-    """The value of the first header of that name, as text; null where there is none."""
+    """Return the value of the first header of that name, as text; null where there is none."""
     found = F.filter("headers", lambda header: header["key"] == name)
     return F.get(found, 0)["value"].cast("string")
 

@@ -20,6 +20,7 @@ from spark_jobs.batch.night import (
     check_topic,
     check_unread,
     finish,
+    first_offsets,
     new_attempt,
     record_plans,
     staging,
@@ -45,13 +46,12 @@ from spark_jobs.batch.records import (
     write_parquet,
 )
 from spark_jobs.batch.tally import Tally, check_read
-from spark_jobs.batch.window import day_window, time_zone
 
 JOB = "archive"
 
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
-    """What the run of `day` reads: as recorded if it was planned before, else up to the log's present end. DataLossError."""
+    """Return what the run of `day` reads: as recorded if it was planned before, else up to the log's present end. DataLossError."""
     done = ledger.all_done(bounds.topic)
     check_topic(bounds, [entry.plan for entry in done])
     recorded = next((entry.plan for entry in done if entry.plan.date == day), None)
@@ -68,16 +68,14 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
     if pending is not None and not night.refresh:
         planned = check_log(night, bounds, pending.plan)
     else:
-        window = day_window(day, time_zone(night.reading.zone))
-        starts = {day: night.log.first_offsets(bounds, window.start_ms)}
-        (planned,) = plan_runs(bounds, starts)
+        (planned,) = plan_runs(bounds, {day: first_offsets(night, bounds, day)})
         planned = check_unread(night, bounds, known, planned)
     with_late = take_late([planned], known, bounds.begin)[0]
     return take_undated(with_late, others, bounds.begin)
 
 
 def transform(records: DataFrame, formats: Formats, max_file_bytes: int) -> DecodedRecords:
-    """The records decoded, apart from the dead letters."""
+    """Decode the records, apart from the dead letters."""
     return DecodedRecords(records, formats, max_file_bytes)
 
 
@@ -102,7 +100,7 @@ def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], format
 def _stage(
     night: Night, topic: str, attempt: str, plans: Sequence[RunPlan], records: DecodedRecords
 ) -> list[tuple[date, Unit]]:
-    """Write good records and dead letters; the units with the dates of their runs.
+    """Write good records and dead letters; return the units with the dates of their runs.
 
     MissingRecordsError and MissingOutputError when they are not what was planned.
     """
@@ -133,7 +131,7 @@ def _check_units(
 
 
 def _count_planned_rows(topic: str, kind: str, counts: Tally) -> dict[str, Counter[int]]:
-    """How many rows of each partition of the topic the units of a kind have, by their paths, as tasks have counted them."""
+    """Return the rows of each partition that the units of a kind have, by their paths, as tasks have counted them."""
     found: dict[str, Counter[int]] = {}
     for (is_dead, day, run, partition), rows in counts.rows.items():
         if is_dead == (kind == layout.DEAD_LETTERS):
@@ -155,7 +153,7 @@ def _gather_units(night: Night, topic: str, attempt: str, kind: str, written: st
 
 
 def partition_folders(night: Night, written: str) -> list[tuple[date, date, str]]:
-    """The folders `date=…/run=…` that Spark has written, with their dates."""
+    """Return the folders `date=…/run=…` that Spark has written, with their dates."""
     found = []
     for outer in night.storage.entries(written):
         if outer.is_folder and outer.name.startswith("date="):

@@ -23,11 +23,10 @@ from spark_jobs.batch.endings import SPARK_ERRORS, spark_reason
 from spark_jobs.batch.failures import DifferencesError
 from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
 from spark_jobs.batch.ledger import Ledger
-from spark_jobs.batch.night import Night
+from spark_jobs.batch.night import Night, first_offsets
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
 from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
 from spark_jobs.batch.storage import read_parquet
-from spark_jobs.batch.window import day_window, time_zone
 from spark_jobs.jobs import archive
 from spark_jobs.rows import source_schema
 
@@ -37,16 +36,15 @@ _KEPT = ("covered", "date", "hour_ms", "partition", "offset", "timestamp_ms", "k
 
 
 def plan(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], days: Sequence[date]) -> Ranges:
-    """Where in the log the records of the days can be; what is before the log's beginning is not compared."""
+    """Return where in the log the records of the days can be; what is before the log's beginning is not compared."""
     if not set(days) & set(known):
         return {}
-    window = day_window(min(days), time_zone(night.reading.zone))
-    starts = night.log.first_offsets(bounds, window.start_ms)
+    starts = first_offsets(night, bounds, min(days))
     return {partition: (starts.get(partition, end), end) for partition, end in bounds.end.items()}
 
 
 def transform(records: DataFrame, zone: str, days: Sequence[date], covered: Column) -> DataFrame:
-    """Facts for each partition and hour of the days, apart for records that a run has covered and others."""
+    """Return the facts for each partition and hour of the days, apart for records that a run has covered and others."""
     dated = records.withColumn("date", date_of("timestamp", zone)).where(F.col("date").isin(list(days)))
     wanted = dated.select(
         *(F.col(name) for name in ("date", "partition", "offset", "key", "value", "headers")),
@@ -75,7 +73,7 @@ def main(night: Night, topics: Sequence[str], days: Sequence[date]) -> list[Repo
 
 
 def reports(night: Night, topics: Sequence[str], days: Sequence[date]) -> list[Report]:
-    """What each topic and day is like; also written next to the output."""
+    """Return a report for each topic and day; also written next to the output."""
     return [report for topic in topics for report in audit_topic(night, topic, days)]
 
 
@@ -94,7 +92,7 @@ def judge(night: Night, found: Sequence[Report]) -> None:
 
 
 def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
-    """A report for each of the days, which are also written next to the output."""
+    """Return a report for each of the days; also written next to the output."""
     bounds = night.log.bounds(topic)
     known = frontiers(entry.plan for entry in Ledger(night.storage, archive.JOB).all_done(topic))
     ranges = plan(night, bounds, known, days)
@@ -146,12 +144,16 @@ def _facts(
 def _archived_facts(
     night: Night, topic: str, days: Sequence[date], bounds: LogBounds
 ) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
-    """Facts of what the folders of the days hold, as far as the log still reaches back; and days whose files cannot be read."""
+    """Return the facts of what the folders of the days hold, as far as the log still reaches back; and days whose files cannot be read."""
     folders = {day: _folders(night, topic, day) for day in days}
     in_log = _from(bounds.begin)
     try:
         every = [folder for found in folders.values() for folder in found]
-        records = _read_archive(night, every).where(in_log) if every else _nothing(night)
+        records = (
+            _read_archive(night, every).where(in_log)
+            if every
+            else read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
+        )
         return _facts(night, topic, records, days, F.lit(True)), {}
     except SPARK_ERRORS:
         return _day_by_day(night, topic, folders, in_log)
@@ -160,7 +162,7 @@ def _archived_facts(
 def _day_by_day(
     night: Night, topic: str, folders: Mapping[date, Sequence[str]], in_log: Column
 ) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
-    """When something cannot be read: which day it is."""
+    """Return what `_archived_facts` does, asked for day by day, to find out which ones cannot be read."""
     found: dict[tuple[Place, bool], Facts] = {}
     problems: dict[date, list[str]] = {}
     for day, paths in folders.items():
@@ -173,7 +175,7 @@ def _day_by_day(
 
 
 def _folders(night: Night, topic: str, day: date) -> list[str]:
-    """All that lies in the folders of the date."""
+    """Return all that lies in the folders of the date."""
     return [
         f"{outer}/{each.name}"
         for outer in (layout.dated_unit(kind, topic, day) for kind in (layout.ARCHIVE, layout.DEAD_LETTERS))
@@ -188,12 +190,8 @@ def _read_archive(night: Night, folders: Iterable[str]) -> DataFrame:
     return read_parquet(night.spark, map(night.spark_path, folders), columns)
 
 
-def _nothing(night: Night) -> DataFrame:
-    return read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
-
-
 def _from(begin: Offsets) -> Column:
-    """Records that are not before the log's beginning."""
+    """Return a condition: true for records that are not before the log's beginning."""
     lost: dict[int, Any] = {partition: offset for partition, offset in begin.items() if offset > 0}
     if not lost:
         return F.lit(True)

@@ -20,6 +20,7 @@ from spark_jobs.batch.night import (
     check_repeatable,
     check_topic,
     check_unread,
+    first_offsets,
     new_attempt,
     record_plans,
 )
@@ -40,7 +41,6 @@ from spark_jobs.batch.plan import (
 )
 from spark_jobs.batch.records import date_of, read_log
 from spark_jobs.batch.tally import Tally, check_read
-from spark_jobs.batch.window import day_window, time_zone
 from spark_jobs.jobs import archive, audit, compact, reprocess
 from spark_jobs.jobs.nightly import Program, check_dead_letters
 from spark_jobs.rows import RANGE_COLUMNS, RANGE_END, RANGE_RECORDS
@@ -49,7 +49,7 @@ _INDEX_COLUMNS: Final = ("partition", "offset", "timestamp", *RANGE_COLUMNS)
 
 
 def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dict[date, Whereabouts]:
-    """Where between `ranges` each day's records are, and the undated ones. MissingRecordsError unless all of `ranges` was read."""
+    """Find out where between `ranges` each day's records are, and the undated ones. MissingRecordsError unless all of `ranges` was read."""
     log = read_log(night.spark, night.reading, topic, ranges, _INDEX_COLUMNS)
     day = date_of("timestamp", night.reading.zone)
     dated = log.select(
@@ -91,7 +91,7 @@ def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dic
 
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
-    """Plans of the days that are not archived: as recorded, or new ones, which are recorded. DataLossError."""
+    """Return the plans of the days that are not archived: as recorded, or new ones, which are recorded. DataLossError."""
     recorded = {day: entry for day in days if (entry := ledger.read_pending(bounds.topic, day)) is not None}
     plans = [check_log(night, bounds, entry.plan) for entry in recorded.values()]
     fresh = [day for day in days if day not in recorded]
@@ -103,8 +103,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) 
 
 
 def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
-    window = day_window(min(days), time_zone(night.reading.zone))
-    start = night.log.first_offsets(bounds, window.start_ms)
+    start = first_offsets(night, bounds, min(days))
     plans = plan_runs(bounds, dict.fromkeys(days, start))
     known = frontiers(entry.plan for entry in ledger.all_done(bounds.topic))
     plans[0] = check_unread(night, bounds, known, plans[0])
@@ -118,7 +117,7 @@ def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence
 def main(
     night: Night, program: Program, topics: Sequence[str], days: Sequence[date], days_per_job: int, again: bool
 ) -> list[Entry]:
-    """All days of all topics; those that are done only with `again`. JobError, ClientError."""
+    """Archive all days of all topics, and make their results; those that are done only with `again`. JobError, ClientError."""
     entries = []
     for topic in topics:
         entries += _archive(night, program, topic, days, days_per_job, again)
@@ -157,7 +156,7 @@ def _archive(
 
 
 def _results(night: Night, program: Program, topic: str, days: Sequence[date], again: bool) -> list[Entry]:
-    """The transform for each day, and the snapshot as of the last one."""
+    """Make the transform for each day, and the snapshot as of the last one."""
     entries = []
     if (wanted := program.reprocessing) is not None:
         done = {entry.plan.date for entry in Ledger(night.storage, wanted.job).all_done(topic)}
@@ -174,9 +173,9 @@ def _results(night: Night, program: Program, topic: str, days: Sequence[date], a
 
 
 def _where(night: Night, topic: str, days: Sequence[date], reached: Offsets) -> Mapping[date, Whereabouts]:
-    """Also behind what finished runs have `reached`, where undated records may be."""
+    """Find out where each day's records are, and behind what finished runs have `reached` the undated ones."""
     bounds = night.log.bounds(topic)
-    start = night.log.first_offsets(bounds, day_window(min(days), time_zone(night.reading.zone)).start_ms)
+    start = first_offsets(night, bounds, min(days))
     first = {p: min(start.get(p, end), reached.get(p, end)) for p, end in bounds.end.items()}
     return index(night, topic, days, {p: (max(first[p], bounds.begin[p]), end) for p, end in bounds.end.items()})
 

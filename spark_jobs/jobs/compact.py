@@ -36,7 +36,7 @@ class Compaction:
 
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
-    """The whole log up to its present end, or as recorded if the date was planned before. DataLossError."""
+    """Return the whole log up to its present end, or as recorded if the date was planned before. DataLossError."""
     recorded = recorded_plan(night, ledger, bounds, day)
     if recorded is not None and not night.refresh:
         return recorded
@@ -45,7 +45,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
 
 
 def transform(records: DataFrame, latest_by: str) -> DataFrame:
-    """The latest record of each key, without tombstones."""
+    """Return the latest record of each key, without tombstones."""
     order: list[Column] = [F.col("offset")] if latest_by == "offset" else [F.col("timestamp"), F.col("offset")]
     everything = F.struct(*(F.col(name) for name in _REST))
     per_partition = (
@@ -59,7 +59,10 @@ def transform(records: DataFrame, latest_by: str) -> DataFrame:
 
 
 class _Snapshot:
-    """See `dated_result.Product`. Records whose time Spark cannot show are dead letters: nobody knows whether they belong to the date."""
+    """The `dated_result.Product` of a snapshot.
+
+    Records whose time Spark cannot show are dead letters: nobody knows whether they belong to the date.
+    """
 
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, latest_by: str) -> None:
         self._topic, self._ranges = planned.topic, read_ranges([planned])

@@ -28,7 +28,7 @@ class Program:
 
 
 def main(night: Night, program: Program, topics: Sequence[str], day: date) -> list[Entry]:
-    """The finished runs. JobError, ClientError."""
+    """Run all jobs of the night; return the finished runs. JobError, ClientError."""
     entries = []
     for topic in topics:
         entries.append(_print_counts(night, archive.main(night, topic, day, program.formats)))
@@ -45,7 +45,7 @@ def main(night: Night, program: Program, topics: Sequence[str], day: date) -> li
 
 
 def check_dead_letters(night: Night, allowed: int) -> None:
-    """DeadLettersError when there are more than `allowed`; everything is done by then."""
+    """Raise DeadLettersError when there are more than `allowed`; everything is done by then."""
     found = sum(night.dead_letters.values())
     if found > allowed:
         listed = ", ".join(f"{topic} {count}" for topic, count in sorted(night.dead_letters.items()))

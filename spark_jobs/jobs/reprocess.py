@@ -20,11 +20,10 @@ from spark_jobs.batch import layout
 from spark_jobs.batch.dated_result import Places, Sink, complete, record_plan
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.ledger import Entry, Ledger
-from spark_jobs.batch.night import Night, check_unread, recorded_plan
+from spark_jobs.batch.night import Night, check_unread, first_offsets, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, Whereabouts, plan_runs, read_ranges, take_undated
 from spark_jobs.batch.records import DecodedRecords, Formats, records_of, task_count
 from spark_jobs.batch.tally import check_read
-from spark_jobs.batch.window import day_window, time_zone
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -50,7 +49,7 @@ class Reprocessing:
 
 
 def load_function(name: str) -> Transform:
-    """`module:function`, from the working directory or wherever Python finds it. BadRequestError."""
+    """Load `module:function`, from the working directory or wherever Python finds it. BadRequestError."""
     module_name, colon, function_name = name.partition(":")
     if not colon or not module_name or not function_name:
         raise BadRequestError(f"{name!r} is not like module:function")
@@ -69,21 +68,20 @@ def load_function(name: str) -> Transform:
 
 
 def _send_along(module: ModuleType) -> None:
-    """Executors get the functions of a user's module with the job: they need not be able to import it."""
+    """Send the functions of a user's module to executors with the job: they need not be able to import it."""
     if "site-packages" not in (getattr(module, "__file__", None) or ""):
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Whereabouts | None = None) -> RunPlan:
-    """As recorded if the date was planned before; else all of the date's records that the log has now. DataLossError.
+    """Return the plan: as recorded if the date was planned before, else all of the date's records that the log has now. DataLossError.
 
     `where` tells where records are, if that is known.
     """
     recorded = recorded_plan(night, ledger, bounds, day)
     if recorded is not None and not night.refresh:
         return recorded
-    window = day_window(day, time_zone(night.reading.zone))
-    (planned,) = plan_runs(bounds, {day: night.log.first_offsets(bounds, window.start_ms)})
+    (planned,) = plan_runs(bounds, {day: first_offsets(night, bounds, day)})
     done = [entry.plan for entry in ledger.all_done(bounds.topic) if entry.plan.date != day]
     known = {entry.plan.date: entry.plan.coverage for entry in ledger.all_done(bounds.topic)}
     checked = take_undated(check_unread(night, bounds, known, planned), done, bounds.begin)
@@ -91,7 +89,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Wher
 
 
 def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
-    """The user's function on the records. JobError when it fails or returns something else."""
+    """Apply the user's function to the records. JobError when it fails or returns something else."""
     try:
         result = function(records)
     except Exception as problem:
@@ -102,7 +100,7 @@ def transform(records: DataFrame, function: Transform, name: str) -> DataFrame:
 
 
 class _Reprocessed:
-    """See `dated_result.Product`. A transform need not look at all records, so tasks may end without having read them.
+    """The `dated_result.Product` of a transform. A transform need not look at all records, so tasks may end without having read them.
 
     Then what they had to read is not known from the result, but from the dead letters, for which all is read.
     """

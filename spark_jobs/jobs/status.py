@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from spark_jobs.batch.ledger import Entry, Ledger, jobs_with_ledger
 from spark_jobs.batch.storage import Storage
+from spark_jobs.batch.window import list_days
 
 MISSING = "missing"
 
 
 def plan(storage: Storage) -> list[tuple[str, str]]:
-    """The jobs and topics that the ledger knows."""
+    """Return the jobs and topics that the ledger knows."""
     return [(job, topic) for job in jobs_with_ledger(storage) for topic in Ledger(storage, job).topics()]
 
 
 def transform(job: str, topic: str, done: list[Entry], pending: list[Entry]) -> list[dict[str, Any]]:
-    """Rows by date; a date that is done and at work again has the state of the work."""
+    """Return the rows by date; a date that is done and at work again has the state of the work."""
     by_date = {entry.plan.date: entry for entry in [*done, *pending]}
     rows = []
-    for day in _every_date(by_date):
+    for day in list_days(min(by_date), max(by_date)) if by_date else ():
         entry = by_date.get(day)
         rows.append(_missing(job, topic, day) if entry is None else row_of(entry))
     return rows
 
 
 def main(storage: Storage) -> list[dict[str, Any]]:
-    """All of the ledger. OutputError."""
+    """Return the rows of all jobs and topics. OutputError."""
     rows = []
     for job, topic in plan(storage):
         ledger = Ledger(storage, job)
@@ -35,15 +36,8 @@ def main(storage: Storage) -> list[dict[str, Any]]:
     return rows
 
 
-def _every_date(known: dict[date, Entry]) -> list[date]:
-    if not known:
-        return []
-    first, last = min(known), max(known)
-    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
-
-
 def row_of(entry: Entry) -> dict[str, Any]:
-    """What people want to see of an entry."""
+    """Return what people want to see of an entry."""
     counts = entry.counts
     return {
         "job": entry.job,
@@ -65,7 +59,7 @@ def _missing(job: str, topic: str, day: date) -> dict[str, Any]:
 
 
 def _time(unix_ms: int) -> str:
-    """A time of the ledger; its number where there is no such date."""
+    """Return a time of the ledger as text; its number where there is no such date."""
     try:
         return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

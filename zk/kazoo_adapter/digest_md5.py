@@ -33,7 +33,7 @@ class DigestCredentials:
     password: str = field(repr=False)
 
     def start_exchange(self, nonce: str) -> Exchange:
-        """A new authentication, with a nonce of this client that was never used before. ServerNotProven."""
+        """Yield what a new authentication sends, with a nonce of this client that was never used before. ServerNotProven."""
         challenge = yield b""  # the server speaks first
         said = {name: quoted or plain for name, quoted, plain in _DIRECTIVE.findall(challenge.decode(errors="replace"))}
         if "nonce" not in said or said.get("algorithm") != "md5-sess":

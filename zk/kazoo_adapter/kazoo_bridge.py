@@ -93,7 +93,7 @@ class Answer:
         self._settle(None, exception)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """The value, or its exception raised; never waits."""
+        """Return the value, or its exception raised; never waits."""
         if not self._ready:
             raise TimeoutError("no answer yet")
         if self.exception is not None:

@@ -27,7 +27,7 @@ def make_client(
     security: StoreSecurity,
     authenticated: Callable[[], object],
 ) -> KazooClient:
-    """A client that is not started yet. `authenticated` is called in its thread, only where there are credentials."""
+    """Return a client, not started yet. `authenticated` is called in its thread, only where there are credentials."""
     handler = LoopHandler(
         mailbox,
         connect_timeout_s=max(1.0, session_timeout_s / (servers.count(",") + 1)),
@@ -52,7 +52,7 @@ def make_client(
 
 
 def threaded_client(servers: str, session_timeout_s: float, security: StoreSecurity) -> KazooClient:
-    """A client for programs without an event loop, not started yet; its calls block."""
+    """Return a client for programs without an event loop, not started yet; its calls block."""
     client = KazooClient(hosts=servers, timeout=session_timeout_s, handler=TlsHandler(security.context))
     _authenticate(client, client.logger, security, lambda: None)
     return client
@@ -71,5 +71,5 @@ def kazoo_acl(acl: Sequence[ZnodeAcl]) -> list[ACL]:
 
 
 def znode_acl(answer: tuple[list[ACL], ZnodeStat]) -> list[ZnodeAcl]:
-    """Of kazoo's answer to the question for a znode's ACL."""
+    """Return the entries in kazoo's answer to a request for a znode's ACL."""
     return [ZnodeAcl(each.perms, each.id.scheme, each.id.id) for each in answer[0]]

@@ -29,7 +29,7 @@ class DigestConnection(ConnectionHandler):  # type: ignore[misc]
         self._credentials, self._authenticated = credentials, authenticated
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
-        """In kazoo's thread, in place of its own. AuthFailedError, upon which it gives up; ConnectionDropped, upon which it tries again."""
+        """Authenticate, in kazoo's thread. It gives up after AuthFailedError, and tries again after ConnectionDropped."""
         exchange = self._credentials.start_exchange(secrets.token_urlsafe(24))
         xid, token = 1, next(exchange)
         while True:

@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any, TypeVar, cast
 
 from kazoo.client import KazooClient
@@ -135,70 +136,64 @@ class KazooStore(SessionStore):
             logger.warning("the ZooKeeper connection did not close within %g s; it is left behind", _CLOSE_TIMEOUT_S)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
-        full = self._full(path)
-        bridge = self._on_watch if watcher else None
-
         def convert(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:
-            self._arm(WatchKind.DATA, path, watcher, present=True)
             return answer[0] or b"", _stat(answer[1])
 
-        return await self._request(path, lambda client: client.get_async(full, watch=bridge), convert)
+        return await self._read("get_async", path, WatchKind.DATA, watcher, convert)
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
-        full = self._full(path)
-        bridge = self._on_watch if watcher else None
-
         def convert(stat: ZnodeStat | None) -> Stat | None:
-            self._arm(WatchKind.DATA, path, watcher, present=stat is not None)
             return None if stat is None else _stat(stat)
 
-        return await self._request(path, lambda client: client.exists_async(full, watch=bridge), convert)
+        return await self._read("exists_async", path, WatchKind.DATA, watcher, convert)
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        full = self._full(path)
-        bridge = self._on_watch if watcher else None
-
-        def convert(names: list[str]) -> list[str]:
-            self._arm(WatchKind.CHILDREN, path, watcher, present=True)
-            return sorted(names)
-
-        return await self._request(path, lambda client: client.get_children_async(full, watch=bridge), convert)
+        return await self._read("get_children_async", path, WatchKind.CHILDREN, watcher, sorted)
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
-        full = self._full(path)
-        return await self._request(path, lambda client: client.set_async(full, data, version), _stat, len(data))
+        send = methodcaller("set_async", self._full(path), data, version)
+        return await self._request(path, send, _stat, len(data))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        full = self._full(path)
-        await self._request(path, lambda client: client.delete_async(full, version), lambda _: None)
+        await self._request(path, methodcaller("delete_async", self._full(path), version), lambda _: None)
 
     async def sync(self, path: str = "/") -> None:
-        full = self._full(path)
-        await self._request(path, lambda client: client.sync_async(full), lambda _: None)
+        await self._request(path, methodcaller("sync_async", self._full(path)), lambda _: None)
 
     async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
         """Replace a znode's ACL, for the tool that protects znodes. Raises NoNodeError, NoAuthError."""
-        full = self._full(path)
-        await self._request(path, lambda client: client.set_acls_async(full, kazoo_acl(acl)), lambda _: None)
+        send = methodcaller("set_acls_async", self._full(path), kazoo_acl(acl))
+        await self._request(path, send, lambda _: None)
 
     async def read_acl(self, path: str) -> list[ZnodeAcl]:
         """Return a znode's ACL. Raises NoNodeError, NoAuthError."""
-        full = self._full(path)
-        return await self._request(path, lambda client: client.get_acls_async(full), znode_acl)
+        return await self._request(path, methodcaller("get_acls_async", self._full(path)), znode_acl)
 
     # -- requests
 
+    async def _read(
+        self, method: str, path: str, kind: WatchKind, watcher: Watcher | None, convert: Callable[[Any], T]
+    ) -> T:
+        """Call a reading method of kazoo's client, and arm the watch as soon as it has answered."""
+
+        def arm_and_convert(answer: Any) -> T:
+            if watcher is not None:
+                self._watches.arm(kind, path, watcher, present=answer is not None)
+            return convert(answer)
+
+        send = methodcaller(method, self._full(path), watch=None if watcher is None else self._on_watch)
+        return await self._request(path, send, arm_and_convert)
+
     async def _create(self, operation: Create) -> str:
-        full = self._full(operation.path)
-        # Empty znodes of Kafka have no data at all; with an empty /latest_producer_id_block it does not start.
-        content = operation.data or None
-        acl = self._acl_of(operation.path)
-
-        def send(client: KazooClient) -> Any:
-            return client.create_async(
-                full, content, acl=acl, ephemeral=operation.ephemeral, sequence=operation.sequence
-            )
-
+        send = methodcaller(
+            "create_async",
+            self._full(operation.path),
+            # Empty znodes of Kafka have no data at all; with an empty /latest_producer_id_block it does not start.
+            operation.data or None,
+            acl=self._acl_of(operation.path),
+            ephemeral=operation.ephemeral,
+            sequence=operation.sequence,
+        )
         return await self._request(operation.path, send, self._strip_chroot, len(operation.data))
 
     async def _multi(self, operations: list[Operation]) -> list[Result]:
@@ -270,10 +265,6 @@ class KazooStore(SessionStore):
 
     # -- watches
 
-    def _arm(self, kind: WatchKind, path: str, watcher: Watcher | None, *, present: bool) -> None:
-        if watcher is not None:
-            self._watches.arm(kind, path, watcher, present=present)
-
     def _on_watch(self, event: WatchedEvent) -> None:
         """Fire a watch, on the loop. Events that a connection was lost are left out, the table handles those."""
         if event.type in _EVENTS and not self._closing:
@@ -282,35 +273,20 @@ class KazooStore(SessionStore):
     def _rearm(self, requests: RequestQueue) -> None:
         """Rearm the watches of a lost connection before any other request, and report the changes that were missed."""
         for watch in self._watches.list_disarmed():
-            answer = (
-                self._rearm_data(watch, requests)
-                if watch.kind is WatchKind.DATA
-                else self._rearm_children(watch, requests)
-            )
+            full = self._full(watch.path)
+            if watch.kind is WatchKind.DATA:
+                send = methodcaller("exists_async", full, watch=self._on_watch)
+            else:
+                send = methodcaller("get_children_async", full, watch=self._on_watch, include_data=True)
+            answer = requests.request(watch.path, send, partial(self._complete_rearm, watch), urgent=True)
             answer.add_done_callback(partial(self._on_rearmed, watch))
 
-    def _rearm_data(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
-        full = self._full(watch.path)
-
-        def convert(stat: ZnodeStat | None) -> None:
-            self._watches.complete_rearm(watch, None if stat is None else stat.mzxid)
-
-        return requests.request(
-            watch.path, lambda client: client.exists_async(full, watch=self._on_watch), convert, urgent=True
-        )
-
-    def _rearm_children(self, watch: ArmedWatch, requests: RequestQueue) -> asyncio.Future[None]:
-        full = self._full(watch.path)
-
-        def convert(answer: tuple[list[str], ZnodeStat]) -> None:
+    def _complete_rearm(self, watch: ArmedWatch, answer: Any) -> None:
+        """Complete the rearming of a watch by kazoo's answer: a stat, or None for an absent znode (DATA), names and stat (CHILDREN)."""
+        if watch.kind is WatchKind.CHILDREN:
             self._watches.complete_rearm(watch, answer[1].pzxid)
-
-        return requests.request(
-            watch.path,
-            lambda client: client.get_children_async(full, watch=self._on_watch, include_data=True),
-            convert,
-            urgent=True,
-        )
+        else:
+            self._watches.complete_rearm(watch, None if answer is None else answer.mzxid)
 
     def _on_rearmed(self, watch: ArmedWatch, answer: asyncio.Future[None]) -> None:
         error = None if answer.cancelled() else answer.exception()

@@ -298,7 +298,7 @@ class MemoryStore(SessionStore):
         request.complete()
 
     def _serve_next(self) -> None:
-        """On the server's machine: carry out the oldest request that is there, and send the answer."""
+        """Carry out the oldest request that is there and send the answer, on the server's machine."""
         if self._cut_off or not self.server.has_quorum or self._session_id not in self.server._sessions:
             return
         request = next((each for each in self._requests if not each.served), None)

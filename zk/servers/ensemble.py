@@ -164,7 +164,7 @@ class Ensemble:
         return ",".join(f"{HOST}:{member.ports.secure}" for member in self.members)
 
     def member(self, number: int) -> Member:
-        """By its number, counted from 1."""
+        """Return a member by its number, counted from 1."""
         return self.members[number - 1]
 
     # -- all of it
@@ -192,11 +192,11 @@ class Ensemble:
         await asyncio.gather(*(self.stop_member(member.number) for member in self.members))
 
     async def wait_quorum(self, timeout_s: float = 30.0) -> int:
-        """Until a majority serves; the number of the leader (of the lone server, if there is one). Raises EnsembleError."""
+        """Wait until a majority serves; return the number of the leader (of the lone server, if there is one). Raises EnsembleError."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             roles = await self.roles()
-            leader = next((number for number, role in roles.items() if role in ("leader", "standalone")), None)
+            leader = find_leader(roles)
             serving = sum(role is not None for role in roles.values())
             if leader is not None and serving > len(self.members) // 2:
                 return leader
@@ -205,7 +205,7 @@ class Ensemble:
             await asyncio.sleep(_POLL_S)
 
     async def wait_serving(self, timeout_s: float = 30.0) -> dict[int, str]:
-        """Until every member serves; their roles. Raises EnsembleError."""
+        """Wait until every member serves; return their roles. Raises EnsembleError."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             roles = await self.roles()
@@ -217,16 +217,15 @@ class Ensemble:
             await asyncio.sleep(_POLL_S)
 
     async def roles(self) -> dict[int, str | None]:
-        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
+        """Return for each member `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
         running = [member for member in self.members if member.running and not member.paused]
         roles = await asyncio.gather(*(self._ask_role(member) for member in running))
         found = dict(zip((member.number for member in running), roles, strict=True))
         return {member.number: found.get(member.number) for member in self.members}
 
     async def leader(self) -> int | None:
-        """The number of the leader, or of the lone server; None while there is no quorum."""
-        roles = await self.roles()
-        return next((number for number, role in roles.items() if role in ("leader", "standalone")), None)
+        """Return the number of the leader, or of the lone server; None while there is no quorum."""
+        return find_leader(await self.roles())
 
     # -- one member
 
@@ -243,12 +242,12 @@ class Ensemble:
             await self._wait_serving([member], timeout_s)
 
     async def restart_member(self, number: int, timeout_s: float | None = 30.0) -> None:
-        """Stop and start."""
+        """Stop a member and start it again."""
         await self.stop_member(number)
         await self.start_member(number, timeout_s)
 
     async def stop_member(self, number: int) -> None:
-        """SIGTERM, and SIGKILL if that does not help; nothing when it does not run."""
+        """Stop a member by SIGTERM, by SIGKILL if that does not help; do nothing when it does not run."""
         member = self.member(number)
         if not member.running:
             return
@@ -262,7 +261,7 @@ class Ensemble:
             self._class_data.keep_archive(cleanly=ended)
 
     async def kill(self, number: int) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Kill a member by SIGKILL, and wait until the process is gone."""
         member = self.member(number)
         member.send(signal.SIGKILL)
         member.paused = False
@@ -270,19 +269,19 @@ class Ensemble:
             raise EnsembleError(f"ZooKeeper server {number} survived SIGKILL")
 
     def pause(self, number: int) -> None:
-        """SIGSTOP: connections stay open, nothing is answered."""
+        """Pause a member by SIGSTOP: connections stay open, nothing is answered."""
         self.member(number).send(signal.SIGSTOP)
         self.member(number).paused = True
 
     def resume(self, number: int) -> None:
-        """SIGCONT."""
+        """Resume a member by SIGCONT."""
         self.member(number).send(signal.SIGCONT)
         self.member(number).paused = False
 
     # -- inside
 
     def _choose_ports(self) -> None:
-        """Those that were asked for are the ports with TLS where there are no others."""
+        """Choose the ports. Those that were asked for are the ports with TLS where there are no others."""
         wanted = iter(self._client_ports or ())
         free = iter(free_ports(4 * len(self.members)))
         for member in self.members:
@@ -294,7 +293,7 @@ class Ensemble:
                 member.ports = ServerPorts(0, quorum, election, client)
 
     def _context(self, member: Member) -> ssl.SSLContext | None:
-        """With which a server is asked how it is."""
+        """Return the TLS context to ask a server how it is; None where it has a port without TLS."""
         return self._tls.client() if self._tls is not None and not member.ports.client else None
 
     async def _ask_role(self, member: Member) -> str | None:
@@ -361,7 +360,7 @@ class Ensemble:
 def start_process(
     command: Sequence[str], folder: Path, output: BinaryIO, *, outlive_parent: bool
 ) -> subprocess.Popen[bytes]:
-    """A server that works in `folder`; on Linux it ends with the thread that starts it, unless it may outlive that."""
+    """Start a server that works in `folder`; on Linux it ends with the thread that starts it, unless it may outlive that."""
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -375,7 +374,7 @@ def start_process(
 
 
 def check_size(size: int) -> None:
-    """ValueError for sizes that make no sense, with the reason; a line in the log for 7."""
+    """Raise ValueError for sizes that make no sense, with the reason; warn of 7 in the log."""
     if size < 1:
         raise ValueError(f"an ensemble of {size} servers serves nobody")
     if size % 2 == 0:
@@ -391,6 +390,11 @@ def check_size(size: int) -> None:
         logger.warning("7 ZooKeeper servers survive 3 failures, but make every write slower than 5 do")
 
 
+def find_leader(roles: Mapping[int, str | None]) -> int | None:
+    """Return the number of the leader, or of the lone server, by the servers' roles."""
+    return next((number for number, role in roles.items() if role in ("leader", "standalone")), None)
+
+
 async def server_role(
     host: str, port: int, timeout_s: float = 1.0, context: ssl.SSLContext | None = None
 ) -> str | None:
@@ -403,7 +407,7 @@ async def server_role(
 async def four_letter_word(
     host: str, port: int, word: str, timeout_s: float = 1.0, context: ssl.SSLContext | None = None
 ) -> str | None:
-    """The answer to a command such as `ruok` or `mntr`; None when there is none in time."""
+    """Return the answer to a command such as `ruok` or `mntr`; None when there is none in time."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(timeout_s):
@@ -418,7 +422,7 @@ async def four_letter_word(
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that nobody listens on at this moment."""
+    """Return different TCP ports that nobody listens on at this moment."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for found in sockets:
@@ -461,14 +465,14 @@ _running: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
 @atexit.register
 def _kill_running() -> None:
-    """An ensemble that nobody stopped ends with this process."""
+    """End what nobody stopped, with this process."""
     for process in list(_running):
         if process.poll() is None:
             process.kill()
 
 
 def end_with_parent(signal_number: int = signal.SIGKILL) -> Callable[[], object] | None:
-    """`preexec_fn` for Popen: on Linux the kernel signals the child when the thread that starts it ends; elsewhere None."""
+    """Return `preexec_fn` for Popen: on Linux the kernel signals the child when the thread that starts it ends; elsewhere None."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -41,7 +41,7 @@ class MissingRequirementError(Exception):
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> str:
-    """Path of the `java` program: of JAVA_HOME, else on the PATH. Raises MissingRequirementError."""
+    """Return the path of the `java` program: of JAVA_HOME, else on the PATH. Raises MissingRequirementError."""
     home = environment.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         return str(Path(home) / "bin" / "java")
@@ -52,7 +52,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def find_server_classes(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """The jars for the server's class path. Raises MissingRequirementError."""
+    """Return the jars for the server's class path. Raises MissingRequirementError."""
     looked = []
     for place, jars in _places(environment):
         chosen, missing = choose_jars(jars)
@@ -65,7 +65,7 @@ def find_server_classes(environment: Mapping[str, str] = os.environ) -> list[Pat
 
 
 def choose_jars(jars: Iterable[Path]) -> tuple[list[Path], list[str]]:
-    """The newest jar of each artifact that the server needs, and the artifacts that are missing.
+    """Return the newest jar of each artifact that the server needs, and the artifacts that are missing.
 
     zookeeper and zookeeper-jute are of the same version.
     """

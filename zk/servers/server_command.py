@@ -42,7 +42,7 @@ def server_command(
     force_sync: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> list[str]:
-    """The command that runs a server with the settings of a `zoo.cfg`. The folder, made if need be, receives the settings of its logging.
+    """Return the command that runs a server with the settings of a `zoo.cfg`. The folder, made if need be, gets the settings of its log.
 
     `classpath` stands for the jars that `find_server_classes` would find; without `force_sync` the server skips fsync.
     Raises MissingRequirementError.

@@ -54,7 +54,7 @@ class ServerSettings:
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def text(self, data_path: Path, own: ServerPorts, ensemble: Mapping[int, ServerPorts]) -> str:
-        """The `zoo.cfg` of the server with the ports `own`; `ensemble` has those of all by number.
+        """Return the `zoo.cfg` of the server with the ports `own`; `ensemble` has those of all by number.
 
         Raises ValueError for a `data_path` that is not UTF-8.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zk.paths import DEFAULT_ENTITY, check
+from zk.paths import check
 from zk.znodes.fields import Fields, to_json
 
 _ENTITY_TYPES_OF_V1 = ("topics", "clients")
@@ -52,11 +52,6 @@ class ConfigChange:
     def entity_name(self) -> str:
         """Return the name after the type, as in the znode: one name, or `u/clients/c`."""
         return self.entity_path.partition("/")[2]
-
-    @property
-    def concerns_default(self) -> bool:
-        """True for the defaults of all entities of the type."""
-        return self.entity_name == DEFAULT_ENTITY
 
     def encode(self) -> bytes:
         return to_json({"version": 2, "entity_path": self.entity_path})

@@ -56,7 +56,7 @@ class DelegationToken:
 
 
 def _principal(text: str) -> str:
-    """`Type:name` of what is in the znode. Raises MalformedZnodeError."""
+    """Return the `Type:name` of what is in the znode. Raises MalformedZnodeError."""
     principal = text if ":" in text else paths.desanitize(text)
     if ":" not in principal:
         raise MalformedZnodeError("delegation token", f"{text[:80]!r} is no principal")

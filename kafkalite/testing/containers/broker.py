@@ -71,7 +71,7 @@ class KafkaliteContainer(ServerContainer):
             self.ports[str(INTERNAL_PORT)] = self._inside.number
 
     def start(self) -> Self:
-        """Returns when the broker serves. Raises TimeoutError and BrokerDied with the last lines of its log."""
+        """Start the broker; returns when it serves. Raises TimeoutError and BrokerDied with the last lines of its log."""
         LIVE_CLUSTERS.add(self)
         atexit.register(self.stop)
         try:
@@ -108,7 +108,7 @@ class KafkaliteContainer(ServerContainer):
         return settings
 
     def get_bootstrap_server(self) -> str:
-        """host:port for clients on this machine."""
+        """Return host:port for clients on this machine."""
         return self.address
 
     get_bootstrap_servers = get_bootstrap_server
@@ -120,17 +120,14 @@ class KafkaliteContainer(ServerContainer):
 
     def make_users(self) -> None:
         """Give a secured cluster its users, once it serves. RuntimeError."""
-        command = ["kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}"]
-        status, output = self.get_wrapped_container().exec_run(command)
-        if status != 0:
-            raise RuntimeError(f"{self.server_name}: {' '.join(command)}: {output.decode(errors='replace')}")
+        self.run_command("kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}")
 
     def wait_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
-        """Until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""
+        """Wait until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""
         asyncio.run(self.until_ready(brokers, timeout_s))
 
     async def until_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
-        """`wait_ready` for coroutines."""
+        """Wait as `wait_ready` does, for coroutines."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -143,15 +140,15 @@ class KafkaliteContainer(ServerContainer):
         raise TimeoutError(f"broker {self.id} is not ready after {timeout_s:g} s\n{self.log_tail()}")
 
     def _find_address(self) -> Reachable:
-        """Where this machine asks it; a secured one with the administrator's certificate."""
+        """Return the address at which this machine asks the broker; a secured one with the administrator's certificate."""
         if self._security is None or self._inside is None:
             return self
         return Inside(self.host, self._inside.number, self._security.cluster.context())
 
     def copy_log_directory(self, destination: Path) -> Path:
-        """A copy of the directory with the broker's partitions."""
+        """Copy the directory with the broker's partitions; return the copy."""
         return self.copy_directory(BROKER_DATA, destination)
 
     def logs(self, lines: int = 60) -> dict[str, str]:
-        """For the report of a failing test."""
+        """Return the last lines of the log, for the report of a failing test."""
         return {f"broker {self.id} at port {self.port}": self.log_tail(lines)}

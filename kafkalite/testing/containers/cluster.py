@@ -145,7 +145,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
 
     @property
     def security(self) -> ClusterSecurity:
-        """Who may connect, and how. RuntimeError for a cluster that is not `secure`."""
+        """The users and certificates that may connect. RuntimeError for a cluster that is not `secure`."""
         if self._secured is None:
             raise RuntimeError("this cluster lets everybody in; make it with secure=True")
         return self._secured.cluster
@@ -159,7 +159,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
         return self.brokers[broker_id]
 
     def add_broker(self, broker_id: int) -> KafkaliteContainer:
-        """One more broker; returns when it serves."""
+        """Add one more broker; returns when it serves."""
         broker = self._add(broker_id, len(self.brokers))
         broker.launch()
         self._record_start(broker)
@@ -218,7 +218,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
     # -- inside
 
     def _names(self, brokers: int, zookeepers: int) -> list[str]:
-        """What servers are called, and some that may be added."""
+        """Return the names of the servers, and of some that may be added."""
         names = [f"broker-{number + self._broker_ids.start}" for number in range(brokers + _ADDED_MOST)]
         return [*names, *(f"zk{number}" for number in range(1, zookeepers + 1))]
 

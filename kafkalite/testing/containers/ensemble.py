@@ -14,7 +14,7 @@ from kafkalite.local.contract import LIVE_CLUSTERS
 from kafkalite.local.parallel import run_at_once
 from kafkalite.testing.containers.security import SECURE_CLIENT_PORT, ContainerSecurity
 from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
-from zk.servers.ensemble import EnsembleError, check_size, server_role
+from zk.servers.ensemble import EnsembleError, check_size, find_leader, server_role
 
 CLIENT_PORT: Final = 2181
 _POLL_S: Final = 0.1
@@ -88,7 +88,7 @@ class ZooKeeperEnsemble:
         return self
 
     def prepare(self) -> list[ServerContainer]:
-        """The containers, for somebody else to start."""
+        """Make the containers, for somebody else to start."""
         servers = ";".join(f"zk{number}:2888:3888" for number in range(1, self._size + 1))
         ensemble = {"ZOOKEEPER_SERVERS": servers} if self._size > 1 else {}
         self.members = [
@@ -127,11 +127,11 @@ class ZooKeeperEnsemble:
         return ",".join(f"zk{number}:{self._port}" for number in range(1, self._size + 1))
 
     def member(self, number: int) -> ServerContainer:
-        """By its number, counted from 1."""
+        """Return a server by its number, counted from 1."""
         return self.members[number - 1]
 
     def roles(self) -> dict[int, str | None]:
-        """By member: `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
+        """Return for each member `leader`, `follower`, `standalone`, or None for one that does not serve or does not say so in a second."""
 
         context = None if self._security is None else self._security.cluster.context()
 
@@ -142,21 +142,21 @@ class ZooKeeperEnsemble:
         return dict(enumerate(asyncio.run(ask_all()), 1))
 
     def leader(self) -> int | None:
-        """The number of the leader, or of the lone server; None while there is no quorum."""
-        return next((number for number, role in self.roles().items() if role in ("leader", "standalone")), None)
+        """Return the number of the leader, or of the lone server; None while there is no quorum."""
+        return find_leader(self.roles())
 
     def wait_quorum(self, timeout_s: float = 30) -> int:
-        """Until a leader and a majority serve; the leader's number. Raises EnsembleError."""
+        """Wait until a leader and a majority serve; return the leader's number. Raises EnsembleError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             roles = self.roles()
-            leader = next((number for number, role in roles.items() if role in ("leader", "standalone")), None)
+            leader = find_leader(roles)
             if leader is not None and sum(role in _SERVING for role in roles.values()) > self._size // 2:
                 return leader
             self._check(deadline_s, f"no quorum within {timeout_s:g} s; roles are {roles}")
 
     def wait_serving(self, timeout_s: float = 30) -> dict[int, str]:
-        """Until every server serves; their roles. Raises EnsembleError with the last lines of the log of one that does not."""
+        """Wait until every server serves; return their roles. Raises EnsembleError with the last lines of the log of one that does not."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             roles = self.roles()
@@ -176,11 +176,11 @@ class ZooKeeperEnsemble:
         time.sleep(_POLL_S)
 
     def kill(self, number: int) -> None:
-        """SIGKILL; returns when the server is gone."""
+        """Kill a server, as SIGKILL does; returns when it is gone."""
         self.member(number).kill()
 
     def stop(self, number: int) -> int:
-        """SIGTERM; the exit status, 143 as of any Java program that obeys."""
+        """Stop a server by SIGTERM; return the exit status, 143 as of any Java program that obeys."""
         return self.member(number).shut_down()
 
     def pause(self, number: int) -> None:
@@ -196,7 +196,7 @@ class ZooKeeperEnsemble:
         self.member(number).start_again()
 
     def logs(self, lines: int = 60) -> dict[str, str]:
-        """For the report of a failing test."""
+        """Return the last lines of all logs, for the report of a failing test."""
         return {
             f"ZooKeeper {member.server_name} at port {member.port}": member.log_tail(lines) for member in self.members
         }

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def arp_request(address: str, device: str) -> bytes:
-    """Linux's struct arpreq: protocol address, hardware address, flags, netmask, device."""
+    """Return Linux's struct arpreq: protocol address, hardware address, flags, netmask, device."""
     protocol = struct.pack("=HH4s8x", socket.AF_INET, 0, socket.inet_aton(address))
     hardware = struct.pack("=H14s", _ETHERNET, _NOBODY)
     return protocol + hardware + struct.pack("=i16x16s", _COMPLETE_AND_PERMANENT, device.encode())

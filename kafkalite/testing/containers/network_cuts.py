@@ -21,7 +21,7 @@ class NetworkCuts:
         self._told: dict[Node, set[str]] = {}
 
     def cut(self, side: Collection[Node], other: Collection[Node], known: Collection[Node]) -> None:
-        """Raises ValueError for a server that is not in `known`, and for one that is on both sides."""
+        """Cut two sides from each other. ValueError for a server that is not in `known`, and for one that is on both sides."""
         check_sides(side, other, known)
         self._pairs |= {frozenset((one, two)) for one in side for two in other}
 
@@ -29,7 +29,7 @@ class NetworkCuts:
         self._pairs.clear()
 
     def forget(self, node: Node) -> None:
-        """The container has started again."""
+        """Forget the cuts of a container that has started again."""
         self._told.pop(node, None)
 
     def apply(self, servers: Mapping[Node, ServerContainer]) -> None:

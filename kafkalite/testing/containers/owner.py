@@ -10,6 +10,8 @@ import contextlib
 import os
 import socket
 import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +25,13 @@ _removed = False
 
 
 def owner_labels() -> dict[str, str]:
-    """For what this process makes: host, process id, and the start of the process, because ids are used again."""
+    """Return the labels of what this process makes: host, process id, and its start, because process ids are used again."""
     pid = os.getpid()
     return {OWNER_LABEL: f"{socket.gethostname()}/{pid}/{_find_start_time(pid)}"}
 
 
 def is_orphan(owner: str) -> bool:
-    """Was it a process of this machine, and is it gone?"""
+    """True if the owner was a process of this machine, and is gone."""
     host, _, process = owner.partition("/")
     pid, _, started = process.partition("/")
     return host == socket.gethostname() and pid.isdecimal() and _find_start_time(int(pid)) != started
@@ -45,22 +47,23 @@ def remove_orphans_once(client: docker.DockerClient) -> None:
 
 
 def remove_orphans(client: docker.DockerClient) -> None:
-    for container in client.containers.list(all=True, filters={"label": OWNER_LABEL}, ignore_removed=True):
-        if is_orphan(container.labels[OWNER_LABEL]):
-            with contextlib.suppress(docker.errors.APIError):  # another process is at it as well
-                container.remove(force=True, v=True)
-    for network in client.networks.list(filters={"label": OWNER_LABEL}):
-        if is_orphan(network.attrs["Labels"][OWNER_LABEL]):
-            with contextlib.suppress(docker.errors.APIError):
-                network.remove()
-    for volume in client.volumes.list(filters={"label": OWNER_LABEL}):
-        if is_orphan(volume.attrs["Labels"][OWNER_LABEL]):
-            with contextlib.suppress(docker.errors.APIError):
-                volume.remove()
+    label = {"label": OWNER_LABEL}
+    for container in client.containers.list(all=True, filters=label, ignore_removed=True):
+        _remove_orphan(container.labels, partial(container.remove, force=True, v=True))
+    for network in client.networks.list(filters=label):
+        _remove_orphan(network.attrs["Labels"], network.remove)
+    for volume in client.volumes.list(filters=label):
+        _remove_orphan(volume.attrs["Labels"], volume.remove)
+
+
+def _remove_orphan(labels: Mapping[str, str], remove: Callable[[], object]) -> None:
+    if is_orphan(labels[OWNER_LABEL]):
+        with contextlib.suppress(docker.errors.APIError):  # another process is at it as well
+            remove()
 
 
 def _find_start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none, or no /proc."""
+    """Return the start of a process in the kernel's ticks; empty when there is none, or no /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

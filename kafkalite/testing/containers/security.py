@@ -60,12 +60,12 @@ class ContainerSecurity:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def mount(self, container: DockerContainer) -> None:
-        """Have a container see the files."""
+        """Give a container the files."""
         container.with_volume_mapping(self._volume, str(PLACE), "ro")
 
     @property
     def zookeeper_variables(self) -> Mapping[str, str]:
-        """Of a server of the ensemble. Its plain port serves nobody but its own health check."""
+        """The variables of a server of the ensemble. Its plain port serves nobody but its own health check."""
         return {
             "ZOOKEEPER_SECURE_CLIENT_PORT": str(SECURE_CLIENT_PORT),
             "ZOOKEEPER_CLIENT_PORT_ADDRESS": "127.0.0.1",
@@ -77,7 +77,7 @@ class ContainerSecurity:
     def broker_properties(
         self, name: str, inside_port: int, other_port: int, port: int, address: str
     ) -> dict[str, str]:
-        """Of a broker with that name on the network: brokers, containers and clients of this machine have a listener each."""
+        """Return the settings of a broker of that name: brokers, containers and clients of this machine have a listener each."""
         settings = self.cluster.security_settings()
         mechanism = MECHANISM.lower()
         return settings | {
@@ -89,7 +89,7 @@ class ContainerSecurity:
 
 
 def pack_folder(folder: Path) -> bytes:
-    """The files of a folder as an archive in which they are the image's user's, and nobody else may read them."""
+    """Return the files of a folder as an archive in which they are the image's user's, and nobody else may read them."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for path in sorted(folder.iterdir()):

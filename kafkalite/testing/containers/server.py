@@ -35,7 +35,7 @@ _NO_HEALTH_CHECK: Final = {"test": ["NONE"]}
 
 
 def default_image() -> str:
-    """The image of this version, unless KAFKALITE_IMAGE names another."""
+    """Return the image of this version, unless KAFKALITE_IMAGE names another."""
     return os.environ.get(IMAGE_VARIABLE) or f"kafkalite:{kafkalite.__version__}"
 
 
@@ -82,7 +82,7 @@ class ServerNetwork:
             self._created = True
 
     def remove(self) -> None:
-        """May be called again."""
+        """Remove the network that `create` made; may be called again."""
         if self._created:
             self._created = False
             self.network.remove()
@@ -120,12 +120,12 @@ class ServerContainer(DockerContainer):
 
     @property
     def port(self) -> int:
-        """On the machine at `host`."""
+        """The server's port on the machine at `host`."""
         return self._reserved.number
 
     @property
     def host(self) -> str:
-        """Where this machine reaches the ports of containers."""
+        """The host at which this machine reaches the ports of containers."""
         if self._host is None:
             self._host = reachable_host(self.get_docker_client(), self._network_name)
         return self._host
@@ -170,12 +170,12 @@ class ServerContainer(DockerContainer):
 
     @property
     def running(self) -> bool:
-        """Is there a process, paused or not?"""
+        """True if there is a process, paused or not."""
         return self.state in ("running", "paused")
 
     @property
     def exit_status(self) -> int | None:
-        """Of a server that has ended; 137 when it was killed."""
+        """The exit status of a server that has ended, 137 when it was killed; None while it runs."""
         return None if self.running else int(self.get_wrapped_container().attrs["State"]["ExitCode"])
 
     def pause(self) -> None:
@@ -188,21 +188,21 @@ class ServerContainer(DockerContainer):
             self.get_wrapped_container().unpause()
 
     def kill(self) -> None:
-        """SIGKILL; returns when the server is gone. Nothing happens to one that is down."""
+        """Kill the server by SIGKILL; returns when it is gone. Nothing happens to one that is down."""
         if self.running:
             self.unpause()  # docker kills no frozen process
             self.get_wrapped_container().kill()
             self.get_wrapped_container().wait(timeout=_STOP_TIMEOUT_S)
 
     def shut_down(self, timeout_s: int = _STOP_TIMEOUT_S) -> int:
-        """SIGTERM, SIGKILL when that does not help in time; the exit status."""
+        """Stop the server by SIGTERM, by SIGKILL when that does not help in time; return the exit status."""
         self.unpause()
         container = self.get_wrapped_container()
         container.stop(timeout=timeout_s)
         return int(container.wait(timeout=_STOP_TIMEOUT_S)["StatusCode"])
 
     def start_again(self) -> None:
-        """After `kill` or `shut_down`: the same port, the same data. Does not wait for the server."""
+        """Start the server after `kill` or `shut_down`, with its port and data. Does not wait for it to serve."""
         self.get_wrapped_container().start()
 
     @property
@@ -213,7 +213,7 @@ class ServerContainer(DockerContainer):
         return str(container.attrs["NetworkSettings"]["Networks"][self._network_name]["IPAddress"])
 
     def silence(self, addresses: set[str]) -> None:
-        """Nothing that the container sends reaches these addresses."""
+        """Let nothing that the container sends reach these addresses."""
         self._change_neighbours(SILENCE, addresses)
 
     def hear(self, addresses: set[str]) -> None:
@@ -223,13 +223,18 @@ class ServerContainer(DockerContainer):
     def _change_neighbours(self, action: str, addresses: set[str]) -> None:
         if not addresses:
             return
-        command = ["python3", "-m", "kafkalite.testing.containers.neighbours", action, *sorted(addresses)]
-        status, output = self.get_wrapped_container().exec_run(command, user="root")
+        self.run_command(
+            "python3", "-m", "kafkalite.testing.containers.neighbours", action, *sorted(addresses), user="root"
+        )
+
+    def run_command(self, *command: str, user: str = "") -> None:
+        """Run a command in the container, by default as the image's user. RuntimeError with its output when it fails."""
+        status, output = self.get_wrapped_container().exec_run(list(command), user=user)
         if status != 0:
             raise RuntimeError(f"{self.server_name}: {' '.join(command)}: {output.decode(errors='replace')}")
 
     def log_tail(self, lines: int = 60) -> str:
-        """The last lines that the server printed."""
+        """Return the last lines that the server printed."""
         if self._container is None:
             return ""
         try:
@@ -238,7 +243,7 @@ class ServerContainer(DockerContainer):
             return f"no logs: {problem}"
 
     def copy_directory(self, source: str, destination: Path) -> Path:
-        """A copy of a directory of the container, below `destination`; works with one that is down as well."""
+        """Copy a directory of the container below `destination` and return the copy; works with one that is down as well."""
         shutil.rmtree(destination, ignore_errors=True)
         destination.mkdir(parents=True)
         chunks, _ = self.get_wrapped_container().get_archive(source)
@@ -252,7 +257,7 @@ class ServerContainer(DockerContainer):
 
 
 def reachable_host(client: DockerClient, network: str) -> str:
-    """Where this machine reaches the ports that containers on `network` publish. Raises RuntimeError.
+    """Return the host at which this machine reaches the ports that containers on `network` publish. Raises RuntimeError.
 
     From inside a container that is the gateway of their network, by the rules of testcontainers.
     """

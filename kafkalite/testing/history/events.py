@@ -26,12 +26,12 @@ class Value(NamedTuple):
     number: int
 
     def to_bytes(self, size_bytes: int = 0) -> bytes:
-        """The record's value, filled up to `size_bytes`."""
+        """Return the record's value, filled up to `size_bytes`."""
         return f"{self.producer}:{self.number}:".encode().ljust(size_bytes, b".")
 
     @classmethod
     def from_bytes(cls, data: bytes | None) -> Value:
-        """What `to_bytes` wrote; anything else becomes a value that no producer sent."""
+        """Return what `to_bytes` wrote; anything else becomes a value that no producer sent."""
         producer, _, rest = (data or b"").decode(errors="replace").partition(":")
         number = rest.partition(":")[0]
         return cls(producer, int(number)) if number.isdecimal() else cls(f"?{data!r}", -1)
@@ -52,7 +52,9 @@ class ProducerStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class SendInvoked:
+class SendEvent:
+    """A step of one send."""
+
     at_ns: int
     topic: str
     partition: int
@@ -61,38 +63,28 @@ class SendInvoked:
 
 
 @dataclass(frozen=True, slots=True)
-class SendAcknowledged:
+class SendInvoked(SendEvent):
+    """The producer was given the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendAcknowledged(SendEvent):
     """`offset` may be UNKNOWN_OFFSET."""
 
-    at_ns: int
-    topic: str
-    partition: int
-    producer: str
-    number: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class SendFailed:
+class SendFailed(SendEvent):
     """The record was certainly not appended."""
 
-    at_ns: int
-    topic: str
-    partition: int
-    producer: str
-    number: int
     error: str
 
 
 @dataclass(frozen=True, slots=True)
-class SendUnknown:
+class SendUnknown(SendEvent):
     """The producer gave up; the record may have been appended, once or more often."""
 
-    at_ns: int
-    topic: str
-    partition: int
-    producer: str
-    number: int
     error: str
 
 
@@ -224,48 +216,42 @@ class PartitionAssigned:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitInvoked:
-    """`number` counts a member's commits; one of several partitions is several events with one number."""
+class CommitEvent:
+    """A step of a member's commit. `number` counts them; a commit of several partitions is invoked by several events with one number."""
 
     at_ns: int
     group: str
     member: str
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInvoked(CommitEvent):
+    """The member asks for one partition of a commit."""
+
     topic: str
     partition: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class CommitAcknowledged:
+class CommitAcknowledged(CommitEvent):
     """`generation` is that in which it was sent, UNKNOWN_GENERATION when the member may have changed it meanwhile."""
 
-    at_ns: int
-    group: str
-    member: str
-    number: int
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class CommitFailed:
+class CommitFailed(CommitEvent):
     """The coordinator refused it: nothing was committed."""
 
-    at_ns: int
-    group: str
-    member: str
-    number: int
     error: str
 
 
 @dataclass(frozen=True, slots=True)
-class CommitGivenUp:
+class CommitGivenUp(CommitEvent):
     """Its fate stays unknown. It was sent in no later generation than this one, so it has no effect once a later one has committed."""
 
-    at_ns: int
-    group: str
-    member: str
-    number: int
     generation: int
 
 
@@ -286,8 +272,8 @@ class OffsetFetched:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionBegun:
-    """`transaction` counts the producer's transactions; a producer is one life of a client with one transactional id."""
+class TransactionEvent:
+    """A step of a transaction. `transaction` counts those of `producer`, which is one client process with one transactional id."""
 
     at_ns: int
     producer: str
@@ -295,24 +281,23 @@ class TransactionBegun:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionSend:
+class TransactionBegun(TransactionEvent):
+    """The producer began it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSend(TransactionEvent):
     """The record is part of the transaction; its SendInvoked follows."""
 
-    at_ns: int
-    producer: str
-    transaction: int
     topic: str
     partition: int
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionOffset:
+class TransactionOffset(TransactionEvent):
     """The transaction commits this offset of a group."""
 
-    at_ns: int
-    producer: str
-    transaction: int
     group: str
     topic: str
     partition: int
@@ -320,27 +305,20 @@ class TransactionOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionEndInvoked:
-    at_ns: int
-    producer: str
-    transaction: int
+class TransactionEndInvoked(TransactionEvent):
+    """The producer asks for a commit, or else for an abort."""
+
     commits: bool
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionCommitted:
-    at_ns: int
-    producer: str
-    transaction: int
+class TransactionCommitted(TransactionEvent):
+    """EndTxn was answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionAborted:
+class TransactionAborted(TransactionEvent):
     """Certainly: EndTxn was answered, or its producer was fenced before it had asked for a commit."""
-
-    at_ns: int
-    producer: str
-    transaction: int
 
 
 # the cluster
@@ -358,7 +336,7 @@ class ControllerElected:
 
 @dataclass(frozen=True, slots=True)
 class ControllerWrote:
-    """Somebody wrote what only controllers write, in a controller epoch; `broker` is -1 when nobody knows who."""
+    """A write of what only controllers write, in a controller epoch; `broker` is -1 when it is unknown."""
 
     at_ns: int
     zxid: int

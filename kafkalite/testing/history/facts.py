@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kafkalite.testing.history.events import (
     UNKNOWN_GENERATION,
     CommitAcknowledged,
-    CommitFailed,
+    CommitEvent,
     CommitGivenUp,
     CommitInvoked,
     ControllerElected,
@@ -31,15 +31,15 @@ from kafkalite.testing.history.events import (
     ResourceSeen,
     SegmentChecked,
     SendAcknowledged,
+    SendEvent,
     SendFailed,
     SendInvoked,
-    SendUnknown,
     Served,
     StateChanged,
-    TransactionAborted,
     TransactionBegun,
     TransactionCommitted,
     TransactionEndInvoked,
+    TransactionEvent,
     TransactionOffset,
     TransactionSend,
     Value,
@@ -130,20 +130,11 @@ class PartitionFacts:
     segments: list[SegmentChecked] = field(default_factory=list)
     deleted_before: int = 0
 
-    def drained(self) -> list[tuple[int, Value]]:
-        """Offsets and records of the last drain that read everything, ascending."""
-        return self._rows(self.drains)
-
-    def drained_committed(self) -> list[tuple[int, Value]]:
-        """The same as a reader of committed records has them."""
-        return self._rows(self.committed_drains)
-
-    def _rows(self, drains: list[Drained]) -> list[tuple[int, Value]]:
-        if not drains:
-            return []
-        return sorted(
-            (read.offset, Value(read.producer, read.number)) for read in self.readers.get(drains[-1].reader, ())
-        )
+    def list_drained(self, *, committed: bool = False) -> list[tuple[int, Value]]:
+        """Return offsets and records of the last drain, ascending: the one that read everything, or the one of committed records."""
+        drains = self.committed_drains if committed else self.drains
+        reads = self.readers.get(drains[-1].reader, ()) if drains else ()
+        return sorted((read.offset, Value(read.producer, read.number)) for read in reads)
 
 
 @dataclass
@@ -162,7 +153,7 @@ class Facts:
     _commits: dict[tuple[str, str, int], list[Commit]] = field(default_factory=lambda: defaultdict(list))
 
     def is_promised(self, value: Value) -> bool:
-        """Does an acknowledgement of this record promise anything?"""
+        """True if an acknowledgement of this record promises anything: its producer has acks=all."""
         producer = self.producers.get(value.producer)
         return producer is not None and producer.acks == ACKS_ALL
 
@@ -177,12 +168,9 @@ class Facts:
             found = self.partitions[name] = PartitionFacts(name)
         return found
 
-    def _of_partition(
+    def _add_to_partition(
         self,
-        event: SendInvoked
-        | SendAcknowledged
-        | SendFailed
-        | SendUnknown
+        event: SendEvent
         | RecordRead
         | Drained
         | RecordsDeleted
@@ -196,7 +184,7 @@ class Facts:
             partition.readers[event.reader].append(event)
         elif isinstance(event, SendInvoked):
             partition.sent[Value(event.producer, event.number)] = Sent(event.at_ns)
-        elif isinstance(event, SendAcknowledged | SendFailed | SendUnknown):
+        elif isinstance(event, SendEvent):
             _end_send(partition, event)
         elif isinstance(event, Drained):
             (partition.committed_drains if self.reads_committed(event.reader) else partition.drains).append(event)
@@ -211,21 +199,7 @@ class Facts:
         else:
             partition.replicas[event.broker] = event.batches
 
-    def _of_group(
-        self,
-        event: CommitInvoked | CommitAcknowledged | CommitFailed | CommitGivenUp | OffsetFetched | PartitionAssigned,
-    ) -> None:
-        if isinstance(event, CommitAcknowledged | CommitFailed | CommitGivenUp):
-            commits = self._commits.get((event.group, event.member, event.number))
-            if commits is None:
-                raise ValueError(f"commit {event.number} of {event.member} in {event.group} ended without having begun")
-            for commit in commits:
-                if not isinstance(event, CommitGivenUp):
-                    commit.outcome = Outcome.OK if isinstance(event, CommitAcknowledged) else Outcome.FAILED
-                    commit.ended_ns = event.at_ns
-                if not isinstance(event, CommitFailed):
-                    commit.generation = event.generation
-            return
+    def _add_to_group(self, event: CommitInvoked | OffsetFetched | PartitionAssigned) -> None:
         facts = self.groups[GroupPartition(event.group, TopicPartition(event.topic, event.partition))]
         if isinstance(event, OffsetFetched):
             facts.fetches.append(event)
@@ -236,15 +210,18 @@ class Facts:
             facts.commits.append(commit)
             self._commits[event.group, event.member, event.number].append(commit)
 
-    def _of_transaction(
-        self,
-        event: TransactionBegun
-        | TransactionSend
-        | TransactionOffset
-        | TransactionEndInvoked
-        | TransactionCommitted
-        | TransactionAborted,
-    ) -> None:
+    def _end_commit(self, event: CommitEvent) -> None:
+        commits = self._commits.get((event.group, event.member, event.number))
+        if commits is None:
+            raise ValueError(f"commit {event.number} of {event.member} in {event.group} ended without having begun")
+        for commit in commits:
+            if not isinstance(event, CommitGivenUp):
+                commit.outcome = Outcome.OK if isinstance(event, CommitAcknowledged) else Outcome.FAILED
+                commit.ended_ns = event.at_ns
+            if isinstance(event, CommitAcknowledged | CommitGivenUp):
+                commit.generation = event.generation
+
+    def _add_to_transaction(self, event: TransactionEvent) -> None:
         key = event.producer, event.transaction
         if isinstance(event, TransactionBegun):
             self.transactions[key] = Transaction(*key)
@@ -265,28 +242,19 @@ class Facts:
 
 
 def facts_of(events: Iterable[Event]) -> Facts:
-    """Raises ValueError for a history that cannot be: an end of what did not begin."""
+    """Return the facts of a history. Raises ValueError for one that cannot be: an end of what did not begin."""
     facts = Facts()
     for event in events:
         if isinstance(event, ProducerStarted):
             facts.producers[event.producer] = event
         elif isinstance(event, ReaderStarted):
             facts.readers[event.reader] = event
-        elif isinstance(
-            event,
-            CommitInvoked | CommitAcknowledged | CommitFailed | CommitGivenUp | OffsetFetched | PartitionAssigned,
-        ):
-            facts._of_group(event)
-        elif isinstance(
-            event,
-            TransactionBegun
-            | TransactionSend
-            | TransactionOffset
-            | TransactionEndInvoked
-            | TransactionCommitted
-            | TransactionAborted,
-        ):
-            facts._of_transaction(event)
+        elif isinstance(event, CommitInvoked | OffsetFetched | PartitionAssigned):
+            facts._add_to_group(event)
+        elif isinstance(event, CommitEvent):
+            facts._end_commit(event)
+        elif isinstance(event, TransactionEvent):
+            facts._add_to_transaction(event)
         elif isinstance(event, ControllerElected):
             facts.elections.append(event)
         elif isinstance(event, ControllerWrote):
@@ -296,19 +264,18 @@ def facts_of(events: Iterable[Event]) -> Facts:
         elif isinstance(event, ResourceSeen):
             facts.resources[event.process, event.resource].append(event)
         elif not isinstance(event, StateChanged):
-            facts._of_partition(event)
+            facts._add_to_partition(event)
     return facts
 
 
-def _end_send(partition: PartitionFacts, event: SendAcknowledged | SendFailed | SendUnknown) -> None:
+def _end_send(partition: PartitionFacts, event: SendEvent) -> None:
     value = Value(event.producer, event.number)
     sent = partition.sent.get(value)
     if sent is None:
         raise ValueError(f"{partition.name}: {value} ended without having begun")
-    if isinstance(event, SendUnknown):
-        return
-    sent.ended_ns = event.at_ns
+    if isinstance(event, SendAcknowledged | SendFailed):
+        sent.ended_ns = event.at_ns
     if isinstance(event, SendFailed):
         sent.failed = True
-    else:
+    elif isinstance(event, SendAcknowledged):
         sent.offset = event.offset

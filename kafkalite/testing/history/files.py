@@ -60,7 +60,7 @@ def write_history(path: Path, events: Iterable[Event]) -> None:
 
 
 def read_history(path: Path) -> list[Event]:
-    """The events of a file; an unfinished last one is left out. Raises ValueError when it is no history, OSError."""
+    """Return the events of a file; an unfinished last one is left out. Raises ValueError when it is no history, OSError."""
     with path.open("rb") as file:
         rows = iter(msgpack.Unpacker(file, use_list=False))
         try:

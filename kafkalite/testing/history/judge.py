@@ -82,7 +82,7 @@ class Verdict:
     duplicates: int
 
     def idle(self, rules: Iterable[str] = RECORD_RULES) -> list[str]:
-        """Which of these rules nothing was held to."""
+        """Return those of `rules` to which nothing was held."""
         return [rule for rule in rules if not self.judged[rule]]
 
     def __str__(self) -> str:
@@ -105,12 +105,12 @@ def judge(events: Iterable[Event]) -> Verdict:
             if finding is not None:
                 violations.append(Violation(rule, subject, finding))
         judged[rule] = count
-    return Verdict(violations, judged, _duplicates(facts))
+    return Verdict(violations, judged, _count_duplicates(facts))
 
 
-def _duplicates(facts: Facts) -> int:
+def _count_duplicates(facts: Facts) -> int:
     duplicates = 0
     for partition in facts.partitions.values():
-        times = Counter(value for _, value in partition.drained())
+        times = Counter(value for _, value in partition.list_drained())
         duplicates += sum(count - 1 for count in times.values())
     return duplicates

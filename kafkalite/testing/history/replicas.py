@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafkalite.errors import KafkaError
-from kafkalite.protocol.record_batches.records import crc_of, iter_batches
+from kafkalite.protocol.record_batches.records import BatchHeader, crc_of, iter_batches
 from kafkalite.testing.history.events import ReplicaBatch
 from kafkalite.testing.history.rules.replication import replica_findings
 from kafkalite.types import TopicPartition
@@ -41,7 +41,7 @@ class Comparison(NamedTuple):
 
 
 def partition_directories(log_dirs: Iterable[Path]) -> dict[TopicPartition, Path]:
-    """The partitions that lie in a broker's log directories; those of deleted or future replicas are left out."""
+    """Return the partitions that lie in a broker's log directories; those of deleted or future replicas are left out."""
     found = {}
     for log_dir in log_dirs:
         for directory in log_dir.iterdir():
@@ -58,8 +58,14 @@ class Replica(NamedTuple):
     faults: tuple[str, ...]
 
 
+def digest_batch(content: bytes, header: BatchHeader) -> ReplicaBatch:
+    """Return what a history keeps of a batch that lies in `content`."""
+    digest = hashlib.blake2b(content[header.position : header.end], digest_size=_DIGEST_BYTES).digest()
+    return ReplicaBatch(header.base_offset, header.partition_leader_epoch, header.crc, header.size, digest)
+
+
 def read_replica(directory: Path) -> Replica:
-    """The batches of a replica in the order of its segments. Raises OSError.
+    """Return the batches of a replica in the order of its segments. Raises OSError.
 
     Faults are a wrong checksum, offsets or leader epochs that go back, and bytes that are no whole batch.
     """
@@ -71,8 +77,7 @@ def read_replica(directory: Path) -> Replica:
         try:
             for header in iter_batches(content):
                 end = header.end
-                digest = hashlib.blake2b(content[header.position : end], digest_size=_DIGEST_BYTES).digest()
-                found = ReplicaBatch(header.base_offset, header.partition_leader_epoch, header.crc, header.size, digest)
+                found = digest_batch(content, header)
                 batches.append(found)
                 where = f"{segment}: the batch at {found.base_offset}"
                 if crc_of(content, header) != header.crc:

@@ -24,20 +24,20 @@ _OFFSET_FIELDS: Final = frozenset({"offset", "high_watermark"})
 
 
 def explain(events: Sequence[Event], verdict: Verdict) -> str:
-    """The verdict, and its first violations with all that belongs to them."""
+    """Return the verdict, and its first violations with all that belongs to them."""
     first: dict[str, Violation] = {}
     for violation in verdict.violations:
         first.setdefault(violation.rule, violation)
-    told = [*first.values()][:_EXPLAINED]
-    return "\n\n".join([str(verdict), *(explain_one(events, violation) for violation in told)])
+    explained = [explain_one(events, violation) for violation in [*first.values()][:_EXPLAINED]]
+    return "\n\n".join([str(verdict), *explained])
 
 
 def explain_one(events: Sequence[Event], violation: Violation) -> str:
-    """One violation of a history with its operations, batches and state changes."""
+    """Return one violation of a history with its operations, batches and state changes."""
     operations = smallest(events, violation)
     began_ns = min((event.at_ns for event in events), default=0)
     lines = [str(violation), "  operations:"]
-    lines += [f"    {_shown(event, began_ns)}" for event in operations]
+    lines += [f"    {_format_event(event, began_ns)}" for event in operations]
     if isinstance(violation.subject, TopicPartition):
         replicas = [
             each
@@ -53,7 +53,7 @@ def explain_one(events: Sequence[Event], violation: Violation) -> str:
 
 
 def smallest(events: Iterable[Event], violation: Violation) -> list[Event]:
-    """The fewest events in which the rule finds the same violation: none of them can be left out. Large chunks are tried first.
+    """Return the fewest events in which the rule finds the same violation: none of them can be left out. Large chunks are tried first.
 
     Of a history in which it depends on very many events, those that are left when `_MOST_LOOKED_AT` have been looked at.
     """
@@ -90,8 +90,8 @@ def _moment(event: Event, began_ns: int) -> str:
     return f"{(event.at_ns - began_ns) / 1e9:12.6f}"
 
 
-def _shown(event: Event, began_ns: int) -> str:
-    """`    1.250000 send acknowledged flights-1 producer:7 offset 31`: the class in words, then its fields."""
+def _format_event(event: Event, began_ns: int) -> str:
+    """Return `    1.250000 send acknowledged flights-1 producer:7 offset 31`: the class in words, then its fields."""
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
     values = {field.name: getattr(event, field.name) for field in fields(event) if field.name != "at_ns"}
     parts = [words]
@@ -108,7 +108,7 @@ def _shown(event: Event, began_ns: int) -> str:
 
 
 def _offsets(operations: Iterable[Event]) -> list[int]:
-    """The offsets that these operations speak of."""
+    """Return the offsets that these operations speak of."""
     found = {
         getattr(event, field.name) for event in operations for field in fields(event) if field.name in _OFFSET_FIELDS
     }
@@ -132,7 +132,7 @@ def _batches(replicas: Iterable[ReplicaLog], offsets: Sequence[int]) -> Iterator
 
 
 def _changes(events: Iterable[Event], subject: object, until_ns: int) -> list[StateChanged]:
-    """The last lines before the violation that speak of its subject, or of the controller."""
+    """Return the last lines before the violation that speak of its subject, or of the controller."""
     wanted = re.compile(rf"{re.escape(str(subject))}(?!\d)|controller")
     found = [
         each

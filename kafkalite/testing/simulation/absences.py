@@ -45,7 +45,7 @@ class Absences:
         """Brokers that lost power, with the epoch of the registration that outlived it."""
 
     def may_forget(self) -> None:
-        """NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
+        """Raise NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
         if not self._survives_a_loss:
             raise NotNow("one replica may be all there is")
         if not all(each.serves for each in self._cluster.brokers.values()):
@@ -55,7 +55,7 @@ class Absences:
             raise NotNow(f"{late[0]} has not all its replicas in sync")
 
     def forgets(self, broker_id: BrokerId) -> None:
-        """It loses its power."""
+        """Note that the broker loses its power."""
         self._forgot[broker_id] = self._cluster.broker_epoch(broker_id)
 
     @property
@@ -65,14 +65,15 @@ class Absences:
         return {broker for broker, epoch in self._forgot.items() if epoch_of(broker) == epoch is not None}
 
     def nobody_forgot(self) -> None:
-        """NotNow while there are such brokers. When the sessions of all others end, one is the last of each ISR, and they cut off what
-        it forgot."""
+        """Raise NotNow while there are such brokers. When the sessions of all others end, one is the last of each ISR, and they cut off
+        what it forgot.
+        """
         if self._forgetful:
             raise NotNow("a broker that forgot is not known to be dead")
 
     @contextmanager
     def taking_away(self, fault: Fault) -> Iterator[None]:
-        """During the fault. NotNow when all that a partition has in sync would be away, or may have forgotten."""
+        """Count the targets as away during the fault. NotNow when all that a partition has in sync would be away, or may have forgotten."""
         brokers = {each.name: each.broker_id for each in self._cluster.brokers.values()}
         names: list[str] = []
         if fault.kind in _TAKE_AWAY:

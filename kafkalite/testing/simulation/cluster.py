@@ -51,7 +51,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 
 
 class SimulatedBroker:
-    """One broker through all its lives."""
+    """One broker through all its processes."""
 
     def __init__(self, cluster: SimulatedCluster, broker_id: BrokerId) -> None:
         self.broker_id = broker_id
@@ -66,15 +66,15 @@ class SimulatedBroker:
         self.serves = False
         self.is_off = False
         self.may_stop = False
-        """Is it right for it to stop by itself, because its disk is broken?"""
+        """True while it may stop by itself, because its disk is broken."""
         self.write_stall_s = 0.0
-        """For so long the whole process waits whenever something is written to a log."""
+        """How long the whole process waits whenever something is written to a log."""
         self.requests = ChanceFaults(cluster.simulation.chance(f"{self.name}/requests"))
         self._cluster = cluster
         self._trace = cluster.simulation.trace
 
     def start_process(self) -> Process:
-        """A new process with a new session; `serve` is what it runs."""
+        """Start a process with a new session, which is to run `serve`."""
         cluster, simulation = self._cluster, self._cluster.simulation
         self.runs += 1
         config = BrokerConfig.from_properties(
@@ -106,7 +106,7 @@ class SimulatedBroker:
         return self.process
 
     async def serve(self) -> None:
-        """Until it is ready for clients."""
+        """Start the broker; returns when it is ready for clients."""
         assert self.store is not None and self.app is not None
         await self.store.start(_START_S)
         await self.app.start()
@@ -114,7 +114,7 @@ class SimulatedBroker:
         self._trace.add(self.name, "serves")
 
     def end_process(self, *, unheard: bool = False) -> None:
-        """The process is gone; ZooKeeper notices it as it would, by silence."""
+        """End the process; ZooKeeper notices it as it would, by silence."""
         assert self.process is not None and self.store is not None
         self.process.kill(unheard=unheard)
         self.store.fall_silent()
@@ -123,7 +123,7 @@ class SimulatedBroker:
         self.serves = False
 
     def die_here(self) -> NoReturn:
-        """Killed in the middle of what it is doing now; called by its own code. Raises KilledHere through it."""
+        """Kill the broker in the middle of what its own code, the caller, is doing. Raises KilledHere through it."""
         director = self._cluster.simulation.director.loop
         asyncio._set_running_loop(director)
         try:
@@ -191,10 +191,10 @@ class SimulatedCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(f"{each.name}:{PORT}" for each in self.brokers.values())
 
-    # lives
+    # processes
 
     async def start(self, *broker_ids: BrokerId) -> None:
-        """Start these brokers at once, by default all; until they serve."""
+        """Start these brokers at once, by default all; returns when they serve."""
         chosen = [self.brokers[each] for each in broker_ids or self.brokers]
         for each in chosen:
             if each.is_off:
@@ -204,7 +204,7 @@ class SimulatedCluster:
         await asyncio.gather(*(each.start_process().run(each.serve()) for each in chosen))
 
     async def stop(self, *broker_ids: BrokerId) -> None:
-        """Clean stops, one after the other, by default of all that run. AssertionError when one leaves a task behind."""
+        """Stop these brokers cleanly, one after the other, by default all that run. AssertionError when one leaves a task behind."""
         for broker_id in broker_ids or [each.broker_id for each in self.running()]:
             broker = self.brokers[broker_id]
             assert broker.process is not None and broker.app is not None
@@ -216,12 +216,12 @@ class SimulatedCluster:
             assert not left, f"{broker.name} left tasks behind: {', '.join(left)}"
 
     def kill(self, broker_id: BrokerId) -> None:
-        """kill -9."""
+        """Kill the broker, as kill -9 does."""
         self.brokers[broker_id].end_process()
         self.simulation.trace.add(self.brokers[broker_id].name, "is killed")
 
     def lose_power(self, broker_id: BrokerId, chance: Chance | None = None) -> None:
-        """The broker's machine is off until `start`: nobody hears of it, and what was not synced is lost as chance decides."""
+        """Turn the broker's machine off until `start`: nobody hears of it, and what was not synced is lost as chance decides."""
         broker = self.brokers[broker_id]
         broker.end_process(unheard=True)
         broker.is_off = True
@@ -231,25 +231,31 @@ class SimulatedCluster:
         self.simulation.trace.add(broker.name, "loses power")
 
     def running(self) -> list[SimulatedBroker]:
-        """The brokers that have a process."""
+        """Return the brokers that have a process."""
         return [each for each in self.brokers.values() if each.process is not None]
+
+    def find_session_owner(self, session_id: int) -> SimulatedBroker | None:
+        """Return the broker whose session with ZooKeeper, of its process or the last one, has this id."""
+        return next(
+            (each for each in self.brokers.values() if each.store and each.store.session_id == session_id), None
+        )
 
     # links
 
     def cut(self, one: str, other: str) -> None:
-        """Both directions between two machines."""
+        """Cut both directions between two machines."""
         self.simulation.network.cut(one, other)
         self.simulation.network.cut(other, one)
 
     def heal(self, one: str, other: str) -> None:
-        """Both directions between two machines."""
+        """Heal both directions between two machines."""
         self.simulation.network.heal(one, other)
         self.simulation.network.heal(other, one)
 
     # what there is
 
     def partition_state(self, partition: TopicPartition) -> PartitionState | None:
-        """As in ZooKeeper now; None where there is none yet."""
+        """Return the state that ZooKeeper has now; None where there is none yet."""
         try:
             data, _ = self.zookeeper.tree.read(paths.partition_state(*partition))
         except NoNodeError:
@@ -257,33 +263,33 @@ class SimulatedCluster:
         return PartitionState.decode(data)
 
     def broker_epoch(self, broker_id: BrokerId) -> int | None:
-        """Of the broker's registration, or that of its earlier life; None without one."""
+        """Return the epoch of the broker's registration, also of its earlier process; None without one."""
         stat = self.zookeeper.tree.exists(paths.broker(broker_id))
         return None if stat is None else stat.czxid
 
     def topics(self) -> list[str]:
-        """All that ZooKeeper knows."""
+        """Return all topics that ZooKeeper knows."""
         try:
             return sorted(self.zookeeper.tree.children(paths.TOPICS))
         except NoNodeError:
             return []
 
     def assignment(self, topic: str) -> TopicAssignment | None:
-        """As in ZooKeeper now."""
+        """Return the assignment that ZooKeeper has now; None for an unknown topic."""
         try:
             return TopicAssignment.decode(self.zookeeper.tree.read(paths.topic(topic))[0])
         except NoNodeError:
             return None
 
     def out_of_sync(self) -> list[TopicPartition]:
-        """The partitions without a leader, with a replica outside the ISR, or in the middle of a reassignment."""
+        """Return the partitions without a leader, with a replica outside the ISR, or in the middle of a reassignment."""
         zxid = self.zookeeper.tree.zxid
         if self._late is None or self._late[0] != zxid:  # it is asked for at every turn of a wait
             self._late = zxid, self._find_out_of_sync()
         return self._late[1]
 
     def partitions(self) -> list[TopicPartition]:
-        """All that ZooKeeper knows."""
+        """Return all partitions that ZooKeeper knows."""
         return [
             TopicPartition(topic, number)
             for topic in self.topics()
@@ -306,12 +312,12 @@ class SimulatedCluster:
         return late
 
     def replicas_on(self, broker_id: BrokerId) -> list[TopicPartition]:
-        """The partitions that have a directory on a broker's disk; those that are being deleted are none."""
+        """Return the partitions that have a directory on a broker's disk; those that are being deleted are none."""
         found = (partition_of(entry.name) for entry in self.brokers[broker_id].disk.list(LOG_DIR) if entry.is_directory)
         return [each for each in found if each is not None]
 
     def log_bytes(self, broker_id: BrokerId, partition: TopicPartition) -> bytes:
-        """All batches of a replica, as they are on its disk; none of one that is still to be made."""
+        """Return all batches of a replica, as they are on its disk; none of one that is still to be made."""
         disk, directory = self.brokers[broker_id].disk, f"{LOG_DIR}/{partition}"
         if not disk.exists(directory):
             return b""
@@ -319,7 +325,7 @@ class SimulatedCluster:
         return b"".join(disk.read(f"{directory}/{name}") for name in names)
 
     async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 120.0) -> None:
-        """Look every now and then until the condition holds. AssertionError naming `what` when it does not in time."""
+        """Check the condition again and again until it holds. AssertionError naming `what` when it does not in time."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while not condition():
@@ -331,17 +337,15 @@ class SimulatedCluster:
     def _note_transaction(self, session_id: int, operations: Sequence[Operation], results: Sequence[Result]) -> None:
         if any(isinstance(result, StoreError) for result in results):
             return
-        source = next(
-            (each.name for each in self.brokers.values() if each.store and each.store.session_id == session_id),
-            "zookeeper",
-        )
+        broker = self.find_session_owner(session_id)
+        source = "zookeeper" if broker is None else broker.name
         for operation in operations:
             for text in _describe_write(operation):
                 self.simulation.trace.add(source, text)
 
 
 def _describe_write(operation: Operation) -> Iterator[str]:
-    """What a write to ZooKeeper means for a reader of the trace."""
+    """Yield what a write to ZooKeeper means for a reader of the trace."""
     if isinstance(operation, Create | Write) and operation.path.endswith("/state") and operation.data:
         try:
             state = PartitionState.decode(operation.data)

@@ -33,7 +33,7 @@ class Fault:
 
     @classmethod
     def parse(cls, line: str) -> Fault:
-        """What `str` wrote. ValueError."""
+        """Return the fault of a line that `str` wrote. ValueError."""
         at_s, kind, *words = line.split()
         targets: list[str] = []
         length_s, parameters = 0.0, []
@@ -104,7 +104,7 @@ POINTS: Final = tuple(name for name in FAILPOINTS if name != "loop.turn")
 def draw_faults(
     chance: random.Random, brokers: Sequence[str], clients: Sequence[str], roles: Sequence[str], window_s: float
 ) -> list[Fault]:
-    """A list for one life: few kinds of faults, each perhaps several times, since what comes together matters."""
+    """Draw the faults of one run: few kinds, each perhaps several times, since what comes together matters."""
     kinds = chance.sample(list(KINDS), chance.choice([1, 2, 3, 4, 6]))
     faults = []
     for _ in range(chance.choice([1, 2, 3, 4, 6])):

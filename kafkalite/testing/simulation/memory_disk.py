@@ -33,7 +33,7 @@ class Chance(Protocol):
     """What decides how much a power failure leaves: `random.Random`, or somebody who knows."""
 
     def randint(self, a: int, b: int, /) -> int:
-        """A number from a to b, both included."""
+        """Return a number from a to b, both included."""
 
 
 class _FileNode:
@@ -232,7 +232,7 @@ class MemoryDisk:
     # faults
 
     def process_ended(self) -> None:
-        """The process that used the disk is gone, and its locks with it."""
+        """Release the locks of the process that used the disk, which is gone."""
         self.locks.clear()
 
     def lose_power(self, chance: Chance) -> None:
@@ -249,7 +249,7 @@ class MemoryDisk:
         _forget_memory(self._root)
 
     def fail(self, *operations: str) -> None:
-        """Have every `read` from the medium, `write` or `sync` from now on fail with EIO; no name: none any more."""
+        """Fail every `read` from the medium, `write` or `sync` from now on with EIO, as named; without a name none any more."""
         self._failing = dict.fromkeys(operations)
 
     def swap_back(self, chance: random.Random) -> str | None:
@@ -262,7 +262,7 @@ class MemoryDisk:
         return path
 
     def may_read(self, path: str) -> None:
-        """OSError while reads from the medium fail."""
+        """Raise OSError while reads from the medium fail."""
         self._may("read", path)
 
     def _may(self, operation: str, path: str) -> None:
@@ -272,7 +272,7 @@ class MemoryDisk:
     # what open files do
 
     def write(self, node: _FileNode, path: str, position: int, data: bytes) -> None:
-        """Bytes beyond the end are preceded by zeros."""
+        """Write bytes of an open file; those beyond the end are preceded by zeros."""
         self._may("write", path)
         size = len(node.content)
         if self.full:
@@ -287,7 +287,7 @@ class MemoryDisk:
             raise _error(errno.ENOSPC, path)
 
     def truncate(self, node: _FileNode, size: int) -> None:
-        """Also makes a file longer, by zeros."""
+        """Make a file shorter, or longer by zeros."""
         self._may("write", "")
         before = len(node.content)
         self._remember(node, min(size, before), was_write=False)

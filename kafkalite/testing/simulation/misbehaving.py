@@ -33,7 +33,7 @@ class ChanceFaults(RequestFaults):
         self._chance = chance
         self._odds: Mapping[str, float] = {}
         self._fast_paths: list[FastPath] = []
-        """Those of the broker's present life."""
+        """Those of the broker's present process."""
 
     @property
     def odds(self) -> Mapping[str, float]:
@@ -45,13 +45,13 @@ class ChanceFaults(RequestFaults):
         self._arm_fast_paths()
 
     def add(self, rule: Rule) -> int:
-        """The number of the rule."""
+        """Add a rule and return its number."""
         number = super().add(rule)
         self._arm_fast_paths()
         return number
 
     def around(self, served: Iterable[ServedApi[Any]], topic_name: TopicName) -> list[ServedApi[Any]]:
-        """The same APIs of a new life, with the rules and odds of this moment and later before them."""
+        """Return the APIs of a new process, with the rules and odds of this moment and later before them."""
         self._fast_paths = []
         apis = list(served)
         return [
@@ -70,7 +70,7 @@ class ChanceFaults(RequestFaults):
             fast_path.is_off = bool(self._odds or self.rules)
 
     def decide(self, key: ApiKey, request: Message, client_id: str | None, topic_name: TopicName) -> Rule | None:
-        """By chance, whatever is asked; else as rules say."""
+        """Return what happens to a request: by chance, whatever is asked, else as rules say."""
         for name, odds in self._odds.items():
             if odds and self._chance.random() < odds and (name != "refused" or key is ApiKey.PRODUCE):
                 return Rule(key, _ACTIONS[name], ErrorCode.NOT_ENOUGH_REPLICAS, self._chance.choice(_DELAYS_MS))
@@ -78,11 +78,11 @@ class ChanceFaults(RequestFaults):
 
 
 class MisbehavingBroker(FaultControl):
-    """Stands before the handlers of one life of a broker; `faults` outlive it."""
+    """Stands before the handlers of one process of a broker; `faults` outlive it."""
 
     def __init__(self, faults: ChanceFaults) -> None:
         super().__init__({})
         self.faults = faults
 
     async def start(self) -> None:
-        """There is nobody to obey but the simulation."""
+        """Start nothing: there is nobody to obey but the simulation."""

@@ -102,8 +102,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._closing or self._end_wanted:
             return
         self._unsent += data
-        self._pump()
-        self._limit_writing()
+        self.send_waiting()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(list_of_data))
@@ -128,7 +127,7 @@ class SimulatedTransport(asyncio.Transport):
     # what happens to it
 
     def establish(self, protocol: Any) -> None:
-        """The connection stands."""
+        """Tell the protocol that the connection is made."""
         self._protocol = protocol
         self._call_guarded(protocol.connection_made, self)
         if self._closing:
@@ -136,13 +135,13 @@ class SimulatedTransport(asyncio.Transport):
         else:
             self._loop.call_soon(self._deliver)
 
-    def resend(self) -> None:
-        """The link is whole again."""
+    def send_waiting(self) -> None:
+        """Send what waited for the link to be healed, or for the peer, which has read something, to have room in its window."""
         self._pump()
         self._limit_writing()
 
     def process_ended(self, *, unheard: bool) -> None:
-        """The process is gone; its machine closes the connection, unless that went too."""
+        """End with the process; its machine closes the connection, unless that went too."""
         self._closing = True
         if unheard:
             self._unsent.clear()
@@ -157,7 +156,7 @@ class SimulatedTransport(asyncio.Transport):
         self._close_stream()
 
     def _close_stream(self) -> None:
-        """Say so to the peer: by a reset when there are bytes that nobody has read."""
+        """Tell the peer that this end is closed: by a reset when there are bytes that nobody has read."""
         del self._unsent[self._network.send_buffer_bytes :]
         self._end_wanted = True
         if self._unread:
@@ -188,7 +187,7 @@ class SimulatedTransport(asyncio.Transport):
             self.process.descriptors.close(self._descriptor)
 
     def _call_guarded(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """A protocol that fails loses its connection, and the loop's exception handler is called, as with asyncio's own transports."""
+        """Call a protocol. One that fails loses its connection, and the loop's exception handler is called, as asyncio does."""
         try:
             return method(*arguments)
         except Exception as problem:
@@ -198,13 +197,16 @@ class SimulatedTransport(asyncio.Transport):
             return None
 
     def vanish(self) -> None:
-        """This end forgets the connection; the other learns it when it sends something."""
+        """Forget the connection at this end; the other learns it when it sends something."""
         if not self._closing:
-            self._end_sent = True
-            self._unsent.clear()
-            self._unread.clear()
-            self._closing = True
-            self._call_connection_lost(_reset_error())
+            self._drop_stream()
+
+    def _drop_stream(self) -> None:
+        self._end_sent = True
+        self._unsent.clear()
+        self._unread.clear()
+        self._closing = True
+        self._call_connection_lost(_reset_error())
 
     # sending
 
@@ -237,7 +239,7 @@ class SimulatedTransport(asyncio.Transport):
         self.peer._machine_loop().call_at(self._last_arrival_s, arrive, *arguments)
 
     def _machine_loop(self) -> asyncio.AbstractEventLoop:
-        """What runs a connection without a process: the machine itself."""
+        """Return the loop that runs this end: the process's, or the machine's own once the process has ended."""
         return self._loop if self.process.alive else self._network.kernel
 
     def _limit_writing(self) -> None:
@@ -250,11 +252,6 @@ class SimulatedTransport(asyncio.Transport):
         elif waiting <= self._low and self._protocol_paused:
             self._protocol_paused = False
             self._call_guarded(self._protocol.resume_writing)
-
-    def _note_taken(self) -> None:
-        """The peer has read something, so there is room in its window."""
-        self._pump()
-        self._limit_writing()
 
     # receiving
 
@@ -280,11 +277,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _reset(self) -> None:
         if self._protocol is not None or not self._closing:
-            self._end_sent = True
-            self._unsent.clear()
-            self._unread.clear()
-            self._closing = True
-            self._call_connection_lost(_reset_error())
+            self._drop_stream()
 
     def _deliver(self) -> None:
         read_bytes = 0
@@ -307,7 +300,7 @@ class SimulatedTransport(asyncio.Transport):
         if read_bytes:
             self.peer._outstanding_bytes -= read_bytes
             if self.peer._unsent and not self._network.is_cut(self.process.machine, self.peer.process.machine):
-                self._send(self.peer._note_taken)
+                self._send(self.peer.send_waiting)
         if self._ended and not self._ended_told and not self._unread and self._reading and self._protocol is not None:
             self._ended_told = True
             if not self._closing and not self._call_guarded(self._protocol.eof_received):
@@ -338,34 +331,34 @@ class Network:
     # faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing goes from the one machine to the other any more; what is under way arrives. As often as cut it must be healed."""
+        """Let nothing go from `source` to `target` any more; what is under way arrives. As often as cut it must be healed."""
         self._cut[source, target] = self._cut.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
-        """What was held up is sent."""
+        """Undo one `cut`; after the last one what was held up is sent."""
         cuts = self._cut.pop((source, target), 0)
         if cuts > 1:
             self._cut[source, target] = cuts - 1
             return
         for transport in list(self._transports):
             if {transport.process.machine, transport.peer.process.machine} == {source, target}:
-                transport.resend()
+                transport.send_waiting()
 
     def delay(self, source: str, target: str, extra_s: float) -> None:
-        """Everything takes so much longer from now on, 0 for the usual time; connections overtake each other."""
+        """Let everything take `extra_s` longer from now on, 0 for the usual time; connections overtake each other."""
         self._extra_delays_s[source, target] = extra_s
 
     def limit(self, source: str, target: str, bytes_per_s: float) -> None:
-        """No connection is faster from now on; 0 for no limit."""
+        """Limit the rate of each connection from now on; 0 for no limit."""
         self._rates_bytes_per_s[source, target] = bytes_per_s
 
     def reset(self, one: str, other: str) -> None:
-        """Every connection between two machines ends with a reset on both sides."""
+        """End every connection between two machines with a reset on both sides."""
         for transport in self._between(one, other):
             transport._reset()
 
     def half_close(self, one: str, other: str) -> None:
-        """The one machine forgets its connections to the other, which does not hear of it."""
+        """Let machine `one` forget its connections to the other, which does not hear of it."""
         for transport in self._between(one, other):
             if transport.process.machine == one:
                 transport.vanish()
@@ -379,7 +372,7 @@ class Network:
         return (source, target) in self._cut
 
     def process_ended(self, process: SocketOwner, *, unheard: bool) -> None:
-        """Close what it had open."""
+        """Close what the process had open."""
         for server in [each for each in self._servers.values() if each.process is process]:
             server.close()
         for transport in [each for each in self._transports if each.process is process]:
@@ -404,7 +397,7 @@ class Network:
     async def connect(
         self, process: SocketOwner, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """The client's end of a new connection. ConnectionRefusedError; waits as long as a link is cut."""
+        """Return the client's end of a new connection. ConnectionRefusedError; waits as long as a link is cut."""
         here = process.machine
         self.connects[here] += 1
         while self.is_cut(here, host) or self.is_cut(host, here):
@@ -430,7 +423,7 @@ class Network:
         return client, protocol
 
     def forget(self, transport: SimulatedTransport) -> None:
-        """It is closed; what it has sent still arrives."""
+        """Forget a closed transport; what it has sent still arrives."""
         if not transport._unsent:
             self._transports.pop(transport, None)
 
@@ -441,7 +434,7 @@ class Network:
     # what the seed decides
 
     def arrival_s(self, source: SocketOwner, target: SocketOwner, after_s: float) -> float:
-        """When something sent now arrives, behind what arrives at `after_s`."""
+        """Return the moment at which something sent now arrives, behind what arrives at `after_s`."""
         return max(self._time.now_s + self._delay_s(source.machine, target.machine), after_s + _ORDER_S)
 
     def _delay_s(self, source: str, target: str) -> float:
@@ -453,12 +446,12 @@ class Network:
         return (base_s + extra_s) * (1.0 + self._chance.expovariate(2.0))
 
     def transmission_s(self, transport: SimulatedTransport, size: int) -> float:
-        """How long the link is busy with so many bytes."""
+        """Return for how long the link is busy with so many bytes."""
         rate = self._rates_bytes_per_s.get((transport.process.machine, transport.peer.process.machine), 0.0)
         return size / rate if rate else 0.0
 
     def piece_bytes(self, size: int, transport: SimulatedTransport) -> int:
-        """How much of this arrives in one piece."""
+        """Return how many of `size` bytes arrive in one piece."""
         rate = self._rates_bytes_per_s.get((transport.process.machine, transport.peer.process.machine), 0.0)
         if rate:
             return min(size, max(1, int(rate / 10)))
@@ -467,7 +460,7 @@ class Network:
         return size
 
     def note(self, transport: SimulatedTransport, piece: bytes) -> None:
-        """Every byte counts for the identity of a run."""
+        """Count a piece for the identity of a run, to which every byte belongs."""
         self._trace.count(f"{transport.process.name}>{transport.peer.process.name} {zlib.crc32(piece)} {len(piece)}")
 
 

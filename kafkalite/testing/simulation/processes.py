@@ -55,7 +55,7 @@ class KilledHere(SystemExit):
 
 
 class _Handle(asyncio.Handle):
-    """As asyncio's, made in a third of the time: there is no debugging."""
+    """A handle like asyncio's, made in a third of the time: there is no debugging."""
 
     __slots__ = ()
 
@@ -74,27 +74,12 @@ class _Handle(asyncio.Handle):
         self._repr = self._source_traceback = None
 
 
-class _Timer(asyncio.TimerHandle):
-    """As asyncio's, likewise; it is scheduled as soon as it is made."""
+class _Timer(_Handle, asyncio.TimerHandle):
+    """A timer, made likewise; `ProcessLoop.call_at` sets when it is due."""
 
     __slots__ = ()
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        self._context = contextvars.copy_context() if context is None else context
-        self._loop = loop
-        self._callback = callback
-        self._args = args
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-        self._when = when
-        self._scheduled = True
+    _when: float
+    _scheduled: bool
 
 
 class ProcessLoop(VirtualTimeLoop):
@@ -103,7 +88,7 @@ class ProcessLoop(VirtualTimeLoop):
     def __init__(self, process: Process, time: VirtualTime, network: Network, chance: random.Random) -> None:
         super().__init__(time)
         self.process = process
-        self.timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self.timers: list[tuple[float, int, _Timer]] = []
         """A heap of when each is due, which was set first, and the timer: tuples are compared without running Python."""
         self._timers_set = 0
         self._network = network
@@ -112,7 +97,7 @@ class ProcessLoop(VirtualTimeLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's, without its checks for debugging: this is what a life calls most."""
+        """Schedule a callback as asyncio does, without its checks for debugging: a simulation run calls nothing more often."""
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -120,20 +105,21 @@ class ProcessLoop(VirtualTimeLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        """As asyncio's; timers that are due at the same moment run in the order in which they were set."""
-        timer = _Timer(when, callback, args, self, context)
+        """Set a timer as asyncio does; those that are due at the same moment run in the order in which they were set."""
+        timer = _Timer(callback, args, self, context)
+        timer._when, timer._scheduled = when, True
         self._timers_set += 1
         heapq.heappush(self.timers, (when, self._timers_set, timer))
         return timer
 
     def step(self) -> None:
-        """As asyncio's `_run_once`, without what only selectors, signals and threads need; it ends when the process is killed."""
+        """Run what is due, as asyncio's `_run_once` without selectors, signals and threads; return when the process is killed."""
         process, now_s, ready, timers = self.process, self._time.now_s, self._ready, self.timers
         if self._timer_cancelled_count > _CANCELLED_TIMERS and self._timer_cancelled_count > len(timers) // 2:
             self._drop_cancelled_timers()
         while timers and (timers[0][0] <= now_s or timers[0][2]._cancelled):
             timer = heapq.heappop(timers)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]
+            timer._scheduled = False
             if timer._cancelled:
                 self._timer_cancelled_count -= 1
             else:
@@ -166,7 +152,7 @@ class ProcessLoop(VirtualTimeLoop):
     def _drop_cancelled_timers(self) -> None:
         for _, _, timer in self.timers:
             if timer.cancelled():
-                timer._scheduled = False  # type: ignore[attr-defined]
+                timer._scheduled = False
         self.timers[:] = [entry for entry in self.timers if not entry[2].cancelled()]
         heapq.heapify(self.timers)
         self._timer_cancelled_count = 0
@@ -196,7 +182,7 @@ class ProcessLoop(VirtualTimeLoop):
         poll.notify()
 
     def remove_reader(self, fd: Any) -> bool:
-        """Watch it no longer."""
+        """Watch a simulated poll no longer."""
         for poll in self.process.descriptors.polls:
             if poll.fileno() == fd:
                 poll.on_ready = None
@@ -245,7 +231,7 @@ class Process:
         self._outcomes: dict[asyncio.Future[Any], None] = {}
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """Have the process run a coroutine; the future is the caller's, fails with ProcessKilled, and cancels it when cancelled."""
+        """Run a coroutine in the process. The future is the caller's, fails with ProcessKilled, and cancels it when cancelled."""
         caller = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = caller.create_future()
         task = self.loop.create_task(coroutine)
@@ -287,25 +273,25 @@ class Process:
                 outcome.exception()  # whoever awaits it still sees it
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Step the process no more, as after SIGSTOP."""
         self.paused = True
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Step the process again, as after SIGCONT."""
         self.paused = False
 
     def stall(self, length_s: float) -> None:
-        """Nothing of it runs for so long, because its loop waits for a slow disk."""
+        """Let nothing of it run for `length_s`, because its loop waits for a slow disk."""
         if not self.paused:
             self.paused = True
             self._simulation.director.loop.call_later(length_s, self.resume)
 
     def kill_after(self, callbacks: int, end: Callable[[], None]) -> None:
-        """Have `end` kill it when it has run so many more callbacks of its loop: between any two awaits, wherever that is."""
+        """Call `end`, which kills the process, after so many more callbacks of its loop: between any two awaits."""
         self.callbacks_left, self._on_end = callbacks, end
 
     def count_down(self) -> bool:
-        """One callback more has run: was it the last one?"""
+        """Count a callback that has run; True if it was the last one, and the process is killed."""
         assert self.callbacks_left is not None
         self.callbacks_left -= 1
         if self.callbacks_left > 0:
@@ -322,7 +308,7 @@ class Process:
             self._simulation.causes.append(context.get("exception"))
 
     def take_apart(self) -> None:
-        """After the run: whatever was left in the middle of something is closed, where it can do no harm."""
+        """Close after the run what was left in the middle of something, where it can do no harm."""
         self.alive = False
         self.loop.set_exception_handler(lambda loop, context: None)
         closed: set[asyncio.Task[Any]] = set()
@@ -369,22 +355,22 @@ class Simulation:
         self.network.kernel = self.director.loop
 
     def chance(self, stream: str) -> random.Random:
-        """The random numbers of one purpose."""
+        """Return the random numbers of one purpose."""
         return random.Random(f"{self.seed}/{stream}")
 
     def process(self, name: str, machine: str | None = None) -> Process:
-        """A new process."""
+        """Start a process; `machine` has its name by default."""
         process = Process(self, name, machine or name)
         self._processes.append(process)
         self._running.append(process)
         return process
 
     def remove_process(self, process: Process) -> None:
-        """It is never stepped again."""
+        """Step the process never again."""
         self._running.remove(process)
 
     def machines(self) -> list[str]:
-        """The names of all machines that there were."""
+        """Return the names of all machines that there were."""
         return list(dict.fromkeys(each.machine for each in self._processes))
 
     def run(self, scenario: Coroutine[Any, Any, T], limit_s: float = 3600.0) -> T:
@@ -402,7 +388,7 @@ class Simulation:
         return outcome
 
     def _run(self, scenario: Coroutine[Any, Any, T], limit_s: float) -> T:
-        """One step after the other; all in one loop, because it turns ten thousand times in a life."""
+        """Take one step after the other; all in one loop, because it turns ten thousand times in a run."""
         main = self.director.loop.create_task(scenario)
         time, running, turn = self.time, self._running, self._turns.random
         steps = 0
@@ -460,7 +446,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def _listening(simulation: Simulation) -> Iterator[None]:
-    """Let what the product logs be lines of the trace."""
+    """Turn what the product logs into lines of the trace."""
     listener = _Listener(simulation)
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     source = logging._srcfile

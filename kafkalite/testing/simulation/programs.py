@@ -74,7 +74,7 @@ class Program:
         self._task = asyncio.ensure_future(self._supervise())
 
     def kill(self) -> None:
-        """kill -9; nothing of it runs any more, and no `finally` either."""
+        """Kill it, as kill -9 does: nothing of it runs any more, and no `finally` either."""
         if self._process is not None:
             self._process.kill()
 
@@ -85,7 +85,7 @@ class Program:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def wait(self) -> None:
-        """Until it has come to its end by itself."""
+        """Wait until it has come to its end by itself."""
         await asyncio.shield(self._task)
 
     async def _supervise(self) -> None:
@@ -131,7 +131,7 @@ class World:
     # what a story does
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
-        """With a replica on each broker, three at most; in `configs` an underscore stands for a point."""
+        """Create a topic with a replica on each broker, three at most; in `configs` an underscore stands for a point."""
         replicas = min(3, len(self.cluster.brokers))
         topic = NewTopic(
             name, partitions, replicas, topic_configs={key.replace("_", "."): value for key, value in configs.items()}
@@ -154,7 +154,7 @@ class World:
         await self.ask(produce)
 
     async def read(self, topic: str) -> list[ConsumerRecord]:
-        """All records of a topic, partition by partition."""
+        """Return all records of a topic, partition by partition."""
 
         async def consume() -> list[ConsumerRecord]:
             found: list[ConsumerRecord] = []
@@ -170,7 +170,7 @@ class World:
         return await self.ask(consume)
 
     async def lag(self, group: str, topic: str) -> int:
-        """How many records of the topic the group has not committed."""
+        """Return the number of records of the topic that the group has not committed."""
 
         async def find_lag() -> int:
             async with (
@@ -186,8 +186,8 @@ class World:
         return await self.ask(find_lag)
 
     async def caught_up(self, group: str, topic: str, timeout_s: float = 60.0) -> None:
-        """Until the faults are over and the group has committed all of the topic. AssertionError when it does not in time."""
-        await self.healed()
+        """Wait until the faults are over and the group has committed all of the topic. AssertionError when it does not in time."""
+        await self.wait_healed()
         deadline_s = self.now_s + timeout_s
         while (lag := await self.lag(group, topic)) > 0:
             assert self.now_s < deadline_s, (
@@ -204,7 +204,7 @@ class World:
         return program
 
     async def ask(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of a coroutine that runs in a process of its own, which no fault ends."""
+        """Return the result of a coroutine that runs in a process of its own, which no fault ends."""
         self._asked += 1
         process = self.simulation.process(f"story-{self._asked}")
         try:
@@ -216,10 +216,13 @@ class World:
         """Wait for what programs do. AssertionError when it does not come within that many virtual seconds."""
         await self.cluster.until(condition, what, timeout_s)
 
-    async def healed(self) -> None:
-        """Until the faults are over, and everything is healed."""
+    async def wait_healed(self) -> None:
+        """Wait until the faults are over, and everything is healed."""
         if self._injecting is not None:
             await self._injecting
+
+    healed = wait_healed
+    """The name of `wait_healed` in the stories of earlier releases."""
 
     # faults
 
@@ -264,7 +267,7 @@ class World:
     # running
 
     def run(self, story: Story) -> None:
-        """Raises what the story raises."""
+        """Run the story; raises what the story raises."""
         with _on_virtual_time(self.simulation):
             self.simulation.run(self._play(story))
 
@@ -336,7 +339,7 @@ def _run(story: Story, seeds: int | Sequence[int], brokers: int, faults: Simulat
 
 @contextmanager
 def _on_virtual_time(simulation: Simulation) -> Iterator[None]:
-    """Clients that are made without a clock and without chance have the simulation's; so has whoever uses the module `random`."""
+    """Give the simulation's time and chance to clients that are made without a clock, and to users of the module `random`."""
     chance, clock = random.getstate(), VirtualClock(simulation.time)
     now_ms, monotonic_ms = SystemClock.now_ms, SystemClock.monotonic_ms
     random.seed(f"{simulation.seed}/programs")

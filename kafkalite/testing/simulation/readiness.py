@@ -57,7 +57,7 @@ class Descriptors:
         return source is not None and source.has_news()
 
     def notify(self) -> None:
-        """Have each poll looked at, because a connection was written to or ended."""
+        """Let each poll check its connections, of which one was written to or ended."""
         for poll in self.polls:
             poll.notify()
 
@@ -78,21 +78,21 @@ class SimulatedPoll:
         return self._descriptor
 
     def register(self, fd: int, eventmask: int) -> None:
-        """FileExistsError when it is registered already."""
+        """Add a descriptor. FileExistsError when it is registered already."""
         if fd in self.interests:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         self.interests[fd] = eventmask
         self.notify()
 
     def modify(self, fd: int, eventmask: int) -> None:
-        """FileNotFoundError when it is not registered."""
+        """Arm a descriptor again. FileNotFoundError when it is not registered."""
         if fd not in self.interests:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         self.interests[fd] = eventmask
         self.notify()
 
     def unregister(self, fd: int) -> None:
-        """FileNotFoundError when it is not registered."""
+        """Remove a descriptor. FileNotFoundError when it is not registered."""
         if self.interests.pop(fd, None) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
@@ -110,7 +110,7 @@ class SimulatedPoll:
         self._descriptors.close(self._descriptor)
 
     def notify(self) -> None:
-        """Have the loop call its owner if something is ready, and again for as long as something is."""
+        """Schedule a call of `on_ready` if something is ready, and again for as long as something is."""
         if self.on_ready is not None and not self._is_scheduled and self._ready():
             self._is_scheduled = True
             self._descriptors.loop.call_soon(self._call)

@@ -39,7 +39,7 @@ class Trace:
         self._unhashed: list[str] = []
 
     def add(self, source: str, text: str) -> None:
-        """A line, which counts for the digest too."""
+        """Add a line, which counts for the digest too."""
         if self.is_over:
             return
         line = TraceLine(self._time.now_s, source, text)
@@ -47,7 +47,7 @@ class Trace:
         self._unhashed.append(f"{line.at_s!r} {source} {text}\n")
 
     def count(self, what: str) -> None:
-        """Something that only the digest shows, or the lines of a trace that `shows_all`."""
+        """Count something that only the digest shows, or the lines of a trace that `shows_all`."""
         if self.is_over:
             return
         self._unhashed.append(f"{self._time.now_s!r} {what}\n")
@@ -58,7 +58,7 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Of everything so far."""
+        """The digest of everything so far."""
         self._hash_all()
         return self._hash.hexdigest()
 

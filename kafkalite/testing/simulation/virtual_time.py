@@ -80,11 +80,11 @@ class VirtualTimeLoop(base_events.BaseEventLoop):
         return self._time.now_s
 
     def now_ms(self) -> float:
-        """The same in milliseconds, for code that takes a clock."""
+        """Return the virtual time in milliseconds, for code that takes a clock."""
         return self.time() * 1000
 
     def due_s(self) -> float | None:
-        """When something is to be done next; None when nothing is."""
+        """Return the moment at which something is to be done next; None when nothing is."""
         if self._ready:
             return self.time()
         scheduled = self._scheduled
@@ -107,10 +107,10 @@ class VirtualTimeLoop(base_events.BaseEventLoop):
         return future
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """Nothing ever happens outside."""
+        """Process nothing: nothing ever happens outside."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread that would have to wake us."""
+        """Write nothing: there is no other thread that would have to wake this one."""
 
 
 class SeenErrors(UnexpectedErrors):
@@ -140,7 +140,7 @@ def run(scenario: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def expected_errors() -> Iterator[SeenErrors]:
-    """Within a scenario: what goes wrong meanwhile is handled as in production, and the scenario goes on."""
+    """Handle what goes wrong within the scenario as in production, and let the scenario go on."""
     loop = asyncio.get_running_loop()
     usual, seen = loop.get_exception_handler(), SeenErrors()
     loop.set_exception_handler(seen.handle)

@@ -7,12 +7,12 @@ asking for it. Files are read back by `storage.inspection`, as `kafkalite log ve
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.inspection import files_below, first_damage
@@ -21,27 +21,26 @@ from kafkalite.testing.history.events import (
     ControllerWrote,
     HighWatermarkSeen,
     LeaderSeen,
-    ReplicaBatch,
     ReplicaLog,
     ResourceSeen,
     SegmentChecked,
     StateChanged,
 )
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.history.replicas import digest_batch
 from kafkalite.testing.simulation.cluster import LOG_DIR, SimulatedBroker, SimulatedCluster
-from kafkalite.types import NO_BROKER, TopicPartition
+from kafkalite.types import TopicPartition
 from zk import paths
 from zk.store import Check, Operation, Result, StoreError, Write
 from zk.znodes import MalformedZnodeError, PartitionState
 from zk.znodes.controller import ControllerEpoch
 
 _LOOK_S: Final = 0.1
-_DIGEST_BYTES: Final = 8
 _SLACK: Final = {"tasks": 25, "connections": 25, "waiting requests": 3}
 """How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
 
 _IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where files are read back: on a real disk that takes longer than reading them."""
+"""The parent of the folder in which files are read back: on a real disk that takes longer than reading them."""
 
 _Files: TypeAlias = tuple[tuple[str, bytes], ...]
 """Names and contents."""
@@ -64,41 +63,40 @@ class Witness:
         cluster.zookeeper.on_transaction = self._transaction_seen
 
     async def watch(self) -> None:
-        """On the director's loop."""
+        """Record the brokers' views again and again, on the director's loop."""
         while True:
             self.record_views()
             await asyncio.sleep(_LOOK_S)
 
     def record_views(self) -> None:
-        """Who leads, and up to where, as each broker knows it now; what has not changed is not recorded again."""
-        for broker in self._cluster.running():
-            if broker.app is None or broker.app.serving is None:
+        """Record who leads, and up to where, as each broker knows it now; what has not changed is not recorded again."""
+        for broker, name, partition in self._list_led():
+            if name.topic not in self._topics:
                 continue
             observer = f"{broker.name}/{broker.runs}"
-            for name, partition in broker.app.serving.parts.replicas.partitions.items():
-                if name.topic not in self._topics or not partition.is_leader:
-                    continue
-                seen = partition.leader_epoch, partition.leader, partition.high_watermark
-                if self._known.get((observer, name)) != seen:
-                    self._known[observer, name] = seen
-                    now_ns, (epoch, leader, mark) = self._recorder.now_ns(), seen
-                    self._recorder.add(LeaderSeen(now_ns, observer, *name, epoch, leader))
-                    self._recorder.add(HighWatermarkSeen(now_ns, observer, *name, epoch, mark))
+            seen = partition.leader_epoch, partition.leader, partition.high_watermark
+            if self._known.get((observer, name)) != seen:
+                self._known[observer, name] = seen
+                now_ns, (epoch, leader, mark) = self._recorder.now_ns(), seen
+                self._recorder.add(LeaderSeen(now_ns, observer, *name, epoch, leader))
+                self._recorder.add(HighWatermarkSeen(now_ns, observer, *name, epoch, mark))
 
     def has_zombie(self, topic: str) -> bool:
-        """Does a broker believe to lead a partition of the topic that another leads by now? It cannot know, and tells what it has."""
-        for broker in self._cluster.running():
-            if broker.app is None or broker.app.serving is None:
-                continue
-            for name, partition in broker.app.serving.parts.replicas.partitions.items():
-                if name.topic == topic and partition.is_leader:
-                    state = self._cluster.partition_state(name)
-                    if state is None or (state.leader, state.leader_epoch) != (
-                        broker.broker_id,
-                        partition.leader_epoch,
-                    ):
-                        return True
+        """True if a broker takes itself for the leader where another leads by now: it cannot know, and tells what it has."""
+        for broker, name, partition in self._list_led():
+            if name.topic == topic:
+                state = self._cluster.partition_state(name)
+                if state is None or (state.leader, state.leader_epoch) != (broker.broker_id, partition.leader_epoch):
+                    return True
         return False
+
+    def _list_led(self) -> Iterator[tuple[SimulatedBroker, TopicPartition, Partition]]:
+        """Yield each broker with each partition that it takes itself for the leader of."""
+        for broker in self._cluster.running():
+            if broker.app is not None and broker.app.serving is not None:
+                for name, partition in broker.app.serving.parts.replicas.partitions.items():
+                    if partition.is_leader:
+                        yield broker, name, partition
 
     # ZooKeeper
 
@@ -108,32 +106,26 @@ class Witness:
         self._transactions += 1
         if any(isinstance(result, StoreError) for result in results):
             return
-        broker = next(
-            (
-                each.broker_id
-                for each in self._cluster.brokers.values()
-                if each.store is not None and each.store.session_id == session_id
-            ),
-            NO_BROKER,
-        )
+        broker = self._cluster.find_session_owner(session_id)
+        if broker is None:
+            return
         is_fenced = any(each.path == paths.CONTROLLER_EPOCH for each in operations if isinstance(each, Check))
         for operation in operations:
-            if broker != NO_BROKER and (path := getattr(operation, "path", "")):
-                self._written(broker, path, operation, is_fenced)
+            self._record_write(broker.broker_id, operation, is_fenced)
 
-    def _written(self, broker: int, path: str, operation: Operation, is_fenced: bool) -> None:
-        data = getattr(operation, "data", None)
+    def _record_write(self, broker: int, operation: Operation, is_fenced: bool) -> None:
+        path, data = operation.path, getattr(operation, "data", None)
         now_ns = self._recorder.now_ns()
         try:
             if path == paths.CONTROLLER_EPOCH and isinstance(operation, Write):
                 epoch = ControllerEpoch.decode(operation.data).epoch
                 self._recorder.add(ControllerElected(now_ns, self._transactions, broker, epoch))
             elif data and path.startswith(f"{paths.TOPICS}/") and path.endswith("/state"):
-                self._state_written(broker, path, PartitionState.decode(data), now_ns, is_fenced)
+                self._record_state_write(broker, path, PartitionState.decode(data), now_ns, is_fenced)
         except MalformedZnodeError:
             pass  # a fault that somebody made on purpose
 
-    def _state_written(self, broker: int, path: str, state: PartitionState, now_ns: int, is_fenced: bool) -> None:
+    def _record_state_write(self, broker: int, path: str, state: PartitionState, now_ns: int, is_fenced: bool) -> None:
         topic, _, partition, _ = path.removeprefix(f"{paths.TOPICS}/").split("/")
         name = TopicPartition(topic, int(partition))
         # Before KIP-497 a leader writes its ISR itself, fenced by the version of the znode only.
@@ -145,7 +137,7 @@ class Witness:
     # resources
 
     def note_resources(self, *, is_baseline: bool) -> None:
-        """What each running broker has: tasks, connections, watches, requests that wait."""
+        """Record what each running broker has: tasks, connections, requests that wait."""
         for broker in self._cluster.running():
             for resource, count in _resources(broker).items():
                 seen = ResourceSeen(
@@ -156,20 +148,11 @@ class Witness:
     # the end
 
     def note_replicas(self, partitions: Iterable[TopicPartition]) -> None:
-        """All batches of these partitions as they lie on the disks of the brokers that they are assigned to."""
+        """Record all batches of these partitions as they lie on the disks of the brokers that they are assigned to."""
         for name in partitions:
             for broker_id in self._replicas(name):
                 data = self._cluster.log_bytes(broker_id, name)
-                batches = tuple(
-                    ReplicaBatch(
-                        batch.base_offset,
-                        batch.partition_leader_epoch,
-                        batch.crc,
-                        batch.size,
-                        hashlib.blake2b(data[batch.position : batch.end], digest_size=_DIGEST_BYTES).digest(),
-                    )
-                    for batch in iter_batches(data)
-                )
+                batches = tuple(digest_batch(data, batch) for batch in iter_batches(data))
                 self._recorder.add(ReplicaLog(self._recorder.now_ns(), broker_id, *name, batches))
 
     def note_segments(self, partitions: Iterable[TopicPartition]) -> None:
@@ -190,7 +173,7 @@ class Witness:
         return () if assignment is None else assignment.partitions[partition.partition]
 
     def _files_of(self, broker_id: int, name: TopicPartition) -> list[_Files]:
-        """The files of a replica, a segment beside its indexes: a file is only compared with those of its own base offset."""
+        """Return the files of a replica, a segment beside its indexes: a file is only compared with those of its own base offset."""
         disk, directory = self._cluster.brokers[broker_id].disk, f"{LOG_DIR}/{name}"
         if not disk.exists(directory):
             return []
@@ -200,13 +183,13 @@ class Witness:
         return [tuple(files) for files in found.values()]
 
     def note_trace(self) -> None:
-        """The lines of the simulation's trace, for whoever reads of a violation."""
+        """Record the lines of the simulation's trace, for the reader of a violation."""
         for line in self._cluster.simulation.trace.lines:
             self._recorder.add(StateChanged(int(line.at_s * 1e9), line.source, line.text))
 
 
 def _damages_in(files: _Files, folder: Path) -> _Damages:
-    """The folder is empty before and afterwards."""
+    """Return what is wrong with the files, read back from a folder that is empty before and afterwards."""
     for name, content in files:
         (folder / name).write_bytes(content)
     found = [(path.name, first_damage(path)) for path in files_below(folder)]

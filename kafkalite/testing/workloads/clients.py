@@ -8,9 +8,7 @@ while one is in flight, also with max.in.flight=1, and a refusal of the first wo
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -30,6 +28,7 @@ from kafkalite.testing.history.events import (
     Value,
 )
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.workloads.threads import WorkloadThread
 from kafkalite.types import TopicPartition
 
 DELIVERY_TIMEOUT_MS: Final = 60_000
@@ -65,20 +64,17 @@ class WriterOptions:
         return 4 if self.idempotent else 1
 
 
-class Writer(ABC):
+class Writer(WorkloadThread):
     """A producer at work from `start` to `finish`; `problems` are the sends that were not acknowledged."""
 
     def __init__(self, recorder: Recorder, bootstrap_servers: str, options: WriterOptions) -> None:
+        super().__init__(recorder, options.name)
         self.options = options
-        self.problems: list[str] = []
         self.acknowledged = 0
         self._servers = bootstrap_servers
-        self._recorder = recorder
         self._next = [0] * options.partitions
         self._open: list[dict[Value, None]] = [{} for _ in range(options.partitions)]
         self._last_ack_ns = [0] * options.partitions
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"writer {options.name}", daemon=True)
         self._turn = 0
 
     def start(self) -> None:
@@ -87,37 +83,24 @@ class Writer(ABC):
             self._recorder.now_ns(), options.name, options.acks, options.idempotent, _EARLIEST_RETRY_MS
         )
         self._recorder.add(started)
-        self._thread.start()
+        super().start()
 
     def finish(self, timeout_s: float = 60) -> None:
         """Send no more, and wait for what is on its way; what is then still open has an unknown fate."""
-        self._stopping.set()
-        self._thread.join(timeout_s + 10)
-        if self._thread.is_alive():
-            self.problems.append(f"{self.options.name} did not end")
+        super().finish(timeout_s + 10)
         for partition, values in enumerate(self._open):
             for value in list(values):
                 self._record_failure(partition, value, "no answer")
 
     def acknowledged_on_all_since(self, at_ns: int) -> bool:
-        """Has every partition taken a record since that moment?"""
+        """True if every partition has taken a record since that moment."""
         return min(self._last_ack_ns) > at_ns
 
     def acknowledged_on(self, partition: int, at_ns: int) -> bool:
         return self._last_ack_ns[partition] > at_ns
 
-    def _main(self) -> None:
-        try:
-            self._run()
-        except Exception as problem:
-            self.problems.append(f"{self.options.name} ended: {problem!r}")
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Send until `_stopping`, then flush."""
-
     def _find_due(self, elapsed_s: float) -> list[int]:
-        """The partitions whose burst is due now and may go."""
+        """Return the partitions whose burst is due now and may go."""
         bursts = int(elapsed_s * self.options.records_per_s / _BURST)
         turns = range(self._turn, min(bursts, self._turn + self.options.partitions))
         self._turn = bursts
@@ -180,14 +163,16 @@ class ConfluentWriter(Writer):
     def _send(self, client: confluent_kafka.Producer, partition: int) -> None:
         value = self._start_record(partition)
 
-        def done(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        def record_delivery(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
             if error is not None:
                 self._record_failure(partition, value, error.name())
             else:
                 offset = message.offset()
                 self._record_acknowledgement(partition, value, -1 if offset is None else offset)
 
-        client.produce(self.options.topic, value.to_bytes(_VALUE_BYTES), partition=partition, on_delivery=done)
+        client.produce(
+            self.options.topic, value.to_bytes(_VALUE_BYTES), partition=partition, on_delivery=record_delivery
+        )
 
 
 class KafkaliteWriter(Writer):
@@ -222,52 +207,29 @@ class KafkaliteWriter(Writer):
     async def _send(self, producer: Producer, partition: int) -> None:
         value = self._start_record(partition)
 
-        def done(metadata: RecordMetadata | None, error: Exception | None) -> None:
+        def record_delivery(metadata: RecordMetadata | None, error: Exception | None) -> None:
             if metadata is None:
                 self._record_failure(partition, value, repr(error))
             else:
                 self._record_acknowledgement(partition, value, metadata.offset)
 
         await producer.send_bytes(
-            self.options.topic, value.to_bytes(_VALUE_BYTES), None, partition=partition, on_delivery=done
+            self.options.topic, value.to_bytes(_VALUE_BYTES), None, partition=partition, on_delivery=record_delivery
         )
 
 
-class Reader(ABC):
+class Reader(WorkloadThread):
     """A consumer at work from the beginning of every partition; `problems` are errors that it met."""
 
     def __init__(self, recorder: Recorder, bootstrap_servers: str, name: str, topic: str, partitions: int) -> None:
-        self.name = name
-        self.problems: list[str] = []
+        super().__init__(recorder, name)
         self.positions = [0] * partitions
         self._servers = bootstrap_servers
-        self._recorder = recorder
         self._topic = topic
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"reader {name}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self._thread.join(30)
-        if self._thread.is_alive():
-            self.problems.append(f"{self.name} did not end")
 
     def has_reached(self, ends: Sequence[int]) -> bool:
-        """Is the position in every partition at or behind these offsets?"""
+        """True if the position in every partition is at or behind these offsets."""
         return all(position >= end for position, end in zip(self.positions, ends, strict=True))
-
-    def _main(self) -> None:
-        try:
-            self._run()
-        except Exception as problem:
-            self.problems.append(f"{self.name} ended: {problem!r}")
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Read until `_stopping`."""
 
     def _read(self, partition: int, offset: int, value: bytes | None) -> None:
         now_ns = self._recorder.now_ns()

@@ -7,7 +7,6 @@ the one attempt that was made.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from kafkalite.testing.history.events import (
     Value,
 )
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.workloads.threads import WorkloadThread
 
 _PRODUCE_VERSION: Final = 8
 _IN_FLIGHT: Final = 8
@@ -31,11 +31,11 @@ _PERIOD_S: Final = 0.05
 _MAY_BE_APPENDED: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
-class DirectWriter:
+class DirectWriter(WorkloadThread):
     """Sends one record every 50 ms to `partition` at `host:port`, from `start` to `finish`.
 
     `answered` counts the refusals and the acknowledgements; `last_ack_ns` is the moment of the latest acknowledgement, and
-    `last_acknowledged_send_ns` the moment when the latest of the acknowledged records was sent, 0 before the first. `problem` says why the
+    `last_acknowledged_send_ns` the moment when the latest of the acknowledged records was sent, 0 before the first. `problems` say why the
     writer ended early.
     """
 
@@ -51,37 +51,30 @@ class DirectWriter:
         acks: int = -1,
         timeout_ms: int = 1_000,
     ) -> None:
+        super().__init__(recorder, name)
         self.answered = 0
         self.acknowledged = 0
         self.last_ack_ns = 0
         self.last_acknowledged_send_ns = 0
         self.errors: set[str] = set()
-        self.problem: str | None = None
-        self._recorder = recorder
         self._host, self._port = host, port
         self._topic, self._partition = topic, partition
-        self._name, self._acks, self._timeout_ms = name, acks, timeout_ms
+        self._acks, self._timeout_ms = acks, timeout_ms
         self._number = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"writer {name}", daemon=True)
 
     def start(self) -> None:
-        self._recorder.add(ProducerStarted(self._recorder.now_ns(), self._name, self._acks, True, 0))
-        self._thread.start()
+        self._recorder.add(ProducerStarted(self._recorder.now_ns(), self.name, self._acks, True, 0))
+        super().start()
 
-    def finish(self) -> None:
+    def finish(self, timeout_s: float = 60) -> None:
         """Send no more and wait for the answers, each for as long as a broker may take."""
-        self._stopping.set()
-        self._thread.join(60)
+        super().finish(timeout_s)
 
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._produce())
-        except Exception as problem:
-            self.problem = repr(problem)
+    def _run(self) -> None:
+        asyncio.run(self._produce())
 
     async def _produce(self) -> None:
-        connection = await Connection.open(self._host, self._port, client_id=self._name)
+        connection = await Connection.open(self._host, self._port, client_id=self.name)
         waiting: deque[asyncio.Task[None]] = deque()
         try:
             while not self._stopping.is_set():
@@ -95,7 +88,7 @@ class DirectWriter:
             connection.close()
 
     async def _send(self, connection: Connection) -> None:
-        value = Value(self._name, self._number)
+        value = Value(self.name, self._number)
         self._number += 1
         invoked_ns = self._recorder.now_ns()
         self._recorder.add(SendInvoked(invoked_ns, self._topic, self._partition, *value))

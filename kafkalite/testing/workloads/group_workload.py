@@ -60,20 +60,28 @@ class GroupHistory:
     _commits: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def record_start(self, name: str) -> None:
-        """A member begins."""
+        """Record that a member begins."""
         self.recorder.add(ReaderStarted(self.recorder.now_ns(), name, self.group, False))
+
+    def record_reads(self, member: str, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+        """Record that a member was given the records at (partition, offset); return the offsets to commit."""
+        ahead: dict[int, int] = {}
+        for partition, offset in places:
+            self.record_read(member, partition, offset)
+            ahead[partition] = offset + 1
+        return ahead
 
     def record_read(self, member: str, partition: int, offset: int) -> None:
         self.recorder.add(RecordRead(self.recorder.now_ns(), member, self.topic, partition, offset, "", offset))
 
     def record_assignment(self, member: str, generation: int, partitions: Iterable[int]) -> None:
-        """A member was given these partitions."""
+        """Record that a member was given these partitions."""
         for each in partitions:
             now_ns = self.recorder.now_ns()
             self.recorder.add(PartitionAssigned(now_ns, self.group, member, generation, self.topic, each))
 
     def record_invocations(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Offsets by partition are about to be committed; the number of each partition's commit."""
+        """Record that offsets are about to be committed; return the number of each partition's commit."""
         numbers = {}
         for partition, offset in offsets.items():
             numbers[partition] = number = next(self._commits)
@@ -94,7 +102,7 @@ class GroupHistory:
 
 
 def judge(history: GroupHistory, ends: Mapping[int, int] | None = None) -> list[str]:
-    """The promises that were broken; `ends` are the partitions' log ends, which the members must have committed."""
+    """Return the promises that were broken; `ends` are the partitions' log ends, which the members must have committed."""
     violations = list(history.problems)
     facts = facts_of(list(history.recorder.events))
     for rule in ("C11", "C12"):
@@ -117,7 +125,6 @@ class GroupWorkload:
         self.history = GroupHistory(group, topic)
         self.group, self.topic = group, topic
         self._servers, self._partitions = servers, partitions
-        self._lock = threading.Lock()
         self._stopping = False
         bodies = {"confluent": self._consume, "kafkalite": self._consume_with_ours}
         jobs = [*(bodies[client] for client in members), self._watch]
@@ -136,23 +143,21 @@ class GroupWorkload:
                 raise TimeoutError(f"a member of {self.group} did not close in {_CLOSE_S} s")
 
     def wait_committing(self, timeout_s: float) -> float:
-        """Until a commit on each partition is acknowledged that was answered from now on; the seconds that took."""
+        """Wait until a commit on each partition is answered from now on; return the seconds it took."""
         began_s = time.monotonic()
         first = len(self.history.acknowledged)
 
         def all_went_on() -> bool:
-            with self._lock:
-                return len({partition for partition, _ in self.history.acknowledged[first:]}) == self._partitions
+            return len({partition for partition, _ in self.history.acknowledged[first:]}) == self._partitions
 
         wait_until(all_went_on, f"commits of {self.group} on all {self._partitions} partitions", timeout_s)
         return time.monotonic() - began_s
 
     def wait_caught_up(self, ends: Mapping[int, int], timeout_s: float) -> None:
-        """Until everything is committed."""
+        """Wait until everything is committed."""
 
         def caught_up() -> bool:
-            with self._lock:
-                latest = dict(self.history.acknowledged)
+            latest = dict(self.history.acknowledged)
             return all(latest.get(partition, 0) >= end for partition, end in ends.items())
 
         wait_until(caught_up, f"{self.group} to commit everything up to {dict(ends)}", timeout_s)
@@ -186,15 +191,14 @@ class GroupWorkload:
         consumer = self._client(**options)
 
         def record_assignment(client: Any, given: list[confluent_kafka.TopicPartition]) -> None:
-            self._record_assignment(name, _generation(client), [int(each.partition or 0) for each in given])
+            self.history.record_assignment(name, _generation(client), [int(each.partition or 0) for each in given])
 
         consumer.subscribe([self.topic], on_assign=record_assignment)
         while not self._stopping:
             messages = [each for each in consumer.consume(_BATCH, 0.1) if each.error() is None]
-            ahead = self._record_reads(
-                name, ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
-            )
-            numbers = self._record_invocations(name, ahead)
+            places = ((int(each.partition() or 0), int(each.offset() or 0)) for each in messages)
+            ahead = self.history.record_reads(name, places)
+            numbers = self.history.record_invocations(name, ahead)
             offsets = [confluent_kafka.TopicPartition(self.topic, *each) for each in ahead.items()]
             generation = _generation(consumer)
             try:
@@ -217,15 +221,14 @@ class GroupWorkload:
             default_api_timeout_ms=int(_ANSWER_S * 1000),
             fetch_max_wait_ms=100,
         ) as consumer:
-            consumer.subscribe([self.topic], listener=_Assignments(self, name, consumer))
+            consumer.subscribe([self.topic], listener=_Assignments(self.history, name, consumer))
             while not self._stopping:
                 found = consumer.poll(timeout_ms=100, max_records=_BATCH)
-                ahead = self._record_reads(
-                    name, ((each.partition, each.offset) for records in found.values() for each in records)
-                )
+                places = ((each.partition, each.offset) for records in found.values() for each in records)
+                ahead = self.history.record_reads(name, places)
                 if not ahead:
                     continue
-                numbers = self._record_invocations(name, ahead)
+                numbers = self.history.record_invocations(name, ahead)
                 generation = _generation_of_ours(consumer)
                 try:
                     consumer.commit({TopicPartition(self.topic, number): offset for number, offset in ahead.items()})
@@ -240,32 +243,14 @@ class GroupWorkload:
         self.history.record_start(name)
         return name
 
-    def _record_reads(self, member: str, places: Iterable[tuple[int, int]]) -> dict[int, int]:
-        """Records at (partition, offset) were given to a member; the offsets to commit."""
-        ahead: dict[int, int] = {}
-        with self._lock:
-            for partition, offset in places:
-                self.history.record_read(member, partition, offset)
-                ahead[partition] = offset + 1
-        return ahead
-
-    def _record_invocations(self, member: str, offsets: Mapping[int, int]) -> dict[int, int]:
-        with self._lock:
-            return self.history.record_invocations(member, offsets)
-
-    def _record_assignment(self, member: str, generation: int, partitions: Iterable[int]) -> None:
-        with self._lock:
-            self.history.record_assignment(member, generation, partitions)
-
     def _record_commits(
         self, member: str, numbers: Mapping[int, int], offsets: Mapping[int, int], generations: tuple[int, int]
     ) -> None:
-        """`generations`: of the member before the commit and after it."""
+        """Record acknowledged commits. `generations` are the member's before the commit and after it."""
         before, after = generations
-        with self._lock:
-            for partition, offset in offsets.items():
-                known = before if before == after else UNKNOWN_GENERATION
-                self.history.record_commit(member, numbers[partition], partition, offset, known)
+        known = before if before == after else UNKNOWN_GENERATION
+        for partition, offset in offsets.items():
+            self.history.record_commit(member, numbers[partition], partition, offset, known)
 
     def _watch(self) -> None:
         client = self._client()
@@ -276,10 +261,9 @@ class GroupWorkload:
                 answer = client.committed(places, timeout=_ANSWER_S)
             except confluent_kafka.KafkaException:
                 continue
-            with self._lock:
-                for place in answer:
-                    if place.error is None:
-                        self.history.record_fetch(asked_ns, place.partition, max(place.offset, NO_OFFSET))
+            for place in answer:
+                if place.error is None:
+                    self.history.record_fetch(asked_ns, place.partition, max(place.offset, NO_OFFSET))
             time.sleep(0.05)
         client.close()
 
@@ -287,12 +271,12 @@ class GroupWorkload:
 class _Assignments(RebalanceListener):
     """Notes what a member of our client is given; the next rebalance waits for it."""
 
-    def __init__(self, workload: GroupWorkload, member: str, consumer: SyncConsumer) -> None:
-        self._workload, self._member, self._consumer = workload, member, consumer
+    def __init__(self, history: GroupHistory, member: str, consumer: SyncConsumer) -> None:
+        self._history, self._member, self._consumer = history, member, consumer
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         partitions = sorted(each.partition for each in assigned)
-        self._workload._record_assignment(self._member, _generation_of_ours(self._consumer), partitions)
+        self._history.record_assignment(self._member, _generation_of_ours(self._consumer), partitions)
 
 
 def _generation_of_ours(consumer: SyncConsumer) -> int:

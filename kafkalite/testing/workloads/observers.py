@@ -6,7 +6,6 @@ High watermarks are asked for with the leader's epoch in the request (KIP-320), 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -19,6 +18,7 @@ from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.testing.history.events import ControllerElected, ControllerWrote, HighWatermarkSeen, LeaderSeen
 from kafkalite.testing.history.recorder import Recorder
+from kafkalite.testing.workloads.threads import WorkloadThread
 from kafkalite.types import NO_BROKER
 from zk import paths
 from zk.znodes.controller import ControllerEpoch
@@ -58,31 +58,24 @@ def _record_controller(recorder: Recorder, data: bytes | None, stat: ZnodeStat |
     try:
         epoch = ControllerEpoch.decode(data).epoch
     except MalformedZnodeError:
-        return  # as above
+        return  # garbage, as in _record_state
     recorder.add(ControllerElected(recorder.now_ns(), stat.mzxid, NO_BROKER, epoch))
 
 
-class BrokerObserver:
+class BrokerObserver(WorkloadThread):
     """Asks every broker for its metadata and its high watermarks, a few times a second; brokers may come and go.
 
     `addresses` are theirs by broker id, whatever they tell clients: there may be proxies on that way.
     """
 
     def __init__(self, recorder: Recorder, addresses: Mapping[int, tuple[str, int]], topic: str) -> None:
-        self.problems: list[str] = []
-        self._recorder = recorder
+        super().__init__(recorder, "observer")
         self._addresses = addresses
         self._topic = topic
         self._connections = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._observe()), name="observer", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self._thread.join(20)
+    def _run(self) -> None:
+        asyncio.run(self._observe())
 
     async def _observe(self) -> None:
         await asyncio.gather(*(self._observe_broker(each, *address) for each, address in self._addresses.items()))
@@ -117,7 +110,7 @@ class BrokerObserver:
             await asyncio.sleep(_PERIOD_S)
 
     async def _leaders(self, connection: Connection, broker_id: int, observer: str) -> tuple[dict[int, int], list[int]]:
-        """The leader epochs, and the partitions that this broker leads by its own metadata."""
+        """Return the leader epochs, and the partitions that this broker leads by its own metadata."""
         wanted = messages.metadata_request.MetadataRequestTopic(name=self._topic)
         request = messages.metadata_request.MetadataRequest(topics=[wanted], allow_auto_topic_creation=False)
         response = await connection.request(request, _METADATA_VERSION, _TIMEOUT_S)

@@ -27,7 +27,7 @@ _DELETED: Final = " (deleted)"
 
 
 class ResourceWatch:
-    """Of the brokers that are processes here; those in containers are not looked at."""
+    """Records the resources of the brokers that are processes here; those in containers are left out."""
 
     def __init__(self, recorder: Recorder, brokers: Iterable[Any]) -> None:
         self._recorder = recorder
@@ -35,7 +35,7 @@ class ResourceWatch:
         self._baseline: dict[int, dict[str, int]] = {}
 
     def record_baseline(self) -> None:
-        """What there is now is the baseline."""
+        """Record the present counts as the baseline."""
         for broker in self._brokers:
             self._baseline[broker.id] = resources_of(broker)
             self._note(broker, self._baseline[broker.id], is_baseline=True)
@@ -60,7 +60,7 @@ class ResourceWatch:
 
 
 def resources_of(broker: BrokerProcess) -> dict[str, int]:
-    """By name; empty for a broker that does not run."""
+    """Return counts by the resource's name; none for a broker that does not run."""
     try:
         folder = f"/proc/{broker.pid}/fd"
         names = os.listdir(folder)
@@ -75,12 +75,12 @@ def resources_of(broker: BrokerProcess) -> dict[str, int]:
                 found["connections"] += 1
             elif not target.startswith(logs) or target.endswith(_DELETED):
                 found["files"] += 1
-    tasks = _tasks(broker)
+    tasks = _count_tasks(broker)
     return found if tasks is None else found | {"tasks": tasks}
 
 
-def _tasks(broker: BrokerProcess) -> int | None:
-    """None without metrics, or from a broker that does not answer now."""
+def _count_tasks(broker: BrokerProcess) -> int | None:
+    """Return the number of tasks; None without metrics, or from a broker that does not answer now."""
     if broker.http_url is None:
         return None
     try:

@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
@@ -37,6 +37,7 @@ from kafkalite.testing.workloads.clients import (
 )
 from kafkalite.testing.workloads.observers import BrokerObserver, observe_zookeeper
 from kafkalite.testing.workloads.resources import ResourceWatch
+from kafkalite.testing.workloads.threads import WorkloadThread
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,17 +55,6 @@ _ASK_AGAIN_S: Final = 0.2
 _GIVEN_BACK_WITHIN_S: Final = 20.0
 
 _runs = itertools.count(1)
-
-
-class Part(Protocol):
-    """A thread of a workload."""
-
-    problems: list[str]
-
-    def start(self) -> None: ...
-
-    def finish(self) -> None:
-        """Stop and wait for the end."""
 
 
 class Workload:
@@ -107,26 +97,24 @@ class Workload:
         self._resources = ResourceWatch(self.recorder, cluster.brokers.values())
 
     @property
-    def _parts(self) -> list[Part]:
+    def _threads(self) -> list[WorkloadThread]:
         return [*self.writers, *self.readers, self._observer]
 
     @property
     def problems(self) -> list[str]:
-        """What no client should have met, so far."""
-        return [problem for part in self._parts for problem in part.problems]
+        """The problems that no client should have met, so far."""
+        return [problem for thread in self._threads for problem in thread.problems]
 
     def start(self, timeout_s: float = 30) -> None:
-        """Returns when every writer is acknowledged on every partition."""
+        """Start all threads; returns when every writer is acknowledged on every partition."""
         self._resources.record_baseline()
         observe_zookeeper(self.recorder, self._facts, self.topic, self.partitions)
-        self._observer.start()
-        parts: list[Part] = [*self.readers, *self.writers]
-        for part in parts:
-            part.start()
+        for thread in reversed(self._threads):
+            thread.start()
         self.wait_flowing(timeout_s)
 
     def wait_flowing(self, timeout_s: float = 30) -> float:
-        """Until every writer was acknowledged on every partition since the call; the seconds it took. TimeoutError."""
+        """Wait until every writer is acknowledged on every partition since the call; return the seconds it took. TimeoutError."""
         since_ns = self.recorder.now_ns()
 
         def flowing() -> bool:
@@ -151,8 +139,8 @@ class Workload:
 
     def stop(self) -> None:
         """End all threads without a verdict."""
-        for part in self._parts:
-            part.finish()
+        for thread in self._threads:
+            thread.finish()
 
     def finish(self, path: Path, timeout_s: float = 60) -> Verdict:
         """End the writers, read everything once more, compare the replicas, keep the history in `path` and judge it.
@@ -167,8 +155,8 @@ class Workload:
                 wait_until(lambda reader=reader: reader.has_reached(ends), f"{reader.name} at {ends}", timeout_s)  # type: ignore[misc]
             except TimeoutError as problem:
                 reader.problems.append(f"{problem}, it is at {reader.positions}")
-        for part in self._parts[len(self.writers) :]:
-            part.finish()
+        for thread in self._threads[len(self.writers) :]:
+            thread.finish()
         self.drain(ends, timeout_s)
         self.record_replicas()
         self._resources.record_leftovers(_GIVEN_BACK_WITHIN_S)
@@ -224,7 +212,7 @@ class Gap(NamedTuple):
 
 
 def longest_gap(events: Iterable[Event], since_ns: int, until_ns: int) -> Gap:
-    """The longest time without acknowledgements of a producer's partition that ended between the two moments."""
+    """Return the longest time without acknowledgements of a producer's partition that ended between the two moments."""
     latest: dict[tuple[str, TopicPartition], int] = {}
     longest = Gap(0.0, since_ns, "nobody", TopicPartition("", 0))
     for event in events:
@@ -238,7 +226,7 @@ def longest_gap(events: Iterable[Event], since_ns: int, until_ns: int) -> Gap:
 
 
 def _find_acknowledged_ends(events: Iterable[Event], topic: str, partitions: int) -> list[int]:
-    """For each partition the offset behind the last acknowledged record."""
+    """Return for each partition the offset behind the last acknowledged record."""
     ends = [0] * partitions
     for event in events:
         if isinstance(event, SendAcknowledged) and event.topic == topic:
@@ -247,17 +235,17 @@ def _find_acknowledged_ends(events: Iterable[Event], topic: str, partitions: int
 
 
 def _partitions_at_each_broker(servers: str, topic: str) -> str:
-    """What each broker's metadata has of a topic, for the report of a failure."""
-    told = []
+    """Return what each broker's metadata has of a topic, for the report of a failure."""
+    lines = []
     for server in servers.split(","):
         try:
             metadata = AdminClient({"bootstrap.servers": server, "log_level": 0}).list_topics(topic, timeout=5)
         except confluent_kafka.KafkaException as problem:
-            told.append(f"{server}: {problem}")
+            lines.append(f"{server}: {problem}")
             continue
         partitions = {number: each.leader for number, each in sorted(metadata.topics[topic].partitions.items())}
-        told.append(f"{server}: leaders of {topic} {partitions}")
-    return "; ".join(told)
+        lines.append(f"{server}: leaders of {topic} {partitions}")
+    return "; ".join(lines)
 
 
 def _watermark_client(servers: str) -> confluent_kafka.Consumer:
@@ -265,7 +253,7 @@ def _watermark_client(servers: str) -> confluent_kafka.Consumer:
 
 
 def _watermarks(servers: str, topic: str, ends: Sequence[int], timeout_s: float) -> list[tuple[int, int]]:
-    """Start and end of each partition, as soon as the end is where it should be or the time is over."""
+    """Return start and end of each partition, as soon as the end is where it should be or the time is over."""
     client = _watermark_client(servers)
     deadline = time.monotonic() + timeout_s
     found = []

@@ -1,15 +1,15 @@
-"""Days as windows of time."""
+"""Days in time."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from spark_jobs.batch.failures import BadRequestError
-from spark_jobs.batch.window import dates_between, day_window, parse_date, time_zone
+from spark_jobs.batch.window import dates_between, day_start_ms, parse_date, time_zone
 
 NEW_YORK = ZoneInfo("America/New_York")
 HOUR_MS = 3_600_000
@@ -19,25 +19,26 @@ def unix_ms(*parts: int) -> int:
     return int(datetime(*parts, tzinfo=UTC).timestamp() * 1000)  # type: ignore[misc, arg-type]
 
 
-def test_a_day_ends_where_the_next_begins() -> None:
+def test_days_follow_each_other_without_gaps_or_overlaps() -> None:
     for zone in (ZoneInfo("UTC"), NEW_YORK, ZoneInfo("Asia/Kathmandu"), ZoneInfo("Africa/Cairo")):
-        days = dates_between(date(2013, 1, 1), date(2014, 12, 31))
-        windows = [day_window(day, zone) for day in days]
-        assert all(one.end_ms == other.start_ms for one, other in pairwise(windows))
+        starts = [day_start_ms(day, zone) for day in dates_between(date(2013, 1, 1), date(2014, 12, 31))]
+        assert all(22 * HOUR_MS < other - one < 26 * HOUR_MS for one, other in pairwise(starts))
+        shown = [datetime.fromtimestamp(start / 1000, zone).date() for start in starts]
+        before = [datetime.fromtimestamp((start - 1) / 1000, zone).date() for start in starts]
+        assert shown[:-1] == before[1:]
 
 
 def test_days_where_clocks_change_have_23_and_25_hours() -> None:
-    lengths = {
-        day: (window.end_ms - window.start_ms) // HOUR_MS
+    lengths = [
+        (day_start_ms(day + timedelta(days=1), NEW_YORK) - day_start_ms(day, NEW_YORK)) // HOUR_MS
         for day in (date(2013, 3, 10), date(2013, 6, 15), date(2013, 11, 3))
-        for window in [day_window(day, NEW_YORK)]
-    }
-    assert list(lengths.values()) == [23, 24, 25]
+    ]
+    assert lengths == [23, 24, 25]
 
 
-def test_window_is_in_its_zone() -> None:
-    assert day_window(date(2013, 6, 15), ZoneInfo("UTC")).start_ms == unix_ms(2013, 6, 15)
-    assert day_window(date(2013, 6, 15), NEW_YORK).start_ms == unix_ms(2013, 6, 15, 4)
+def test_a_day_begins_in_its_zone() -> None:
+    assert day_start_ms(date(2013, 6, 15), ZoneInfo("UTC")) == unix_ms(2013, 6, 15)
+    assert day_start_ms(date(2013, 6, 15), NEW_YORK) == unix_ms(2013, 6, 15, 4)
 
 
 def test_names_of_days_go_by_the_zone() -> None:
@@ -65,7 +66,6 @@ def test_ending_before_starting_is_refused() -> None:
     assert dates_between(date(2013, 1, 2), date(2013, 1, 2)) == [date(2013, 1, 2)]
 
 
-def test_the_last_date_has_a_window_too() -> None:
-    window = day_window(date.max, ZoneInfo("UTC"))
-    assert window.end_ms - window.start_ms == 86_400_000
-    assert day_window(date.min, ZoneInfo("UTC")).start_ms == -62_135_596_800_000
+def test_the_first_and_the_last_date_have_a_beginning() -> None:
+    assert day_start_ms(date.max, ZoneInfo("UTC")) == unix_ms(9999, 12, 31)
+    assert day_start_ms(date.min, ZoneInfo("UTC")) == -62_135_596_800_000

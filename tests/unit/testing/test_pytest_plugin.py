@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalite.testing.pytest_plugin import SETTINGS, Chosen, _logs_of, chosen, topic_name
+from kafkalite.testing.pytest_plugin import SETTINGS, Chosen, _logs_of, read_settings, topic_name
 from kafkalite.types import TopicPartition
 
 LARGEST_TOPIC_NAME = 249
@@ -32,7 +32,7 @@ class Config:
 def settings(
     options: dict[str, str] | None = None, ini: dict[str, str] | None = None, environment: dict[str, str] | None = None
 ) -> Chosen:
-    return chosen(Config(options, ini), environment or {})  # type: ignore[arg-type]
+    return read_settings(Config(options, ini), environment or {})  # type: ignore[arg-type]
 
 
 def test_defaults_are_one_broker_and_one_server_on_this_machine() -> None:

@@ -186,7 +186,7 @@ def test_topics_of_older_tools(text, expected):
 def test_config_change_of_older_tools():
     change = ConfigChange.decode(b'{"version":1,"entity_type":"clients","entity_name":"a%20b"}')
     assert (change.entity_type, change.entity_name) == ("clients", "a%20b")
-    assert ConfigChange("brokers/<default>").concerns_default
+    assert ConfigChange("brokers/<default>").entity_name == "<default>"
     assert ConfigChange("users/u/clients/c").entity_name == "u/clients/c"
 
 

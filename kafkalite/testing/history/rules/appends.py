@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from kafkalite.testing.history.events import UNKNOWN_OFFSET, Value
 from kafkalite.testing.history.facts import Facts, PartitionFacts
@@ -15,9 +16,7 @@ def acknowledged_is_there(facts: Facts, partition: PartitionFacts) -> Findings:
     if promised and not partition.drains:
         yield "records were acknowledged and the partition was not drained"
         return
-    found = defaultdict(list)
-    for offset, value in partition.drained():
-        found[value].append(offset)
+    found = _offsets_by_value(partition)
     for value, offset in promised:
         where = found.get(value, [])
         right = offset in where or (offset == UNKNOWN_OFFSET and where)
@@ -39,11 +38,15 @@ def read_was_sent(facts: Facts, partition: PartitionFacts) -> Findings:
 
 
 def duplicates_are_retries(facts: Facts, partition: PartitionFacts) -> Findings:
-    found = defaultdict(list)
-    for offset, value in partition.drained():
-        found[value].append(offset)
-    for value, offsets in found.items():
+    for value, offsets in _offsets_by_value(partition).items():
         yield None if len(offsets) == 1 else _why_not_twice(facts, partition, value, offsets)
+
+
+def _offsets_by_value(partition: PartitionFacts) -> dict[Value, list[int]]:
+    found = defaultdict(list)
+    for offset, value in partition.list_drained():
+        found[value].append(offset)
+    return found
 
 
 def _why_not_twice(facts: Facts, partition: PartitionFacts, value: Value, offsets: list[int]) -> str | None:
@@ -74,12 +77,17 @@ def offset_holds_one_record(facts: Facts, partition: PartitionFacts) -> Findings
 
 
 def producer_order(facts: Facts, partition: PartitionFacts) -> Findings:
-    seen: set[Value] = set()
+    """Duplicates are left out, which C3 judges."""
+    first: dict[Value, int] = {}
+    for offset, value in partition.list_drained():
+        first.setdefault(value, offset)
+    yield from numbers_ascend((offset, value) for value, offset in first.items())
+
+
+def numbers_ascend(rows: Iterable[tuple[int, Value]]) -> Findings:
+    """Compare each record, given with its offset, with the latest one of its producer."""
     latest: dict[str, tuple[int, int]] = {}
-    for offset, value in partition.drained():
-        if value in seen:
-            continue  # a duplicate, which C3 judges
-        seen.add(value)
+    for offset, value in rows:
         number, where = latest.get(value.producer, (-1, -1))
         yield None if value.number > number else f"{value} is at {offset}, behind number {number} at {where}"
         latest[value.producer] = max((value.number, offset), (number, where))

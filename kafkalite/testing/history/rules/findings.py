@@ -14,7 +14,7 @@ Rule: TypeAlias = Callable[[Facts], Iterator[tuple[object, str | None]]]
 
 
 def of_partitions(check: Callable[[Facts, PartitionFacts], Findings]) -> Rule:
-    """The rule that holds each partition to a check."""
+    """Return the rule that holds each partition to a check."""
 
     def rule(facts: Facts) -> Iterator[tuple[object, str | None]]:
         for partition in facts.partitions.values():

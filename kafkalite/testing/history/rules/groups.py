@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -28,15 +28,14 @@ def offsets_are_those_committed(facts: Facts) -> Iterator[tuple[object, str | No
     for subject in dict.fromkeys([*facts.groups, *transactional]):
         group = facts.groups.get(subject, GroupFacts())
         commits = group.commits + transactional.get(subject, [])
-        for finding in _told_what_was_committed(group.fetches, commits):
-            yield subject, finding
         open_commits = _OpenCommits(commits)
-        for finding in _told_in_order(group.fetches, open_commits):
-            yield subject, finding
-        for finding in _committed_in_order(commits, open_commits):
-            yield subject, finding
-        for finding in _committed_was_read(facts, subject, commits):
-            yield subject, finding
+        findings = chain(
+            _told_what_was_committed(group.fetches, commits),
+            _told_in_order(group.fetches, open_commits),
+            _committed_in_order(commits, open_commits),
+            _committed_was_read(facts, subject, commits),
+        )
+        yield from ((subject, finding) for finding in findings)
 
 
 def _commits_of_transactions(facts: Facts) -> dict[GroupPartition, list[Commit]]:
@@ -82,7 +81,7 @@ def _told_what_was_committed(fetches: list[OffsetFetched], commits: list[Commit]
 
 
 def _is_replaced(commit: Commit, last: Commit) -> bool:
-    """Had it ended before the other began? Of unknown fate it may come later, as long as its generation lasts."""
+    """True if `commit` had ended before `last` began. One of unknown fate may still come, as long as its generation lasts."""
     if commit.outcome is Outcome.UNKNOWN:
         return _is_fenced(commit.generation, last.generation)
     return (
@@ -107,7 +106,7 @@ class _OpenCommits:
         """When they began, and the lowest offset of those up to each, of such as a commit of this generation does not end."""
 
     def floor(self, offset: int, at_ns: int, generation: int = UNKNOWN_GENERATION) -> int:
-        """To where a group that has committed `offset`, in this generation, may find itself set back by them."""
+        """Return the offset to which they may set back a group that has committed `offset`, in this generation."""
         if generation not in self._of_generations:
             left = [each for each in self._commits if not _is_fenced(each.generation, generation)]
             invoked = sorted((each.invoked_ns, each.offset) for each in left)
@@ -151,16 +150,16 @@ def _committed_was_read(facts: Facts, subject: GroupPartition, commits: list[Com
         return
     there: Iterable[int] = range(highest)
     if all(map(facts.reads_committed, members)) and partition.committed_drains:
-        there = [offset for offset, _ in partition.drained_committed()]
+        there = [offset for offset, _ in partition.list_drained(committed=True)]
     elif partition.drains:
-        there = [offset for offset, _ in partition.drained()]
+        there = [offset for offset, _ in partition.list_drained()]
     read = {each.offset for member in members for each in partition.readers.get(member, ())}
     skipped = [offset for offset in there if offset < highest and offset not in read]
     yield f"{highest} is committed, and no member has read {skipped[:5]}" if skipped else None
 
 
 def _moments(commits: list[Commit]) -> list[tuple[int, bool, Commit]]:
-    """Beginnings and ends of acknowledged commits, in their order."""
+    """Return beginnings and ends of acknowledged commits, in their order."""
     moments = []
     for commit in commits:
         if commit.outcome is Outcome.OK and commit.ended_ns is not None:

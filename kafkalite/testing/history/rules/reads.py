@@ -10,8 +10,8 @@ from kafkalite.testing.history.rules.findings import Findings
 
 def reader_order(facts: Facts, partition: PartitionFacts) -> Findings:
     """Readers of committed records may skip what those of a drain of committed records do not find either."""
-    everything = [offset for offset, _ in partition.drained()]
-    committed = [offset for offset, _ in partition.drained_committed()]
+    everything = [offset for offset, _ in partition.list_drained()]
+    committed = [offset for offset, _ in partition.list_drained(committed=True)]
     for reader, reads in partition.readers.items():
         there = committed if facts.reads_committed(reader) else everything
         position: int | None = None

@@ -36,15 +36,15 @@ def _first_difference(
 ) -> str | None:
     for ours, theirs in zip(reference, batches, strict=False):
         if ours != theirs:
-            return f"brokers {first} and {broker} differ: {_shown(ours)} and {_shown(theirs)}"
+            return f"brokers {first} and {broker} differ: {_describe_batch(ours)} and {_describe_batch(theirs)}"
     if len(reference) != len(batches):
         longer, more = (first, reference) if len(reference) > len(batches) else (broker, batches)
         extra = more[min(len(reference), len(batches))]
-        return f"only broker {longer}, of {first} and {broker}, has {_shown(extra)}"
+        return f"only broker {longer}, of {first} and {broker}, has {_describe_batch(extra)}"
     return None
 
 
-def _shown(batch: ReplicaBatch) -> str:
+def _describe_batch(batch: ReplicaBatch) -> str:
     return (
         f"the batch at {batch.base_offset} of epoch {batch.leader_epoch} "
         f"(crc {batch.crc:08x}, {batch.size_bytes} bytes, digest {batch.digest[:4].hex()})"

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kafkalite.testing.history.events import Value
-from kafkalite.testing.history.facts import Facts, Outcome, PartitionFacts, Transaction
+from kafkalite.testing.history.facts import Facts, Outcome, Transaction
+from kafkalite.testing.history.rules.appends import numbers_ascend
 from kafkalite.testing.history.rules.findings import Findings
 from kafkalite.types import TopicPartition
 
@@ -17,7 +18,7 @@ from kafkalite.types import TopicPartition
 def transactions_are_whole(facts: Facts) -> Iterator[tuple[object, str | None]]:
     """C13: a reader of committed records has all records of a transaction or none, as its producer was answered; in the order sent."""
     seen: dict[TopicPartition, set[Value]] = {
-        name: {value for _, value in partition.drained_committed()}
+        name: {value for _, value in partition.list_drained(committed=True)}
         for name, partition in facts.partitions.items()
         if partition.committed_drains
     }
@@ -26,7 +27,7 @@ def transactions_are_whole(facts: Facts) -> Iterator[tuple[object, str | None]]:
         for finding in _offsets_as_ended(facts, transaction):
             yield transaction, finding
     for partition in facts.partitions.values():
-        for finding in _committed_order(partition):
+        for finding in numbers_ascend(partition.list_drained(committed=True)):
             yield partition.name, finding
 
 
@@ -52,7 +53,7 @@ def _wrong_with(facts: Facts, transaction: Transaction, seen: dict[TopicPartitio
 
 
 def _offsets_as_ended(facts: Facts, transaction: Transaction) -> Findings:
-    """An aborted one leaves no offset behind that nobody else committed; C11 judges committed ones."""
+    """Compare an aborted one, which leaves no offset behind that nobody else committed; C11 judges committed ones."""
     if transaction.outcome is not Outcome.FAILED:
         return
     for offset in transaction.offsets:
@@ -71,14 +72,6 @@ def _offsets_as_ended(facts: Facts, transaction: Transaction) -> Findings:
             told = [each for each in group.fetches if each.offset == offset.offset and offset.offset not in others]
             text = f"was aborted, and {offset.group} was told of its offset {offset.offset} in {place}"
             yield text if told else None
-
-
-def _committed_order(partition: PartitionFacts) -> Findings:
-    latest: dict[str, tuple[int, int]] = {}
-    for offset, value in partition.drained_committed():
-        number, where = latest.get(value.producer, (-1, -1))
-        yield None if value.number > number else f"{value} is at {offset}, behind number {number} at {where}"
-        latest[value.producer] = max((value.number, offset), (number, where))
 
 
 def nothing_is_read_early(facts: Facts) -> Iterator[tuple[object, str | None]]:
