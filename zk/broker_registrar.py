@@ -76,7 +76,12 @@ class BrokerRegistrar:
             if owner is None:
                 continue
             if not announced:
-                self._announce_wait(owner)
+                logger.warning(
+                    "%s is held by session 0x%x, probably of this broker before it was killed; waiting up to %g s for it to end",
+                    self._path,
+                    owner,
+                    self._stale_wait_s,
+                )
                 announced = True
             remaining_s = max(began_s, self._connected_s) + self._stale_wait_s - loop.time()
             if remaining_s <= 0:
@@ -124,14 +129,6 @@ class BrokerRegistrar:
         except (NoNodeError, BadVersionError):
             pass
         return None
-
-    def _announce_wait(self, owner: int) -> None:
-        logger.warning(
-            "%s is held by session 0x%x, probably of this broker before it was killed; waiting up to %g s for it to end",
-            self._path,
-            owner,
-            self._stale_wait_s,
-        )
 
     async def _refuse_shared_endpoints(self, registration: BrokerRegistration) -> None:
         """Refuse a second broker at the same advertised host and port, as Kafka does."""

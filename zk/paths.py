@@ -162,18 +162,10 @@ def broker_config(broker_id: int | None) -> str:
     return f"{CONFIG_BROKERS}/{DEFAULT_ENTITY if broker_id is None else broker_id}"
 
 
-def client_config(client_id: str) -> str:
-    return f"{CONFIG_CLIENTS}/{sanitize(client_id)}"
-
-
 def user_config(user: str, client_id: str | None = None) -> str:
     """Return the path of a user's configuration, or that of a client of the user."""
     path = f"{CONFIG_USERS}/{sanitize(user)}"
     return path if client_id is None else f"{path}/clients/{sanitize(client_id)}"
-
-
-def ip_config(ip: str) -> str:
-    return f"{CONFIG_IPS}/{ip}"
 
 
 def acls_of_type(resource_type: str, is_prefixed: bool) -> str:

@@ -11,27 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from kafkalite.local.cluster import LocalCluster
-    from kafkalite.local.contract import Cluster
-    from kafkalite.local.faults import Fault, Faults
-    from kafkalite.local.frozen import FrozenCluster
-    from kafkalite.testing.containers import KafkaliteCluster, KafkaliteContainer, ZooKeeperEnsemble
-    from kafkalite.testing.simulation.programs import SimulatedFaults, SimulationFailed, World, simulate
-
-__all__ = [
-    "Cluster",
-    "Fault",
-    "Faults",
-    "FrozenCluster",
-    "KafkaliteCluster",
-    "KafkaliteContainer",
-    "LocalCluster",
-    "SimulatedFaults",
-    "SimulationFailed",
-    "World",
-    "ZooKeeperEnsemble",
-    "simulate",
-]
+    from kafkalite.local.cluster import LocalCluster as LocalCluster
+    from kafkalite.local.contract import Cluster as Cluster
+    from kafkalite.local.faults import Fault as Fault
+    from kafkalite.local.faults import Faults as Faults
+    from kafkalite.local.frozen import FrozenCluster as FrozenCluster
+    from kafkalite.testing.containers import KafkaliteCluster as KafkaliteCluster
+    from kafkalite.testing.containers import KafkaliteContainer as KafkaliteContainer
+    from kafkalite.testing.containers import ZooKeeperEnsemble as ZooKeeperEnsemble
+    from kafkalite.testing.simulation.programs import SimulatedFaults as SimulatedFaults
+    from kafkalite.testing.simulation.programs import SimulationFailed as SimulationFailed
+    from kafkalite.testing.simulation.programs import World as World
+    from kafkalite.testing.simulation.programs import simulate as simulate
 
 _HOMES: Final = {
     "Cluster": "kafkalite.local.contract",
@@ -47,6 +38,8 @@ _HOMES: Final = {
     "simulate": "kafkalite.testing.simulation.programs",
     "ZooKeeperEnsemble": "kafkalite.testing.containers",
 }
+
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kafkalite.local.broker_process import wait_until
@@ -160,11 +159,6 @@ class SparkCluster:
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{daemon.output()[-4000:]}") from None
 
-    def start_worker(self, number: int) -> None:
-        """Start a worker again, and wait until the master knows it."""
-        self._start_worker(number)
-        self._wait(self._workers[number], _REGISTERED)
-
     def kill_worker(self, number: int) -> None:
         """Kill a worker with its executors, without warning."""
         self._workers[number].kill()
@@ -196,7 +190,5 @@ class SparkCluster:
             self.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

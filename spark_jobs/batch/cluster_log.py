@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
@@ -26,10 +25,8 @@ class ClusterLog:
         self._admin.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._admin.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
 
     def bounds(self, topic: str) -> LogBounds:
         """Return where the topic's partitions begin and, for now, end (before transactions that are open). UnknownTopicError."""

@@ -27,60 +27,48 @@ class Exit(IntEnum):
 
 
 class JobError(Exception):
-    """The night cannot go on; `code` is the exit code."""
+    """The night cannot go on; `code` is the exit code, given as a keyword of the subclass."""
 
     code: ClassVar[Exit] = Exit.FAILED
 
+    def __init_subclass__(cls, code: Exit | None = None) -> None:
+        if code is not None:
+            cls.code = code
 
-class BadRequestError(JobError):
+
+class BadRequestError(JobError, code=Exit.USAGE):
     """What was asked for makes no sense: ending before starting, an unknown zone, a function that is not there."""
 
-    code = Exit.USAGE
 
-
-class UnknownTopicError(JobError):
+class UnknownTopicError(JobError, code=Exit.NOT_FOUND):
     """The cluster has no such topic."""
-
-    code = Exit.NOT_FOUND
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"the cluster has no topic {topic}; `kafkalite topic list` shows those that it has")
 
 
-class RunActiveError(JobError):
+class RunActiveError(JobError, code=Exit.EXISTS):
     """Another run holds the lock of the same output."""
 
-    code = Exit.EXISTS
 
-
-class LockLostError(JobError):
+class LockLostError(JobError, code=Exit.UNREACHABLE):
     """The ZooKeeper session ended, so another run may have begun: nothing more may be published."""
 
-    code = Exit.UNREACHABLE
 
-
-class ZooKeeperUnreachableError(JobError):
+class ZooKeeperUnreachableError(JobError, code=Exit.UNREACHABLE):
     """No session with ZooKeeper, so nobody can tell whether another run is active."""
 
-    code = Exit.UNREACHABLE
 
-
-class DifferencesError(JobError):
+class DifferencesError(JobError, code=Exit.CHECK_FAILED):
     """The audit found that log and archive differ."""
 
-    code = Exit.CHECK_FAILED
 
-
-class DataLossError(JobError):
+class DataLossError(JobError, code=Exit.DATA_LOSS):
     """Offsets that are to be read are not in the log any more."""
 
-    code = Exit.DATA_LOSS
 
-
-class OutputError(JobError):
+class OutputError(JobError, code=Exit.OUTPUT_FAILED):
     """The output cannot be written or read, or holds something that it should not."""
-
-    code = Exit.OUTPUT_FAILED
 
 
 class MissingRecordsError(JobError):
@@ -99,7 +87,5 @@ class MissingOutputError(OutputError):
         )
 
 
-class DeadLettersError(JobError):
+class DeadLettersError(JobError, code=Exit.DEAD_LETTERS):
     """All is done and published, but more records became dead letters than are allowed."""
-
-    code = Exit.DEAD_LETTERS

@@ -85,7 +85,7 @@ def _garbage() -> Iterator[tuple[str, str, bytes]]:
         _config(retention_ms="abc", segment_bytes="-1"),
     )
     yield ("a broker's settings that are no JSON", paths.broker_config(1), b"not json")
-    yield ("a client's quota that is no number", paths.client_config("c"), _config(producer_byte_rate="abc"))
+    yield ("a client's quota that is no number", paths.config("clients/c"), _config(producer_byte_rate="abc"))
     yield ("a change of settings that is no JSON", f"{paths.CONFIG_CHANGES}/config_change_0000009000", b"not json")
     yield (
         "a change of settings of another version",

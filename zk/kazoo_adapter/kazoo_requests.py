@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -54,27 +55,17 @@ _LOST = (
 )
 
 
+@dataclass(slots=True, eq=False)
 class _Request:
     """A request until it is answered; `order` is its place in the queue."""
 
-    __slots__ = ("answer", "answered", "losses", "order", "path", "send", "size_bytes")
-
-    def __init__(
-        self,
-        order: int,
-        path: str,
-        size_bytes: int,
-        send: Callable[[KazooClient], Any],
-        answered: Callable[[Any], Any],
-        answer: asyncio.Future[Any],
-    ) -> None:
-        self.order = order
-        self.path = path
-        self.size_bytes = size_bytes
-        self.send = send
-        self.answered = answered
-        self.answer = answer
-        self.losses = 0
+    order: int
+    path: str
+    size_bytes: int
+    send: Callable[[KazooClient], Any]
+    answered: Callable[[Any], Any]
+    answer: asyncio.Future[Any]
+    losses: int = 0
 
     def __lt__(self, other: _Request) -> bool:
         return self.order < other.order

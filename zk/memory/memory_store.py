@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from zk import paths
@@ -117,18 +118,16 @@ class MemoryZooKeeper:
         return results
 
 
+@dataclass(slots=True, eq=False)
 class _Request:
     """A request until its answer has arrived; `carry_out` runs on the server."""
 
-    __slots__ = ("_error", "_result", "answer", "carry_out", "path", "served")
-
-    def __init__(self, path: str, carry_out: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
-        self.path = path
-        self.carry_out = carry_out
-        self.answer = answer
-        self.served = False
-        self._result: Any = None
-        self._error: Exception | None = None
+    path: str
+    carry_out: Callable[[], Any]
+    answer: asyncio.Future[Any]
+    served: bool = False
+    _result: Any = None
+    _error: Exception | None = None
 
     def run(self) -> None:
         """Carry out the request and keep its result or error."""

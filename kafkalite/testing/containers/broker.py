@@ -17,7 +17,7 @@ from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
 from kafkalite.local.ports import ReservedPort
 from kafkalite.local.readiness import Reachable, ask
 from kafkalite.testing.containers.security import PLACE, ContainerSecurity
-from kafkalite.testing.containers.server import ServerContainer
+from kafkalite.testing.containers.server import ServerContainer, closed_on_failure
 
 INTERNAL_PORT: Final = 9092
 _EXTERNAL_PORT: Final = 9094
@@ -72,14 +72,9 @@ class KafkaliteContainer(ServerContainer):
 
     def start(self) -> Self:
         """Start the broker; returns when it serves. Raises TimeoutError and BrokerDied with the last lines of its log."""
-        LIVE_CLUSTERS.add(self)
-        atexit.register(self.stop)
-        try:
+        with closed_on_failure(self, self.stop):
             self.launch()
             self.wait_ready(frozenset({self.id}), self._start_timeout_s)
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     def launch(self) -> None:

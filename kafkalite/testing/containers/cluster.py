@@ -20,7 +20,13 @@ from kafkalite.testing.containers.broker import KafkaliteContainer
 from kafkalite.testing.containers.ensemble import ZooKeeperEnsemble
 from kafkalite.testing.containers.network_cuts import NetworkCuts
 from kafkalite.testing.containers.security import ContainerSecurity
-from kafkalite.testing.containers.server import ServerContainer, ServerNetwork, default_image, reachable_host
+from kafkalite.testing.containers.server import (
+    ServerContainer,
+    ServerNetwork,
+    closed_on_failure,
+    default_image,
+    reachable_host,
+)
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
@@ -85,9 +91,7 @@ class KafkaliteCluster(AskedThroughZooKeeper):
 
         Raises TimeoutError, BrokerDied, EnsembleError or MissingImageError; nothing is left running then.
         """
-        LIVE_CLUSTERS.add(self)
-        atexit.register(self.close)
-        try:
+        with closed_on_failure(self, self.close):
             self._network.create()
             if self._secured is not None:
                 engine = DockerClient()
@@ -102,9 +106,6 @@ class KafkaliteCluster(AskedThroughZooKeeper):
             self.ensemble.wait_serving(self._start_timeout_s)
             if self._secured is not None:
                 next(iter(self.brokers.values())).make_users()
-        except BaseException:
-            self.close()
-            raise
         return self
 
     def close(self) -> None:

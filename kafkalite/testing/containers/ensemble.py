@@ -13,7 +13,7 @@ from testcontainers.core.network import Network
 from kafkalite.local.contract import LIVE_CLUSTERS
 from kafkalite.local.parallel import run_at_once
 from kafkalite.testing.containers.security import SECURE_CLIENT_PORT, ContainerSecurity
-from kafkalite.testing.containers.server import ServerContainer, ServerNetwork
+from kafkalite.testing.containers.server import ServerContainer, ServerNetwork, closed_on_failure
 from zk.servers.ensemble import EnsembleError, check_size, find_leader, server_role
 
 CLIENT_PORT: Final = 2181
@@ -76,15 +76,10 @@ class ZooKeeperEnsemble:
 
     def start(self) -> Self:
         """Start all servers at once, and wait until every one of them serves. Raises EnsembleError."""
-        LIVE_CLUSTERS.add(self)
-        atexit.register(self.close)
-        try:
+        with closed_on_failure(self, self.close):
             self._network.create()
             run_at_once(member.start for member in self.prepare())
             self.wait_serving(self._start_timeout_s)
-        except BaseException:
-            self.close()
-            raise
         return self
 
     def prepare(self) -> list[ServerContainer]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from ipaddress import ip_network
@@ -21,6 +22,7 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 import kafkalite
+from kafkalite.local.contract import LIVE_CLUSTERS, ShowsLogs
 from kafkalite.local.ports import ReservedPort
 from kafkalite.testing.archives import extract_all
 from kafkalite.testing.containers.neighbours import HEAR, SILENCE
@@ -54,6 +56,18 @@ def engine_needed() -> Iterator[None]:
         raise MissingRequirementError(
             f"Docker's engine cannot be reached ({problem}); start it, or name another with DOCKER_HOST"
         ) from problem
+
+
+@contextmanager
+def closed_on_failure(cluster: ShowsLogs, close: Callable[[], object]) -> Iterator[None]:
+    """Have a cluster that is being started closed at the end of this program, or when the start fails; reports show its logs."""
+    LIVE_CLUSTERS.add(cluster)
+    atexit.register(close)
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
 
 
 def freeze(container: Container) -> None:

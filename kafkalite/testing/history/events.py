@@ -38,13 +38,19 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerStarted:
+class HistoryEvent:
+    """Something that happened, or was seen, at a moment."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerStarted(HistoryEvent):
     """A producer and what it was configured for; `acks` is -1 for all.
 
     `retries_after_ms`: an acknowledgement that came sooner than this after the send cannot be that of a second attempt.
     """
 
-    at_ns: int
     producer: str
     acks: int
     idempotent: bool
@@ -52,10 +58,9 @@ class ProducerStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class SendEvent:
+class SendEvent(HistoryEvent):
     """A step of one send."""
 
-    at_ns: int
     topic: str
     partition: int
     producer: str
@@ -89,20 +94,18 @@ class SendUnknown(SendEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderStarted:
+class ReaderStarted(HistoryEvent):
     """What a reader is; one without this event is in no group and reads uncommitted records. `group` may be empty."""
 
-    at_ns: int
     reader: str
     group: str
     read_committed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRead:
+class RecordRead(HistoryEvent):
     """`reader` names one position that only moves forward: a consumer that was assigned the partition once."""
 
-    at_ns: int
     reader: str
     topic: str
     partition: int
@@ -112,10 +115,9 @@ class RecordRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(HistoryEvent):
     """After all sends had ended, `reader` read the whole partition: every record from `start_offset` up to `end_offset`."""
 
-    at_ns: int
     reader: str
     topic: str
     partition: int
@@ -124,20 +126,18 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsDeleted:
+class RecordsDeleted(HistoryEvent):
     """Somebody had the records before `before_offset` deleted: they may be gone, or there still."""
 
-    at_ns: int
     topic: str
     partition: int
     before_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderSeen:
+class LeaderSeen(HistoryEvent):
     """`observer` names one source whose knowledge only grows: ZooKeeper, or one run of one broker."""
 
-    at_ns: int
     observer: str
     topic: str
     partition: int
@@ -146,10 +146,9 @@ class LeaderSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class HighWatermarkSeen:
+class HighWatermarkSeen(HistoryEvent):
     """`observer` names one connection; the leader answered as leader in `leader_epoch`. A last stable offset of -1 was not told."""
 
-    at_ns: int
     observer: str
     topic: str
     partition: int
@@ -169,10 +168,9 @@ class ReplicaBatch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLog:
+class ReplicaLog(HistoryEvent):
     """All batches of a broker's replica, when nothing was written any more."""
 
-    at_ns: int
     broker: int
     topic: str
     partition: int
@@ -180,10 +178,9 @@ class ReplicaLog:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentChecked:
+class SegmentChecked(HistoryEvent):
     """A file of a replica was read back by itself (`storage.inspection`); `faults` is what is wrong with it."""
 
-    at_ns: int
     broker: int
     topic: str
     partition: int
@@ -192,10 +189,9 @@ class SegmentChecked:
 
 
 @dataclass(frozen=True, slots=True)
-class StateChanged:
+class StateChanged(HistoryEvent):
     """A line for the reader of a violation: what a broker or ZooKeeper said about its state. No rule looks at it."""
 
-    at_ns: int
     source: str
     text: str
 
@@ -204,10 +200,9 @@ class StateChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionAssigned:
+class PartitionAssigned(HistoryEvent):
     """A member was given a partition. `generation` may be UNKNOWN_GENERATION."""
 
-    at_ns: int
     group: str
     member: str
     generation: int
@@ -216,10 +211,9 @@ class PartitionAssigned:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitEvent:
+class CommitEvent(HistoryEvent):
     """A step of a member's commit. `number` counts them; a commit of several partitions is invoked by several events with one number."""
 
-    at_ns: int
     group: str
     member: str
     number: int
@@ -256,10 +250,9 @@ class CommitGivenUp(CommitEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetFetched:
+class OffsetFetched(HistoryEvent):
     """What OffsetFetch said, NO_OFFSET for nothing; asked after `asked_ns`, answered before `at_ns`. Several may ask at the same time."""
 
-    at_ns: int
     asked_ns: int
     observer: str
     group: str
@@ -272,10 +265,9 @@ class OffsetFetched:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionEvent:
+class TransactionEvent(HistoryEvent):
     """A step of a transaction. `transaction` counts those of `producer`, which is one client process with one transactional id."""
 
-    at_ns: int
     producer: str
     transaction: int
 
@@ -325,20 +317,18 @@ class TransactionAborted(TransactionEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerElected:
+class ControllerElected(HistoryEvent):
     """`zxid` is the order in which ZooKeeper took things; a broker claimed the seat and this controller epoch."""
 
-    at_ns: int
     zxid: int
     broker: int
     controller_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerWrote:
+class ControllerWrote(HistoryEvent):
     """A write of what only controllers write, in a controller epoch; `broker` is -1 when it is unknown."""
 
-    at_ns: int
     zxid: int
     broker: int
     controller_epoch: int
@@ -346,10 +336,9 @@ class ControllerWrote:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class Served(HistoryEvent):
     """Once everything was healed, `what` was asked for: how long it took and may have taken. `error` is empty when it went well."""
 
-    at_ns: int
     what: str
     took_ms: int
     bound_ms: int
@@ -357,10 +346,9 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceSeen:
+class ResourceSeen(HistoryEvent):
     """How many of `resource` (files, tasks, waiting requests, watches) a process has; first its baseline, then what it came back to."""
 
-    at_ns: int
     process: str
     resource: str
     is_baseline: bool

@@ -7,10 +7,10 @@ An event is `[name of its class, field, ...]`. `HistoryFile` appends while thing
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -44,18 +44,10 @@ class HistoryFile:
         packed: bytes = self._packer.pack([name, *(getattr(event, field) for field in _FIELDS[name])])
         return packed
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def write_history(path: Path, events: Iterable[Event]) -> None:
     """Write a whole history, over a file that is there. Raises OSError."""
-    with HistoryFile(path) as file:
+    with closing(HistoryFile(path)) as file:
         file.add(*events)
 
 

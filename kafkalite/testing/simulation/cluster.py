@@ -254,13 +254,17 @@ class SimulatedCluster:
 
     # what there is
 
-    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
-        """Return the state that ZooKeeper has now; None where there is none yet."""
+    def read_znode(self, path: str) -> bytes | None:
+        """Return the data that ZooKeeper has now; None where there is no such znode."""
         try:
-            data, _ = self.zookeeper.tree.read(paths.partition_state(*partition))
+            return self.zookeeper.tree.read(path)[0]
         except NoNodeError:
             return None
-        return PartitionState.decode(data)
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        """Return the state that ZooKeeper has now; None where there is none yet."""
+        data = self.read_znode(paths.partition_state(*partition))
+        return None if data is None else PartitionState.decode(data)
 
     def broker_epoch(self, broker_id: BrokerId) -> int | None:
         """Return the epoch of the broker's registration, also of its earlier process; None without one."""
@@ -269,17 +273,12 @@ class SimulatedCluster:
 
     def topics(self) -> list[str]:
         """Return all topics that ZooKeeper knows."""
-        try:
-            return sorted(self.zookeeper.tree.children(paths.TOPICS))
-        except NoNodeError:
-            return []
+        return [] if self.read_znode(paths.TOPICS) is None else self.zookeeper.tree.children(paths.TOPICS)
 
     def assignment(self, topic: str) -> TopicAssignment | None:
         """Return the assignment that ZooKeeper has now; None for an unknown topic."""
-        try:
-            return TopicAssignment.decode(self.zookeeper.tree.read(paths.topic(topic))[0])
-        except NoNodeError:
-            return None
+        data = self.read_znode(paths.topic(topic))
+        return None if data is None else TopicAssignment.decode(data)
 
     def out_of_sync(self) -> list[TopicPartition]:
         """Return the partitions without a leader, with a replica outside the ISR, or in the middle of a reassignment."""

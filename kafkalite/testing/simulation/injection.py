@@ -17,7 +17,6 @@ from kafkalite.testing.simulation.fault_acts import ArmedFailpoints, FaultActs
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.store import NoNodeError
 from zk.znodes import ControllerSeat
 
 Act: TypeAlias = Callable[[Fault], Awaitable[None]]
@@ -72,10 +71,9 @@ class Injection:
     def _find_machine(self, target: str) -> str:
         """Return the machine that a target is, or whose role it names, at this moment. NotNow."""
         if target == "controller":
-            try:
-                data, _ = self.cluster.zookeeper.tree.read(paths.CONTROLLER)
-            except NoNodeError:
-                raise NotNow("there is no controller") from None
+            data = self.cluster.read_znode(paths.CONTROLLER)
+            if data is None:
+                raise NotNow("there is no controller")
             return f"broker-{ControllerSeat.decode(data).broker_id}"
         role, _, name = target.partition(":")
         if not name:

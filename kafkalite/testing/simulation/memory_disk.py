@@ -14,6 +14,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from kafkalite.clock import Clock
@@ -36,23 +37,19 @@ class Chance(Protocol):
         """Return a number from a to b, both included."""
 
 
+@dataclass(slots=True, eq=False)
 class _FileNode:
-    __slots__ = ("content", "in_memory", "modified_ms", "unsynced")
-
-    def __init__(self, content: bytes, modified_ms: int) -> None:
-        self.content = bytearray(content)
-        self.modified_ms = modified_ms
-        self.in_memory = True
-        self.unsynced: list[tuple[int, bytes, bool]] = []
-        """Undoes each change: from this position on, the file ended with these bytes; was it a write?"""
+    content: bytearray
+    modified_ms: int
+    in_memory: bool = True
+    unsynced: list[tuple[int, bytes, bool]] = field(default_factory=list)
+    """Undoes each change: from this position on, the file ended with these bytes; True for a write."""
 
 
+@dataclass(slots=True, eq=False)
 class _DirectoryNode:
-    __slots__ = ("entries", "modified_ms")
-
-    def __init__(self, modified_ms: int) -> None:
-        self.entries: dict[str, _Node] = {}
-        self.modified_ms = modified_ms
+    modified_ms: int
+    entries: dict[str, _Node] = field(default_factory=dict)
 
 
 _Node: TypeAlias = _FileNode | _DirectoryNode
@@ -60,13 +57,11 @@ _NameChange: TypeAlias = tuple[tuple[_DirectoryNode, str, _Node | None], ...]
 """What each name in a directory stood for before."""
 
 
+@dataclass(slots=True, eq=False)
 class _OpenFile:
-    __slots__ = ("_disk", "_node", "_path")
-
-    def __init__(self, disk: MemoryDisk, path: str, node: _FileNode) -> None:
-        self._disk = disk
-        self._path = path
-        self._node: _FileNode | None = node
+    _disk: MemoryDisk
+    _path: str
+    _node: _FileNode | None
 
     def _open_node(self) -> _FileNode:
         if self._node is None:
@@ -97,10 +92,10 @@ class _OpenFile:
         self._node = None
 
 
+@dataclass(slots=True)
 class _MemoryLock:
-    def __init__(self, disk: MemoryDisk, path: str) -> None:
-        self._disk = disk
-        self._path = path
+    _disk: MemoryDisk
+    _path: str
 
     def release(self) -> None:
         self._disk.locks.pop(self._path, None)
@@ -131,7 +126,7 @@ class MemoryDisk:
         if node is None:
             if not create:
                 raise _error(errno.ENOENT, path)
-            node = _FileNode(b"", self._clock.now_ms())
+            node = _FileNode(bytearray(), self._clock.now_ms())
             self._change_names((directory, name, node))
         return _OpenFile(self, path, _file(node, path))
 
@@ -152,7 +147,7 @@ class MemoryDisk:
         if before is not None:
             self._replaced[path] = bytes(before.content)
         self._on_write(path, 0, content)
-        self._change_names((directory, name, _FileNode(content, self._clock.now_ms())))
+        self._change_names((directory, name, _FileNode(bytearray(content), self._clock.now_ms())))
         if durable:
             self._unsynced_names.clear()
 

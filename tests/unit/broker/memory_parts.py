@@ -37,6 +37,7 @@ from kafkalite.protocol.messages import Message
 from kafkalite.security.principal import ANONYMOUS
 from kafkalite.types import OFFSETS_TOPIC, Endpoint, TopicPartition
 from tests.unit.broker.fake_log import FakeLog, assignment, make_partition
+from tests.unit.clocks import LoopClock
 from zk.store import Store
 
 
@@ -116,16 +117,6 @@ class MemoryReplicas:
     def unwatch(self, topic_partition: TopicPartition, watcher: Any) -> None:
         self.watched.discard(topic_partition)
         self.partitions[topic_partition].watchers.pop(watcher, None)
-
-
-class LoopClock:
-    """The loop's time."""
-
-    def monotonic_ms(self) -> float:
-        return asyncio.get_running_loop().time() * 1000
-
-    def now_ms(self) -> int:
-        return int(self.monotonic_ms())
 
 
 class MemoryGroups:

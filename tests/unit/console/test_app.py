@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from kafkalite.console.app import FILES, Console, Ports
 from kafkalite.console.survey import POINTS, Watched
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
+from tests.unit.clocks import HandClock
 from tests.unit.console.asgi_client import Answer, ask
 from tests.unit.console.fake_admin import SECRET, FakeAdmin
 from zk import paths
@@ -27,13 +27,12 @@ class Scene:
 
     def __init__(self, admin: FakeAdmin, store: MemoryStore | None = None, *, read_only: bool = False) -> None:
         self.admin = admin
-        self._now_ms = 1_000_000
-        clock = SimpleNamespace(now_ms=lambda: self._now_ms)
-        ports = Ports(admin, admin, None, admin.open_producer, store, clock)  # type: ignore[arg-type]
+        self._clock = HandClock(1_000_000)
+        ports = Ports(admin, admin, None, admin.open_producer, store, self._clock)  # type: ignore[arg-type]
         self.console = Console(ports, Access(read_only=read_only), "staging (h:9092)")
 
     async def look(self) -> None:
-        self._now_ms += 5_000
+        self._clock.ms += 5_000
         await self.console.survey.run_round()
 
     async def ask(self, target: str, body: Any = None) -> Answer:

@@ -8,7 +8,6 @@ import json
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from kafkalite.console.avro import AvroError, AvroSchema
 from kafkalite.console.decoding import WHOLE_BYTES, decode_text
 from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
 from tests.case import case
+from tests.unit.clocks import HandClock
 
 NODE = {
     "type": "record",
@@ -96,7 +96,7 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         4: {"schema": '"long"', "references": [{"name": "x"}]},
     }
     asked: list[int] = []
-    now = SimpleNamespace(ms=0)
+    clock = HandClock()
 
     async def fetch(number: int) -> bytes:
         asked.append(number)
@@ -105,7 +105,7 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         return json.dumps(answers[number]).encode()
 
     async def scenario() -> None:
-        registry = SchemaRegistry(fetch, SimpleNamespace(now_ms=lambda: now.ms))  # type: ignore[arg-type]
+        registry = SchemaRegistry(fetch, clock)
         avro, in_json = numbered(1, b"\x36\x06foo"), numbered(2, b'{"a":1}')
         values = [
             avro,
@@ -131,7 +131,7 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         assert (found["kind"], found["text"]) == ("schema", '{\n  "a": 27,\n  "b": "foo"\n}')
         assert decode_text(avro, "hex", by_schema=registry.decode_value)["kind"] == "hex"
         assert decode_text(numbered(9, b"x"), by_schema=registry.decode_value)["kind"] == "hex"
-        now.ms += 31_000
+        clock.ms += 31_000
         await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 3, 4, 4, 9, 9]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 
 from kafkalite.console.nights import Nights
 from spark_jobs.batch import layout
 from spark_jobs.batch.ledger import Ledger
 from spark_jobs.batch.storage import LocalStorage
+from tests.unit.clocks import HandClock
 from tests.unit.spark_jobs.test_ledger import ENTRY
 
 
@@ -17,10 +17,9 @@ def test_the_ledger_is_read_and_what_it_says_is_kept_for_a_while(tmp_path: Path)
     folder = tmp_path / "nightly"
     folder.mkdir()
     Ledger(LocalStorage(folder), ENTRY.job).finish(ENTRY, 1)
-    now = SimpleNamespace(ms=0)
 
     async def scenario() -> None:
-        nights = Nights(str(folder), SimpleNamespace(now_ms=lambda: now.ms))  # type: ignore[arg-type]
+        nights = Nights(str(folder), HandClock())
         found = await nights.rows()
         assert found["problem"] is None
         assert [(row["job"], row["topic"], row["state"]) for row in found["rows"]] == [
@@ -37,7 +36,7 @@ def test_a_ledger_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     storage.write(layout.done_file(ENTRY.job, ENTRY.plan.topic, ENTRY.plan.date), b"nonsense")
 
     async def scenario() -> None:
-        found = await Nights(str(tmp_path), SimpleNamespace(now_ms=lambda: 0)).rows()  # type: ignore[arg-type]
+        found = await Nights(str(tmp_path), HandClock()).rows()
         assert found["rows"] == [] and "is no entry of the ledger" in found["problem"]
 
     asyncio.run(scenario())

@@ -21,6 +21,7 @@ from kafkalite.protocol.record_batches.records import (
 )
 from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
 from kafkalite.testing.simulation import virtual_time
+from tests.unit.clocks import LoopClock
 
 RULES = {"load_buffer_bytes": 5_242_880, "append_timeout_ms": 5000, "codec": 0, "required_acks": -1}
 
@@ -119,14 +120,6 @@ class Words:
     def on_loaded(self, now: Now) -> Decision:
         self.loaded_at_ms = now.monotonic_ms
         return Decision(now)
-
-
-class LoopClock:
-    def now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
-
-    def monotonic_ms(self) -> float:
-        return asyncio.get_running_loop().time() * 1000
 
 
 @dataclass

@@ -25,21 +25,9 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster, values_in
+from tests.unit.clocks import HandClock
 
 T0 = TopicPartition("t", 0)
-
-
-class HandClock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.ms = 0.0
-
-    def now_ms(self) -> int:
-        return int(self.ms)
-
-    def monotonic_ms(self) -> float:
-        return self.ms
 
 
 def ignore(_: Flow, __: Flow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgpack  # type: ignore[import-untyped]
@@ -263,7 +264,7 @@ def test_history_files_give_back_what_was_written(tmp_path: Path) -> None:
 
 
 def test_a_history_can_be_read_while_it_is_written(tmp_path: Path) -> None:
-    with HistoryFile(tmp_path / "history.msgpack") as file:
+    with closing(HistoryFile(tmp_path / "history.msgpack")) as file:
         for number, event in enumerate(right_history(), start=1):
             file.add(event)
             assert read_history(file.path) == right_history()[:number]

@@ -17,7 +17,7 @@ from kafkalite.portions import Portions
 from kafkalite.security.acl import AclEntry, AclFilter, PatternType, PermissionType, ResourcePattern
 from kafkalite.security.principal import KafkaPrincipal, principals_in
 from kafkalite.testing.simulation import virtual_time
-from tests.unit.broker.memory_parts import LoopClock
+from tests.unit.clocks import LoopClock
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session

@@ -6,7 +6,6 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from kafkalite.protocol import messages
 from kafkalite.security.principal import KafkaPrincipal
 from kafkalite.security.scram import ScramMechanism, credential_of, salted_password
 from tests.unit.broker.memory_parts import context_of
+from tests.unit.clocks import HandClock
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.znodes import DelegationToken, MalformedZnodeError
@@ -41,10 +41,9 @@ class Broker:
     """The tokens of one broker, with a clock that is set."""
 
     def __init__(self, store: MemoryStore, settings: dict[str, str] = KEY) -> None:
-        self.store, self.clock_ms = store, 1_000_000
+        self.store, self.clock = store, HandClock(1_000_000)
         live = LiveConfig(BrokerConfig.from_properties(settings))
-        clock: Any = SimpleNamespace(now_ms=lambda: self.clock_ms)
-        self.delegation_tokens = DelegationTokens(store, live, clock)
+        self.delegation_tokens = DelegationTokens(store, live, self.clock)
 
     async def create(self, principal: KafkaPrincipal, authorizer: Any = ALLOW_ALL, **asked: Any) -> Any:
         request = messages.create_delegation_token_request.CreateDelegationTokenRequest(**asked)
@@ -166,14 +165,14 @@ def test_an_expired_token_is_removed_by_a_negative_period() -> None:
             made = await broker.create(ALICE, renewers=[renewer("bob")], max_lifetime_ms=lifetime_ms)
             if period_ms is not None:
                 await broker.expire(ALICE, made.hmac, period_ms)
-            broker.clock_ms += 6
+            broker.clock.ms += 6
             assert (await broker.renew(ALICE, made.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
             assert (await broker.expire(ALICE, made.hmac, 0)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
             for period in (0, -1):
                 stranger = await broker.expire(EVE, made.hmac, period)
                 assert stranger.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
             removed = await broker.expire(BOB, made.hmac, -1)
-            assert (removed.error_code, removed.expiry_timestamp_ms) == (0, broker.clock_ms)
+            assert (removed.error_code, removed.expiry_timestamp_ms) == (0, broker.clock.ms)
             assert await broker.store.children(paths.DELEGATION_TOKENS) == []
             assert (await broker.expire(BOB, made.hmac, -1)).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
@@ -229,7 +228,7 @@ def test_who_has_a_token_is_known_by_another_broker_until_it_expires() -> None:
             held, password = found.credential, b64encode(made.hmac).decode()
             salted = salted_password(mechanism, password, held.salt, held.iterations)
             assert credential_of(mechanism, salted, held.salt, held.iterations) == held
-        other.clock_ms += 2 * DAY_MS
+        other.clock.ms += 2 * DAY_MS
         assert other.delegation_tokens.credential(ScramMechanism.SCRAM_SHA_256, made.token_id) is None
         await other.delegation_tokens.remove_expired()
         assert await broker.store.children(paths.DELEGATION_TOKENS) == []
@@ -242,8 +241,8 @@ def test_who_has_a_token_is_known_by_another_broker_until_it_expires() -> None:
 def test_owners_and_renewers_renew_and_end_a_token_and_nobody_else() -> None:
     async def script(broker: Broker) -> None:
         made = await broker.create(ALICE, renewers=[renewer("bob")], max_lifetime_ms=2 * DAY_MS)
-        broker.clock_ms += 1000
-        assert (await broker.renew(BOB, made.hmac)).expiry_timestamp_ms == broker.clock_ms + DAY_MS
+        broker.clock.ms += 1000
+        assert (await broker.renew(BOB, made.hmac)).expiry_timestamp_ms == broker.clock.ms + DAY_MS
         assert (await broker.renew(ALICE, made.hmac, 9 * DAY_MS)).expiry_timestamp_ms == made.max_timestamp_ms
         for refused, code in (
             (await broker.renew(EVE, made.hmac), ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH),
@@ -251,11 +250,11 @@ def test_owners_and_renewers_renew_and_end_a_token_and_nobody_else() -> None:
             (await broker.renew(ALICE, b"other"), ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
         ):
             assert (refused.error_code, refused.expiry_timestamp_ms) == (code, -1)
-        assert (await broker.expire(BOB, made.hmac, 5)).expiry_timestamp_ms == broker.clock_ms + 5
-        broker.clock_ms += 6
+        assert (await broker.expire(BOB, made.hmac, 5)).expiry_timestamp_ms == broker.clock.ms + 5
+        broker.clock.ms += 6
         assert (await broker.renew(ALICE, made.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
         other = await broker.create(ALICE)
-        assert (await broker.expire(ALICE, other.hmac)).expiry_timestamp_ms == broker.clock_ms
+        assert (await broker.expire(ALICE, other.hmac)).expiry_timestamp_ms == broker.clock.ms
         assert (await broker.renew(ALICE, other.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
     with_broker(script)

@@ -26,6 +26,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog
+from tests.unit.clocks import HandClock
 
 ID, OTHER_ID = bytes(range(16)), b"another topic id"
 
@@ -82,16 +83,6 @@ class FakeFetchers:
             self.followed.pop(topic_partition, None)
 
 
-class Clock:
-    """Stands still."""
-
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> float:
-        return 0.0
-
-
 class Watch:
     """Counts what it is told."""
 
@@ -117,7 +108,7 @@ class Node:
             1,
             self.logs,  # type: ignore[arg-type]
             self.metadata,
-            Clock(),
+            HandClock(),
             30_000,
             self._config,
             lambda partition, change: self.proposed.append(change),
