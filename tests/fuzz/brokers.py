@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.client import Admin, NewTopic
@@ -13,33 +12,17 @@ from kafkalite.errors import KafkaError, ProtocolViolation
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
 from kafkalite.types import ROOM_BYTES
 from tests.fuzz.engine import declared
 from tests.fuzz.messages import requests
 from tests.fuzz.record_batches import batches
+from tests.unit.broker.memory_parts import FakeConnection
 
 _ANSWER_S = 0.05
 _LIFE = 500
 """Requests to one broker; what they leave behind (groups that wait, topics) ends with it."""
-
-
-class _Connection:
-    """See `request_context.ClientConnection`."""
-
-    peer_host = "stranger"
-    listener = "PLAINTEXT"
-    principal = ANONYMOUS
-    unread = SimpleNamespace(response_bytes_max=1 << 31)
-    wants_template = False
-
-    def mute(self, duration_s: float) -> None:
-        pass
-
-    def stop_pipelining(self) -> None:
-        pass
 
 
 class Brokers:
@@ -141,7 +124,7 @@ class Brokers:
         async def handle() -> str:
             what = f"{int.from_bytes(data[:2], 'big')} {int.from_bytes(data[2:4], 'big')}"
             try:
-                answer = dispatcher.handle(frame, _Connection())  # type: ignore[arg-type]
+                answer = dispatcher.handle(frame, FakeConnection("stranger"))  # type: ignore[arg-type]
                 if isinstance(answer, asyncio.Future):
                     done, _ = await asyncio.wait({answer}, timeout=_ANSWER_S)
                     if not done:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.partition import Partition
@@ -30,6 +29,13 @@ class FakeEpochs(list[tuple[int, int]]):
 
 
 @dataclass
+class FakeLogDirectory:
+    """A log directory that is online unless a test gives a reason."""
+
+    offline_reason: str | None = None
+
+
+@dataclass
 class FakeLog:
     """The part of `PartitionLog` that the broker's rules use."""
 
@@ -44,7 +50,7 @@ class FakeLog:
 
     future: FakeLog | None = None
     only_in_memory: AbstractContextManager[None] = field(default_factory=nullcontext)
-    log_directory: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(offline_reason=None))
+    log_directory: FakeLogDirectory = field(default_factory=FakeLogDirectory)
     failures: list[KafkaError] = field(default_factory=list)
     """What the next appends as a follower raise."""
 

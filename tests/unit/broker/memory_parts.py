@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,17 +49,24 @@ class FakeController:
         self.is_active = is_active
 
 
-class FakeConnection:
-    """Where requests come from; notes for how long it was silenced."""
+@dataclass
+class FakeBound:
+    """A bound of responses that no test reaches."""
 
-    def __init__(self) -> None:
-        self.listener, self.peer_host, self.closed = "PLAINTEXT", "host", False
+    response_bytes_max: int = 1 << 31
+
+
+class FakeConnection:
+    """A `request_context.ClientConnection`; notes for how long it was silenced."""
+
+    def __init__(self, peer_host: str = "host", closed: bool = False) -> None:
+        self.listener, self.peer_host, self.closed = "PLAINTEXT", peer_host, closed
         self.principal, self.wants_template = ANONYMOUS, False
         self.muted_s: list[float] = []
         self.alone = 0
         """Requests behind which none may begin before they end."""
 
-        self.unread = SimpleNamespace(response_bytes_max=1 << 31)
+        self.unread = FakeBound()
 
     def stop_pipelining(self) -> None:
         self.alone += 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pytest
@@ -83,13 +83,35 @@ Answer: TypeAlias = tuple[ErrorCode, ErrorCode] | Exception
 """Codes of the two questions in one request, of the next leader epoch and of this one; or a problem."""
 
 
+@dataclass
+class LedPartition:
+    """A partition as far as a proof of leadership asks."""
+
+    maximal_isr: tuple[int, ...]
+    is_leader: bool = True
+    leader_epoch: int = 7
+
+
+class Peer:
+    """A connection to a replica, whose answers are those of `request`."""
+
+    def __init__(self, request: Callable[[Any, int], Awaitable[Any]]) -> None:
+        self.request = request
+
+    async def negotiate(self, timeout_s: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class Replicas:
     """Others who answer so; `asked` has who was, in which epochs."""
 
     def __init__(self, answers: dict[BrokerId, Answer], version: int = 4) -> None:
         self.answers = answers
         self.asked: list[tuple[str, list[int]]] = []
-        self.partition: Any = SimpleNamespace(is_leader=True, leader_epoch=7, maximal_isr=(1, *answers))
+        self.partition: Any = LedPartition((1, *answers))
         self.session = Doubted()
         self.session.store.enter(SessionState.SUSPENDED)
         self.proof = LeadershipProof(
@@ -122,10 +144,7 @@ class Replicas:
                 topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
             )
 
-        async def negotiate(timeout_s: float) -> None:
-            pass
-
-        return SimpleNamespace(request=request, negotiate=negotiate, close=lambda: None)
+        return Peer(request)
 
 
 FOLLOWS = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -68,6 +68,16 @@ class Peer:
         )
 
 
+@dataclass
+class Machine:
+    """A coordinator's machine that has one answer for everybody."""
+
+    answer: Any
+
+    def verify(self, *_: object) -> Any:
+        return self.answer
+
+
 class Coordinators:
     """The runtime of this broker, whose machine has `answer` for everybody."""
 
@@ -80,7 +90,7 @@ class Coordinators:
     def machine_for(self, transactional_id: str) -> Any:
         if isinstance(self.answer, KafkaError):
             raise self.answer
-        return SimpleNamespace(verify=lambda *asked: self.answer)
+        return Machine(self.answer)
 
 
 class Site:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkalite.broker.handlers import control
+from kafkalite.broker.traffic import Traffic
 from kafkalite.controller import events
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.control_requests import (
@@ -48,10 +48,12 @@ class Node:
         self.told: list[Any] = []
         self._outcome = outcome
         self.replicas = self.controller = self.metadata = self
-        self.coordinators = SimpleNamespace(forget_partitions=lambda removed: None)
-        self.traffic = SimpleNamespace(forget=lambda topics: None)
+        self.coordinators, self.traffic = self, Traffic()
         self.brokers: dict[int, LiveBroker] = {}
         self.topics: dict[str, Any] = {}
+
+    def forget_partitions(self, removed: object) -> None:
+        pass
 
     async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
         self.told.append(update)

@@ -74,8 +74,7 @@ def test_hosts_have_their_turn_however_many_connections_they_have() -> None:
         turns, begun = RequestTurns(Portions()), []
 
         def ask(host: str, closed: bool = False) -> None:
-            connection: Any = SimpleNamespace(peer_host=host, closed=closed)
-            turn = turns.begin(Line.SHORT, TURN_UNITS, connection)
+            turn = turns.begin(Line.SHORT, TURN_UNITS, FakeConnection(host, closed))
             assert turn is not None
             turn.add_done_callback(lambda _: begun.append(host + " has left" * closed))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +19,9 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.security.principal import ANONYMOUS
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.connections.test_connection import FakeServer, FakeTransport
-from tests.unit.broker.memory_parts import MemoryParts, leader
+from tests.unit.broker.memory_parts import FakeConnection, MemoryParts, leader
 from tests.unit.broker.requests.test_delayed_requests import follow
 
 VERSION = 12
@@ -46,30 +44,18 @@ def fetch(max_wait_ms: int, topics: int, partitions: int = 1) -> bytes:
     return b"".join(request_frame(APIS[ApiKey.FETCH], VERSION, 1, "me", body))[4:]
 
 
-def connection() -> Any:
-    return SimpleNamespace(
-        peer_host="host",
-        principal=ANONYMOUS,
-        listener="PLAINTEXT",
-        closed=False,
-        unread=SimpleNamespace(response_bytes_max=1 << 31),
-        stop_pipelining=lambda: None,
-        mute=lambda s: None,
-    )
-
-
 @pytest.mark.parametrize(("topics", "partitions"), [(20_000, 1), (1_300, 1), (0, 1800)])
 def test_a_fetch_that_waits_keeps_its_bytes_and_not_what_they_stand_for(topics: int, partitions: int) -> None:
     frame = memoryview(fetch(1_000_000, topics, partitions))
 
     async def scenario() -> None:
         dispatcher = Dispatcher(MemoryParts(leader(end=5)), SERVED)
-        waiting = [dispatcher.handle(frame, connection())]
+        waiting = [dispatcher.handle(frame, FakeConnection())]
         await virtual_time.settle()
         gc.collect()
         tracemalloc.start()
         try:
-            waiting += [dispatcher.handle(frame, connection()) for _ in range(WAITING)]
+            waiting += [dispatcher.handle(frame, FakeConnection()) for _ in range(WAITING)]
             await virtual_time.settle()
             gc.collect()
             kept_bytes = tracemalloc.get_traced_memory()[0] / WAITING
@@ -86,7 +72,7 @@ def test_a_fetch_that_waits_keeps_its_bytes_and_not_what_they_stand_for(topics: 
 def test_the_failure_of_a_fetch_that_waited_names_what_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         parts = MemoryParts(leader(end=5))
-        answer = Dispatcher(parts, SERVED).handle(memoryview(fetch(100, 2000)), connection())
+        answer = Dispatcher(parts, SERVED).handle(memoryview(fetch(100, 2000)), FakeConnection())
 
         def fail(*_: Any) -> Any:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
