@@ -24,20 +24,15 @@ if TYPE_CHECKING:
     from kafkalite.testing.simulation.programs import World as World
     from kafkalite.testing.simulation.programs import simulate as simulate
 
-_HOMES: Final = {
-    "Cluster": "kafkalite.local.contract",
-    "Fault": "kafkalite.local.faults",
-    "Faults": "kafkalite.local.faults",
-    "FrozenCluster": "kafkalite.local.frozen",
-    "KafkaliteCluster": "kafkalite.testing.containers",
-    "KafkaliteContainer": "kafkalite.testing.containers",
-    "LocalCluster": "kafkalite.local.cluster",
-    "SimulatedFaults": "kafkalite.testing.simulation.programs",
-    "SimulationFailed": "kafkalite.testing.simulation.programs",
-    "World": "kafkalite.testing.simulation.programs",
-    "simulate": "kafkalite.testing.simulation.programs",
-    "ZooKeeperEnsemble": "kafkalite.testing.containers",
+_NAMES_OF: Final = {
+    "kafkalite.local.cluster": "LocalCluster",
+    "kafkalite.local.contract": "Cluster",
+    "kafkalite.local.faults": "Fault Faults",
+    "kafkalite.local.frozen": "FrozenCluster",
+    "kafkalite.testing.containers": "KafkaliteCluster KafkaliteContainer ZooKeeperEnsemble",
+    "kafkalite.testing.simulation.programs": "SimulatedFaults SimulationFailed World simulate",
 }
+_HOMES: Final = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = sorted(_HOMES)
 

@@ -153,44 +153,35 @@ def leave_undated(plan: RunPlan, done: Iterable[RunPlan]) -> RunPlan:
     return replace(plan, undated={partition: tuple(spans) for partition, spans in sorted(found.items()) if spans})
 
 
-def _narrow_undated(plan: RunPlan, found: Ranges) -> RunPlan:
-    """Return the plan when it is known between which offsets undated records are; `found` has no range for partitions without any."""
-    undated = {}
-    for partition, spans in plan.undated.items():
-        first, last = found.get(partition, (0, 0))
-        cut = tuple((max(start, first), min(end, last)) for start, end in spans if max(start, first) < min(end, last))
-        if cut:
-            undated[partition] = cut
-    return replace(plan, undated=undated)
-
-
 def _without(span: tuple[int, int], other: tuple[int, int]) -> list[tuple[int, int]]:
     (start, end), (first, last) = span, other
     parts = [(start, min(end, first)), (max(start, last), end)] if first < last else [span]
     return [(low, high) for low, high in parts if low < high]
 
 
-def narrow(plan: RunPlan, found: Ranges) -> RunPlan:
-    """Return the plan when it is known where exactly its date's records are; `found` has no range for partitions without any."""
-    ranges = {
-        partition: (max(start, found[partition][0]), min(end, found[partition][1]))
-        if partition in found
-        else (start, start)
-        for partition, (start, end) in plan.ranges.items()
-    }
-    return replace(plan, ranges=ranges)
-
-
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """Between which offsets the records of a date are, and the undated ones."""
+    """The ranges in which the records of a date are, and the undated ones; none of a partition without any."""
 
     records: Ranges
     undated: Ranges
 
     def narrow_plan(self, plan: RunPlan) -> RunPlan:
-        """Return the plan without offsets that cannot have records of its date."""
-        return _narrow_undated(narrow(plan, self.records), self.undated)
+        """Return the plan without offsets that have neither records of its date nor undated ones."""
+        ranges = {partition: (start, start) for partition, (start, _) in plan.ranges.items()}
+        for partition, (first, last) in self.records.items():
+            if partition in ranges:
+                start, end = plan.ranges[partition]
+                ranges[partition] = max(start, first), min(end, last)
+        undated = {}
+        for partition, spans in plan.undated.items():
+            first, last = self.undated.get(partition, (0, 0))
+            cut = tuple(
+                (max(start, first), min(end, last)) for start, end in spans if max(start, first) < min(end, last)
+            )
+            if cut:
+                undated[partition] = cut
+        return replace(plan, ranges=ranges, undated=undated)
 
 
 def read_ranges(plans: Sequence[RunPlan]) -> dict[int, tuple[int, int]]:

@@ -386,8 +386,7 @@ class Network:
         address = Address(process.machine, port or self._new_port())
         if address in self._servers:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        server = self._servers[address] = SimulatedServer(self.unbind, process, factory, address)
-        server._serving = serve
+        server = self._servers[address] = SimulatedServer(self.unbind, process, factory, address, serve)
         return server
 
     def unbind(self, server: SimulatedServer) -> None:

@@ -12,6 +12,7 @@ import errno
 import heapq
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 IS_READABLE: Final = 0x001
@@ -126,11 +127,11 @@ class SimulatedPoll:
             self.notify()
 
 
+@dataclass(frozen=True, slots=True)
 class SimulatedSocket:
-    """What a transport says its socket is."""
+    """The socket of a transport, which has nothing but a descriptor."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    descriptor: int
 
     def fileno(self) -> int:
-        return self._descriptor
+        return self.descriptor

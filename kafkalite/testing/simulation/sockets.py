@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kafkalite.testing.simulation.readiness import Descriptors
@@ -28,29 +29,22 @@ class SocketOwner(Protocol):
     def loop(self) -> asyncio.AbstractEventLoop: ...
 
 
-class _ListeningSocket:
-    def __init__(self, address: Address) -> None:
-        self._address = address
+class _ListeningSocket(NamedTuple):
+    address: Address
 
     def getsockname(self) -> Address:
-        return self._address
+        return self.address
 
 
+@dataclass(eq=False)
 class SimulatedServer(asyncio.AbstractServer):
     """What `create_server` of a simulated process gives."""
 
-    def __init__(
-        self,
-        unbind: Callable[[SimulatedServer], None],
-        process: SocketOwner,
-        factory: Callable[[], asyncio.BaseProtocol],
-        address: Address,
-    ) -> None:
-        self.process = process
-        self.factory = factory
-        self.address = address
-        self._unbind = unbind
-        self._serving = False
+    _unbind: Callable[[SimulatedServer], None]
+    process: SocketOwner
+    factory: Callable[[], asyncio.BaseProtocol]
+    address: Address
+    _serving: bool = False
 
     @property
     def sockets(self) -> tuple[_ListeningSocket, ...]:

@@ -22,7 +22,6 @@ from spark_jobs.batch.plan import (
     leave_undated,
     lost_before_reading,
     lost_of_plan,
-    narrow,
     plan_runs,
     progress,
     read_ranges,
@@ -80,7 +79,7 @@ def test_new_partition_is_late_from_its_beginning() -> None:
 
 def test_narrow_leaves_out_partitions_without_records() -> None:
     (plan,) = plan_runs(bounds({0: 100, 1: 50}), {day(0): {0: 30, 1: 0}})
-    narrowed = narrow(plan, {0: (40, 60)})
+    narrowed = Whereabouts({0: (40, 60)}, {}).narrow_plan(plan)
     assert read_ranges([narrowed]) == {0: (40, 60)}
     assert narrowed.coverage == plan.coverage
 
@@ -227,7 +226,7 @@ def undated_run(number: int, start: int, end: int, done: list[RunPlan]) -> RunPl
 def test_the_first_run_takes_undated_records_among_its_own() -> None:
     plan = undated_run(1, 30, 100, [])
     assert plan.undated == {0: ((30, 100),)}
-    assert read_ranges([narrow(plan, {})]) == {0: (30, 100)}
+    assert read_ranges([Whereabouts({}, {0: (30, 100)}).narrow_plan(plan)]) == {0: (30, 100)}
 
 
 def test_a_later_run_takes_undated_records_from_where_the_newest_run_ended() -> None:
