@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
@@ -14,8 +15,10 @@ from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.coordinators.group.group import Group
 from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.settings import GroupSettings
+from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import Jobs, UnexpectedErrors
 from kafkalite.types import Endpoint, TopicPartition
+from tests.unit.clocks import HandClock
 from zk.store import SessionState
 
 BASE = {"zookeeper.connect": "unused:2181", "broker.id": "1"}
@@ -35,6 +38,81 @@ class FakeStore:
             listener(state)
 
 
+@dataclass
+class FakeCleaner:
+    uncleanable: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass
+class FakePartition:
+    """A replica; `log` and `followers` are those of one that leads."""
+
+    high_watermark: int = 0
+    log: Any = None
+    followers: dict[int, FakeFollower] = field(default_factory=dict)
+
+
+@dataclass
+class FakeFollower:
+    log_end_offset: int
+
+
+@dataclass
+class FakeReplicas:
+    """The replicas of the broker; `counts` are their statistics, `led` those that lead."""
+
+    broker_epoch: int = 7
+    partitions: dict[TopicPartition, FakePartition] = field(default_factory=dict)
+    topic_id_conflicts: TopicIdConflicts = field(default_factory=TopicIdConflicts)
+    counts: dict[str, int] = field(default_factory=dict)
+    led: list[FakePartition] = field(default_factory=list)
+
+    def statistics(self) -> dict[str, int]:
+        return self.counts
+
+    def leading(self) -> list[FakePartition]:
+        return self.led
+
+
+@dataclass
+class FakeMachine:
+    groups: dict[str, Group] = field(default_factory=dict)
+
+
+@dataclass
+class FakeStatistics:
+    """A part that has only statistics."""
+
+    values: dict[str, Any]
+
+    def statistics(self) -> dict[str, Any]:
+        return self.values
+
+
+@dataclass
+class FakeCoordinator:
+    """A coordinators' runtime with these machines."""
+
+    machines: Sequence[object]
+
+    def loaded_machines(self) -> Iterator[object]:
+        return iter(self.machines)
+
+
+@dataclass
+class FakeDispatcher:
+    latencies: dict[int, Histogram]
+    follower_fetches: Histogram
+
+
+@dataclass
+class FakeServing:
+    """What a running broker serves with."""
+
+    parts: Any
+    dispatcher: Any = None
+
+
 class FakeBroker:
     """Broker 1 of those that `alive` names; `partition` and `group` add what is to be seen."""
 
@@ -45,19 +123,19 @@ class FakeBroker:
         self.config = BrokerConfig.from_properties(BASE, overrides)
         self.metadata = MetadataCache()
         self.store, self.jobs, self.traffic = FakeStore(), Jobs(), Traffic()
-        self.cleaner = SimpleNamespace(uncleanable={})
+        self.cleaner = FakeCleaner()
         self.errors = UnexpectedErrors(lambda reason: None)
-        self.clock = SimpleNamespace(now_ms=lambda: 1000, monotonic_ms=lambda: 0.0)
-        self.replicas = SimpleNamespace(broker_epoch=7, partitions={}, topic_id_conflicts=TopicIdConflicts())
-        self._machine = SimpleNamespace(groups={})
-        self.groups = SimpleNamespace(loaded_machines=lambda: iter([self._machine]))
+        self.clock = HandClock(1000)
+        self.replicas = FakeReplicas()
+        self._machine = FakeMachine()
+        self.groups = FakeCoordinator([self._machine])
         self.set_alive(*(alive or (1, 2, 3)))
         self.metadata.controller_id, self.metadata.controller_epoch = 2, 5
 
     @property
-    def serving(self) -> SimpleNamespace | None:
+    def serving(self) -> FakeServing | None:
         """What a running broker serves with: its parts are this object."""
-        return SimpleNamespace(parts=self) if self.state >= BrokerState.RUNNING else None
+        return FakeServing(self) if self.state >= BrokerState.RUNNING else None
 
     def set_alive(self, *alive: int) -> None:
         self.metadata.brokers = {
@@ -84,7 +162,7 @@ class FakeBroker:
 
     def host(self, topic: str, number: int, high_watermark: int) -> None:
         """A replica of the partition is here."""
-        self.replicas.partitions[TopicPartition(topic, number)] = SimpleNamespace(high_watermark=high_watermark)
+        self.replicas.partitions[TopicPartition(topic, number)] = FakePartition(high_watermark)
 
     def group(self, group_id: str, offsets: dict[tuple[str, int], int]) -> Group:
         group = self._machine.groups[group_id] = Group(group_id, GroupSettings())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 from kafkalite.broker.broker_state import BrokerState
 from kafkalite.broker.observation.history import EVERY_S, FIGURES, POINTS, History
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation import virtual_time
-from tests.unit.broker.observation.fake_broker import FakeBroker
+from tests.unit.broker.observation.fake_broker import FakeBroker, FakeDispatcher, FakeServing
 
 
 class Measured(FakeBroker):
@@ -22,9 +21,9 @@ class Measured(FakeBroker):
         self.replicas.statistics = lambda: {"under_replicated": 3}
 
     @property
-    def serving(self) -> SimpleNamespace | None:
-        dispatcher = SimpleNamespace(latencies=self.latencies, follower_fetches=Histogram())
-        return SimpleNamespace(parts=self, dispatcher=dispatcher) if self.state >= BrokerState.RUNNING else None
+    def serving(self) -> FakeServing | None:
+        dispatcher = FakeDispatcher(self.latencies, Histogram())
+        return FakeServing(self, dispatcher) if self.state >= BrokerState.RUNNING else None
 
 
 def test_points_are_made_of_what_happened_since_the_one_before() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -24,12 +24,19 @@ from kafkalite.broker.observation.exposition import Family
 from kafkalite.broker.observation.loop_lag import LoopLag
 from kafkalite.broker.observation.readiness import conditions
 from kafkalite.broker.observation.session_counts import SessionCounts
-from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
 from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
-from tests.unit.broker.observation.fake_broker import FakeBroker
+from tests.unit.broker.observation.fake_broker import (
+    FakeBroker,
+    FakeCoordinator,
+    FakeDispatcher,
+    FakeFollower,
+    FakePartition,
+    FakeReplicas,
+    FakeStatistics,
+)
 from zk.store import SessionState
 
 LOADED_S = time.time()
@@ -46,28 +53,91 @@ def read(families: Any) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-def log(topic: str, partition: int, size: int, end: int, directory: str = "/d1") -> Any:
-    return SimpleNamespace(
-        topic_partition=TopicPartition(topic, partition),
-        size_bytes=size,
-        log_start_offset=1,
-        log_end_offset=end,
-        log_directory=SimpleNamespace(path=directory),
-    )
+@dataclass
+class FakeDirectory:
+    path: str
+
+
+@dataclass
+class FakeLog:
+    topic_partition: TopicPartition
+    size_bytes: int
+    log_end_offset: int
+    log_directory: FakeDirectory
+    log_start_offset: int = 1
+
+
+@dataclass
+class FakeLogs:
+    logs: list[FakeLog]
+    online_directories: list[FakeDirectory]
+    offline_directories: list[str]
+
+    def all_logs(self) -> list[FakeLog]:
+        return self.logs
+
+
+@dataclass
+class FakeFetchers:
+    bytes_in: int
+
+
+@dataclass
+class FakeIsrChanges:
+    shrinks: int
+    expands: int
+
+
+@dataclass
+class FakeConnection:
+    listener: str
+    in_progress: int
+
+
+@dataclass
+class FakeMemory:
+    used_bytes: int = 5
+    max_bytes: int = 100
+    waits: int = 2
+
+
+@dataclass
+class FakeUnread:
+    total_bytes: int = 70
+
+
+@dataclass
+class FakeServer:
+    """A server with two listeners, of which one has connections."""
+
+    connections: list[FakeConnection]
+    bound_ports: dict[str, int] = field(default_factory=lambda: {"A": 1, "B": 2})
+    accepted: int = 9
+    refused: int = 1
+    memory: FakeMemory = field(default_factory=FakeMemory)
+    unread: FakeUnread = field(default_factory=FakeUnread)
+    bounds_exceeded: dict[str, int] = field(default_factory=lambda: {"memory": 3, "tagged fields": 1})
+    authentications: dict[str, int] = field(default_factory=lambda: {"succeeded": 4, "failed": 2})
+    handshakes: dict[str, int] = field(default_factory=lambda: {"failed": 1})
+
+
+@dataclass
+class FakeParts:
+    quotas: ClientQuotas
+
+
+def log(topic: str, partition: int, size: int, end: int, directory: str = "/d1") -> FakeLog:
+    return FakeLog(TopicPartition(topic, partition), size, end, FakeDirectory(directory))
 
 
 def topic_broker(**settings: str) -> Any:
     broker: Any = FakeBroker(**settings)
     logs = [log("b", 0, 5, 7), log("a", 1, 30, 9, "/d2"), log("a", 0, 10, 3)]
-    online = [SimpleNamespace(path="/d1"), SimpleNamespace(path="/d2")]
-    broker.logs = SimpleNamespace(all_logs=lambda: logs, online_directories=online, offline_directories=["/d3"])
-    followers = {2: SimpleNamespace(log_end_offset=4), 3: SimpleNamespace(log_end_offset=-1)}
-    led = SimpleNamespace(log=logs[1], followers=followers)
+    broker.logs = FakeLogs(logs, [FakeDirectory("/d1"), FakeDirectory("/d2")], ["/d3"])
+    led = FakePartition(log=logs[1], followers={2: FakeFollower(4), 3: FakeFollower(-1)})
     counts = {"partitions": 3, "leaders": 1, "under_replicated": 1, "under_min_isr": 0}
-    broker.replicas = SimpleNamespace(
-        statistics=lambda: counts, leading=lambda: [led], topic_id_conflicts=TopicIdConflicts()
-    )
-    broker.fetchers, broker.isr_changes = SimpleNamespace(bytes_in=11), SimpleNamespace(shrinks=2, expands=1)
+    broker.replicas = FakeReplicas(counts=counts, led=[led])
+    broker.fetchers, broker.isr_changes = FakeFetchers(11), FakeIsrChanges(2, 1)
     broker.traffic.count_produced("a", 100, 4)
     broker.traffic.replication_bytes_out = 77
     return broker
@@ -110,22 +180,11 @@ def test_requests_that_came_are_told_by_kafkas_names() -> None:
     latencies[ApiKey.FETCH].observe(0.5)
     follower_fetches = Histogram()
     follower_fetches.observe(0.001)
-    broker.dispatcher = SimpleNamespace(latencies=latencies, follower_fetches=follower_fetches)
-    connections = [SimpleNamespace(listener="A", in_progress=2), SimpleNamespace(listener="A", in_progress=1)]
-    broker.server = SimpleNamespace(
-        connections=connections,
-        bound_ports={"A": 1, "B": 2},
-        accepted=9,
-        refused=1,
-        memory=SimpleNamespace(used_bytes=5, max_bytes=100, waits=2),
-        unread=SimpleNamespace(total_bytes=70),
-        bounds_exceeded={"memory": 3, "tagged fields": 1},
-        authentications={"succeeded": 4, "failed": 2},
-        handshakes={"failed": 1},
-    )
+    broker.dispatcher = FakeDispatcher(latencies, follower_fetches)
+    broker.server = FakeServer([FakeConnection("A", 2), FakeConnection("A", 1)])
     quotas = ClientQuotas()
     quotas.requests.record_throttle(1500)
-    broker.parts = SimpleNamespace(quotas=quotas)
+    broker.parts = FakeParts(quotas)
     found = read(request_metrics.families(broker))
     assert found["kafkalite_throttles_total", ("request",)] == 1
     assert found["kafkalite_throttle_seconds_total", ("request",)] == 1.5
@@ -156,7 +215,7 @@ def controller(**more: Any) -> Any:
         "event_waits": waits,
         "event_handling": Histogram(),
     }
-    return SimpleNamespace(statistics=lambda: statistics | more)
+    return FakeStatistics(statistics | more)
 
 
 def test_a_controller_that_is_not_active_counts_nothing() -> None:
@@ -184,11 +243,11 @@ def test_the_active_controller_tells_of_the_cluster() -> None:
 def test_transactions_are_counted() -> None:
     broker: Any = FakeBroker()
     machines = [
-        SimpleNamespace(statistics=lambda: {"ids": 5, "ongoing": 2, "prepared": 1}),
-        SimpleNamespace(statistics=lambda: {"ids": 1, "ongoing": 0, "prepared": 1}),
+        FakeStatistics({"ids": 5, "ongoing": 2, "prepared": 1}),
+        FakeStatistics({"ids": 1, "ongoing": 0, "prepared": 1}),
     ]
-    broker.transactions = SimpleNamespace(loaded_machines=lambda: machines)
-    broker.marker_sender = SimpleNamespace(statistics=lambda: {"transactions": 2, "partitions": 7})
+    broker.transactions = FakeCoordinator(machines)
+    broker.marker_sender = FakeStatistics({"transactions": 2, "partitions": 7})
     found = read(transaction_metrics.families(broker))
     assert found["kafkalite_transactional_ids", ()] == 6 and found["kafkalite_transaction_markers_awaited", ()] == 7
     assert [found["kafkalite_transactions", (state,)] for state in ("ongoing", "prepared")] == [2, 2]
