@@ -294,13 +294,11 @@ def _bound(given: Options, side: str, default: Bound) -> Bound:
         example = '{"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789, "1": 123456789}}'
         return GivenTimestamps(_by_partition(text, example), or_latest)
     text = given.get(f"{side}Offsets")
-    word = text.strip().lower() if text is not None else None
-    if text is None or word is None:
+    if text is None:
         return default
-    if word == "latest":
-        return LatestOffsets()
-    if word == "earliest":
-        return EarliestOffsets()
+    word = text.strip().lower()
+    if word in ("latest", "earliest"):
+        return LatestOffsets() if word == "latest" else EarliestOffsets()
     return GivenOffsets(_by_partition(text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'))
 
 

@@ -2,7 +2,7 @@
 
 A line of a list reads `   2.500 cut-one-way broker-1 broker-2 for 4.000` or `   1.000 slow-link broker-1 broker-3 for 2.000 delay_s=0.3`:
 the moment in seconds, the kind, its targets, how long it lasts, and its parameters. Targets are machines, or roles that are looked up
-when the fault begins: `leader:flights-0`, `controller`. `KINDS` says what each kind does; `kafkalite.testing.simulation.injection` does it.
+when the fault begins: `leader:flights-0`, `controller`. `KINDS` says what each kind does; `simulation.fault_acts` does it.
 """
 
 from __future__ import annotations
