@@ -115,7 +115,7 @@ class KafkaliteContainer(ServerContainer):
 
     def make_users(self) -> None:
         """Give a secured cluster its users, once it serves. RuntimeError."""
-        self.run_command("kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}")
+        self._run_command("kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}")
 
     def wait_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
         """Wait until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""

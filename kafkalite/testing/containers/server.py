@@ -237,11 +237,11 @@ class ServerContainer(DockerContainer):
     def _change_neighbours(self, action: str, addresses: set[str]) -> None:
         if not addresses:
             return
-        self.run_command(
+        self._run_command(
             "python3", "-m", "kafkalite.testing.containers.neighbours", action, *sorted(addresses), user="root"
         )
 
-    def run_command(self, *command: str, user: str = "") -> None:
+    def _run_command(self, *command: str, user: str = "") -> None:
         """Run a command in the container, by default as the image's user. RuntimeError with its output when it fails."""
         status, output = self.get_wrapped_container().exec_run(list(command), user=user)
         if status != 0:
