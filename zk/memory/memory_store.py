@@ -224,27 +224,13 @@ class MemoryStore(SessionStore):
         self._set_state(SessionState.CLOSED)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
-        def carry_out() -> tuple[bytes, Stat]:
-            found = self.server.tree.read(path)
-            self._watch(self._data_watches, path, watcher)
-            return found
-
-        return await self._request(path, carry_out)
+        return await self._read(self.server.tree.read, path, self._data_watches, watcher)
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
-        def carry_out() -> Stat | None:
-            self._watch(self._data_watches, path, watcher)
-            return self.server.tree.exists(path)
-
-        return await self._request(path, carry_out)
+        return await self._read(self.server.tree.exists, path, self._data_watches, watcher)
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        def carry_out() -> list[str]:
-            names = self.server.tree.children(path)
-            self._watch(self._child_watches, path, watcher)
-            return names
-
-        return await self._request(path, carry_out)
+        return await self._read(self.server.tree.children, path, self._child_watches, watcher)
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         return cast(Stat, await self._request(path, lambda: self._single(Write(path, data, version))))
@@ -256,6 +242,19 @@ class MemoryStore(SessionStore):
         await self._request(path, lambda: None)
 
     # -- requests
+
+    async def _read(
+        self, ask: Callable[[str], T], path: str, watches: dict[str, dict[Watcher, None]], watcher: Watcher | None
+    ) -> T:
+        """Request a read of the tree, which arms the watch unless it fails."""
+
+        def carry_out() -> T:
+            found = ask(path)
+            if watcher is not None:
+                watches.setdefault(path, {})[watcher] = None
+            return found
+
+        return await self._request(path, carry_out)
 
     async def _create(self, operation: Create) -> str:
         return cast(str, await self._request(operation.path, lambda: self._single(operation)))
@@ -341,10 +340,6 @@ class MemoryStore(SessionStore):
                 request.answer.set_exception(error(request.path, "the session ended before the request was answered"))
 
     # -- watches
-
-    def _watch(self, watches: dict[str, dict[Watcher, None]], path: str, watcher: Watcher | None) -> None:
-        if watcher is not None:
-            watches.setdefault(path, {})[watcher] = None
 
     def _event_happened(self, event: WatchEvent) -> None:
         """Remove the watches of an event, and call their watchers now or when the connection is restored."""
