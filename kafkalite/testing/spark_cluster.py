@@ -159,6 +159,11 @@ class SparkCluster:
         except TimeoutError as problem:
             raise TimeoutError(f"{problem}\n{daemon.output()[-4000:]}") from None
 
+    def start_worker(self, number: int) -> None:
+        """Start a worker again, and wait until the master knows it."""
+        self._start_worker(number)
+        self._wait(self._workers[number], _REGISTERED)
+
     def kill_worker(self, number: int) -> None:
         """Kill a worker with its executors, without warning."""
         self._workers[number].kill()
