@@ -1,8 +1,8 @@
 """One module for each API, or for a few that belong together; `SERVED` collects what dispatch and ApiVersions are derived from.
 
 A module states in `Parts` what its handlers use of the broker, and has a record for each API in `APIS`: versions, handler, the shape of a
-failure, permissions. A handler first authorises, then resolves what is named (partitions, groups, topics), decides, and shapes the reply.
-What all of a cluster's users need one permission for was authorised by dispatch already (see `authorizer`).
+failure, and the permission on the cluster or the guard. A handler resolves what is named (partitions, groups, topics), decides, and shapes
+the response. One whose work grows with the request is a generator that yields after each unit (`served_api.run_in_portions`).
 
 DescribeTopicPartitions (75) is left out on purpose: Apache Kafka serves it only without ZooKeeper, and its tools print what they print
 for a ZooKeeper cluster only when it is absent.
