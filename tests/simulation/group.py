@@ -20,7 +20,7 @@ from kafkalite.testing.simulation.faults import Fault
 from kafkalite.testing.simulation.processes import Process, ProcessKilled
 from kafkalite.types import OFFSETS_TOPIC
 from tests.simulation.clients import connected
-from tests.simulation.plan import PAUSE_CLIENT
+from tests.simulation.plan import FOR_GOOD, PAUSE_CLIENT
 
 if TYPE_CHECKING:
     from tests.simulation.simulation_run import SimulationRun
@@ -77,13 +77,15 @@ class GroupReaders:
         self._processes: dict[str, Process] = {}
         self._away_s: dict[str, float] = {}
         """How long after its death somebody takes a member's place."""
+        self._given_up: set[str] = set()
+        """Seats that stay empty once their member is dead."""
 
     def stop(self) -> None:
         """Have the members leave."""
         self._stopping = True
 
     async def read(self, number: int) -> None:
-        """One member until `stop`, and whoever takes its place when it is killed."""
+        """Run one member until `stop`, and those that take its place when it is killed, unless it was killed for good."""
         seat, runs = f"consumer-{number}", 0
         while not self._stopping:
             runs += 1
@@ -92,6 +94,8 @@ class GroupReaders:
                 await self._read_as(name, seat)
             except ProcessKilled:
                 self._run.simulation.trace.add(name, "is killed")
+                if seat in self._given_up:
+                    return
                 await asyncio.sleep(self._away_s.get(seat, 0.0))
             except ClientError as problem:
                 # A coordinator that was replaced may have known a static member under another id: Java's consumer ends too.
@@ -119,6 +123,8 @@ class GroupReaders:
             process.resume()
         else:
             self._away_s[seat] = fault.length_s
+            if fault.parameter(FOR_GOOD):
+                self._given_up.add(seat)
             process.kill_after(int(fault.parameter("callbacks")), process.kill)
             while process.alive:
                 await asyncio.sleep(0.05)

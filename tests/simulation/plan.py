@@ -23,6 +23,8 @@ ROLES: Final = (
 )
 MEMBERS: Final = ("consumer-0", "consumer-1")
 KILL_CLIENT, PAUSE_CLIENT = "kill-client", "pause-client"
+FOR_GOOD: Final = "for_good"
+"""Parameter of a kill-client: no other member takes the place of this one."""
 CLIENT_FAULTS: Final = (KILL_CLIENT, PAUSE_CLIENT)
 """A client dies between any two callbacks and is replaced; or it falls silent and wakes up again, when others may have its place."""
 WINDOW_S: Final = 6.0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault
-from tests.simulation.plan import CLIENTS, KILL_CLIENT, MEMBERS, PAUSE_CLIENT, Plan, draw_plan
+from tests.simulation.plan import CLIENTS, FOR_GOOD, KILL_CLIENT, MEMBERS, PAUSE_CLIENT, Plan, draw_plan
 
 _LEADERS: Final = ("leader:flights-0", "leader:flights-1", "leader:freight-0")
 _COORDINATOR: Final = "leader:__consumer_offsets-0"
@@ -83,12 +83,25 @@ def _sessions(chance: random.Random) -> list[Fault]:
 
 
 def _silent_members(chance: random.Random) -> list[Fault]:
-    """Members of the group fall silent for longer than their session, or die for good, while the coordinator changes."""
+    """Members of the group fall silent for longer than their session, or die and are replaced, while the coordinator changes."""
     one, other = chance.sample(MEMBERS, 2)
     return [
         Fault(chance.uniform(0.8, 2.5), PAUSE_CLIENT, (one,), chance.choice([7.0, 9.0, 11.0])),
         Fault(chance.uniform(1.0, 3.0), KILL_CLIENT, (other,), 9.0, (("callbacks", float(chance.randrange(1, 40))),)),
         Fault(chance.uniform(1.0, 9.0), "expire-session", (_COORDINATOR,), 0.0),
+    ]
+
+
+def _lasting_death(chance: random.Random) -> list[Fault]:
+    """As silent members, but nobody takes the place of the one that dies: only the end of its session takes it out of the group.
+
+    The JoinGroup of a replacement would start a rebalance, and the rebalance timeout removes every member that does not rejoin.
+    """
+    return [
+        replace(each, length_s=0.0, parameters=(*each.parameters, (FOR_GOOD, 1.0)))
+        if each.kind == KILL_CLIENT
+        else each
+        for each in _silent_members(chance)
     ]
 
 
@@ -124,14 +137,16 @@ _STORIES: Final[tuple[Callable[[random.Random], list[Fault]], ...]] = (
     _silent_members,
     _misbehaviour,
 )
+_MEMBER_STORIES: Final = (_late_commits, _lasting_death, _late_commits, _silent_members)
+"""Stories that take turns in the place of silent members."""
 
 
 def pressure(seed: int) -> Plan:
     """The plan of a seed with the faults of a story, each in its turn, and now and then with those that it draws itself."""
     chance, plan = random.Random(f"{seed}/pressure"), draw_plan(seed)
     story = _STORIES[seed % len(_STORIES)]
-    if story is _silent_members and seed // len(_STORIES) % 2 == 0:
-        story = _late_commits
+    if story is _silent_members:
+        story = _MEMBER_STORIES[seed // len(_STORIES) % len(_MEMBER_STORIES)]
     faults = story(chance)
     if chance.random() < 0.3:
         faults += plan.faults

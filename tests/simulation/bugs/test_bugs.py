@@ -6,7 +6,7 @@ import pytest
 
 from kafkalite.storage.cleaning import compaction
 from tests.case import case
-from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, hunt, what_found
+from tests.simulation.bugs.hunt import BUGS, TRANSCRIPTS, hunt, live, what_found
 from tests.simulation.bugs.patching import Bug, Edit, Misplaced, put_in
 from tests.simulation.bugs.replays import replays
 from tests.simulation.bugs.table import TABLE, by_transcript, parse, row, written
@@ -20,6 +20,8 @@ FOUND_AT_ONCE = (
 )
 SEEDS = range(14)
 """As many as surely suffice."""
+LASTING_DEATHS = range(18, 120, 40)
+"""Seeds under pressure in which a member of the group dies and is not replaced."""
 
 
 def test_every_bug_has_its_place() -> None:
@@ -52,6 +54,13 @@ def test_a_bug_whose_code_has_changed_is_refused() -> None:
 def test_the_simulation_finds(name: str) -> None:
     bug = next(bug for bug in BUGS if bug.name == name)
     assert hunt(bug, SEEDS).is_caught
+
+
+def test_a_rebalance_of_others_does_not_hide_that_silent_members_stay() -> None:
+    """Another member in the place of the dead one would start a rebalance, whose timeout removes the dead one in time."""
+    bug = next(bug for bug in BUGS if bug.name == "members that are silent stay in their group")
+    live(LASTING_DEATHS[0])
+    assert hunt(bug, LASTING_DEATHS).by == "C15"
 
 
 def test_what_found_a_bug_is_told_by_its_rules() -> None:
