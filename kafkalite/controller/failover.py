@@ -18,7 +18,7 @@ from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
-from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
 from kafkalite.controller.notifications import delete_notifications
 from kafkalite.controller.steps import Connect, Pause, Steps, list_children, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
@@ -43,9 +43,7 @@ def on_controller_failover(
         yield from delete_notifications(path)  # all state is read below
     yield from _load_cluster(cluster)
     yield from _load_deletions(cluster)
-    introduction = RequestBatch(cluster)
-    introduction.update_metadata(())
-    yield from publish(introduction.commands())
+    yield from publish_metadata(cluster)
     renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, clean_brokers, earlier_zxid)
     yield from _set_replica_states(cluster)
     yield from _set_partition_states(cluster, renewed)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
-from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.machines.request_batch import publish_metadata
 from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.requests import AlterPartition, IsrProposal
-from kafkalite.controller.steps import Steps, pieces, publish, write
+from kafkalite.controller.steps import Steps, pieces, write
 from kafkalite.controller.topics import reassignment
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -63,9 +63,7 @@ def _alter_partitions(
     for partition, error in written.failed.items():
         logger.error("ISR of %s not written: %r", partition, error)
         outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    batch = RequestBatch(cluster)
-    batch.update_metadata(partition for partition in outcomes if cluster.find(partition) is not None)
-    yield from publish(batch.commands())
+    yield from publish_metadata(cluster, [each for each in outcomes if cluster.find(each) is not None])
     yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     return [unknown if partition is None else outcomes[partition] for partition in requested]
@@ -79,9 +77,7 @@ def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
     for partition, leadership in (yield from read_leaderships(known)).items():
         cluster.partition(partition).leadership = leadership
     if known:
-        batch = RequestBatch(cluster)
-        batch.update_metadata(known)
-        yield from publish(batch.commands())
+        yield from publish_metadata(cluster, known)
         yield from reassignment.maybe_complete_reassignments(cluster, known)
     yield from write([Delete(path) for path in notified])
 

@@ -10,7 +10,7 @@ from kafkalite.controller.brokers.replica_failures import on_replicas_become_off
 from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
 from kafkalite.controller.steps import Connect, Disconnect, Pause, Steps, pieces, publish
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.types import BrokerId
@@ -57,9 +57,7 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
         cluster.leader_and_isr_errors.pop(broker, None)
-    introduction = RequestBatch(cluster)
-    introduction.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
-    yield from publish(introduction.commands())
+    yield from publish_metadata(cluster, (), [broker for broker in cluster.brokers if broker not in brokers])
     elections: list[RequestBatch] = []
     for leaderless in pieces(sorted(cluster.leaderless)):
         elections.append(RequestBatch(cluster))
@@ -105,6 +103,4 @@ def process_broker_modifications(cluster: ClusterState, broker_id: BrokerId) -> 
         return
     cluster.brokers[broker_id] = current
     yield Connect(current)
-    batch = RequestBatch(cluster)
-    batch.update_metadata(())
-    yield from publish(batch.commands())
+    yield from publish_metadata(cluster)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import change_partition_states, elect_missing_leaders
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, publish
+from kafkalite.controller.machines.request_batch import publish_metadata
+from kafkalite.controller.steps import Steps
 from kafkalite.controller.topics import topic_deletion
 
 
@@ -23,9 +23,7 @@ def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Partiti
     if queued_for_deletion:
         yield from topic_deletion.fail_replica_deletion(cluster, queued_for_deletion)
     if not leaderless:  # no metadata was sent yet, but the offline replicas have changed
-        batch = RequestBatch(cluster)
-        batch.update_metadata(())
-        yield from publish(batch.commands())
+        yield from publish_metadata(cluster)
 
 
 def _is_leader(cluster: ClusterState, replica: PartitionAndReplica) -> bool:

@@ -34,7 +34,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.steps import Steps, finish_with_pauses
+from kafkalite.controller.steps import Steps, finish_with_pauses, publish
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
@@ -207,6 +207,15 @@ class RequestBatch:
             topic = self._cluster.topics.get(name)
             if topic is not None:
                 yield topic, sorted(by_topic[name])
+
+
+def publish_metadata(
+    cluster: ClusterState, partitions: Iterable[TopicPartition] = (), brokers: Collection[BrokerId] | None = None
+) -> Steps[None]:
+    """Send UpdateMetadata of partitions and of the list of brokers to `brokers`, None for all registered ones."""
+    batch = RequestBatch(cluster)
+    batch.update_metadata(partitions, brokers)
+    yield from publish(batch.commands())
 
 
 def _leader_and_isr_partition(

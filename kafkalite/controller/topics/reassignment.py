@@ -37,7 +37,7 @@ from kafkalite.controller.machines.partition_state_machine import (
     elect_missing_leaders,
 )
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.machines.request_batch import RequestBatch
+from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
 from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
 from kafkalite.controller.topics import topic_deletion
 from kafkalite.controller.topics.topic_znodes import write_reassigned
@@ -241,9 +241,7 @@ def _complete_reassignments(cluster: ClusterState, partitions: Sequence[TopicPar
     final = {partition: cluster.partition(partition).assignment for partition in partitions}
     yield from _write_topics(cluster, final)
     yield from _remove_from_znode(partitions)
-    batch = RequestBatch(cluster)
-    batch.update_metadata(partitions)
-    yield from publish(batch.commands())
+    yield from publish_metadata(cluster, partitions)
     logger.info("reassignment completed: %s", partition_list(sorted(partitions)))
     yield from topic_deletion.resume_deletions_for(cluster, {partition.topic for partition in partitions})
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import change_partition_states
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Pause, Steps, list_children, list_children_of_each, pieces, publish, write
+from kafkalite.controller.machines.request_batch import publish_metadata
+from kafkalite.controller.steps import Pause, Steps, list_children, list_children_of_each, pieces, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 from zk import paths
@@ -149,9 +149,7 @@ def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
         yield Pause()
     deletions.started.update(new)
     for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
-        tombstones = RequestBatch(cluster)
-        tombstones.update_metadata(some)
-        yield from publish(tombstones.commands())
+        yield from publish_metadata(cluster, some)
         yield Pause()
     alive: list[PartitionAndReplica] = []
     dead: list[PartitionAndReplica] = []
