@@ -25,12 +25,13 @@ _LINE_LENGTH = 120
 _HEAD = '''\
 """Static types of `messages`. Written by `python -m kafkalite.protocol.stubs`; a test compares them."""
 
-from typing import ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar, dataclass_transform
 
 from kafkalite.protocol.apis import Api
 from kafkalite.protocol.schemas.schema import Field, Struct
 from kafkalite.types import Buffer
 
+@dataclass_transform(kw_only_default=True)
 class Message:
     FIELDS: ClassVar[tuple[Field, ...]]
     API: ClassVar[Api]
@@ -69,23 +70,14 @@ def _namespace(name: str) -> Iterator[str]:
 
 
 def _class(namespace: str, name: str, kind: type[messages.Message]) -> Iterator[str]:
-    typed = [(field.name, _annotation(namespace, field)) for field in kind.FIELDS]
-    head = f"    class {name}({_base(kind)}):"
+    end = ":" if kind.FIELDS else ": ..."
+    head = f"    class {name}({_base(kind)}){end}"
     if len(head) <= _LINE_LENGTH:
         yield head
     else:
-        yield from (f"    class {name}(", f"        {_base(kind)}", "    ):")
-    for field_name, annotation in typed:
-        yield f"        {field_name}: {annotation}"
-    if not typed:
-        yield "        def __init__(self) -> None: ..."
-        return
-    yield "        def __init__("
-    yield "            self,"
-    yield "            *,"
-    for field_name, annotation in typed:
-        yield f"            {field_name}: {annotation} = ...,"
-    yield "        ) -> None: ..."
+        yield from (f"    class {name}(", f"        {_base(kind)}", f"    ){end}")
+    for field in kind.FIELDS:
+        yield f"        {field.name}: {_annotation(namespace, field)} = ..."
 
 
 def _base(kind: type[messages.Message]) -> str:
