@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TextIO
 
 WINDOW_S: Final = 60.0
@@ -36,14 +37,13 @@ class LeftOut(NamedTuple):
     example: str
 
 
+@dataclass(slots=True)
 class _Lines:
     """The lines of one kind or subject in a window."""
 
-    __slots__ = ("example", "left_out", "written")
-
-    def __init__(self) -> None:
-        self.written = self.left_out = 0
-        self.example = ""
+    written: int = 0
+    left_out: int = 0
+    example: str = ""
 
 
 class LineLimit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from kafkalite.types import Buffer
@@ -44,13 +45,14 @@ def count_records(batches: Buffer, size_bytes: int | None = None) -> int:
     return records * end // position
 
 
+@dataclass(slots=True)
 class TopicTraffic:
     """One topic's bytes and records since the broker started, without what followers fetch."""
 
-    __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out")
-
-    def __init__(self) -> None:
-        self.bytes_in = self.records_in = self.bytes_out = self.records_out = 0
+    bytes_in: int = 0
+    records_in: int = 0
+    bytes_out: int = 0
+    records_out: int = 0
 
 
 class Traffic:
@@ -62,13 +64,13 @@ class Traffic:
         """Sent to followers; what this broker's own fetchers took in, they count."""
 
     def count_produced(self, topic: str, size_bytes: int, records: int) -> None:
-        found = self.topics.get(topic) or self._begin(topic)
+        found = self.topics.get(topic) or self._add_topic(topic)
         found.bytes_in += size_bytes
         found.records_in += records
 
     def count_fetched(self, topic: str, batches: Buffer, size_bytes: int) -> None:
         """Count batches of `size_bytes` that are sent to a consumer and begin with these."""
-        found = self.topics.get(topic) or self._begin(topic)
+        found = self.topics.get(topic) or self._add_topic(topic)
         found.bytes_out += size_bytes
         found.records_out += count_records(batches, size_bytes)
 
@@ -77,6 +79,6 @@ class Traffic:
         for topic in topics:
             self.topics.pop(topic, None)
 
-    def _begin(self, topic: str) -> TopicTraffic:
+    def _add_topic(self, topic: str) -> TopicTraffic:
         made = self.topics[topic] = TopicTraffic()
         return made

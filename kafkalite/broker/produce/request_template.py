@@ -8,6 +8,7 @@ next one by them, whichever partition it is for. Pure.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
@@ -148,13 +149,11 @@ class RequestTemplate:
         return b"".join(response_frame(_API, self.version, 0, body))
 
 
+@dataclass(slots=True)
 class TemplateBudget:
-    """How many templates all connections may borrow beyond those that each may have of its own."""
+    """The number of templates that all connections may borrow beyond those that each may have of its own."""
 
-    __slots__ = ("left",)
-
-    def __init__(self, left: int = _SHARED_TEMPLATES_MAX) -> None:
-        self.left = left
+    left: int = _SHARED_TEMPLATES_MAX
 
 
 class RequestTemplates:

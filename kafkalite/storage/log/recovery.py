@@ -60,13 +60,12 @@ _SETTLED: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITI
 """Files of a log to which nothing is left to be done."""
 
 
+@dataclass(slots=True)
 class LoadProgress:
     """Progress of one thread that opens logs: logs opened, bytes of batches checked."""
 
-    __slots__ = ("checked_bytes", "logs")
-
-    def __init__(self) -> None:
-        self.logs = self.checked_bytes = 0
+    logs: int = 0
+    checked_bytes: int = 0
 
 
 class LoadOptions(NamedTuple):

@@ -62,7 +62,8 @@ def decode_snapshot(data: bytes) -> list[Producer]:
     producers = []
     for fields in _ENTRY.iter_unpack(body[_COUNT.size :]):
         producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first = fields
-        batches = [ProducedRange(last_sequence, last_offset, offset_delta, timestamp)] if last_offset >= 0 else []
         open_from = None if first == NO_OFFSET else first
-        producers.append(Producer(producer_id, epoch, timestamp, coordinator_epoch, open_from, batches))
+        producers.append(Producer(producer_id, epoch, timestamp, coordinator_epoch, open_from))
+        if last_offset >= 0:
+            producers[-1].batches.append(ProducedRange(last_sequence, last_offset, offset_delta, timestamp))
     return producers

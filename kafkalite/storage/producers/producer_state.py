@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
@@ -57,26 +58,16 @@ class ProducedRange(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+@dataclass(slots=True, eq=False)
 class Producer:
-    """One producer id in one log; times in ms."""
+    """One producer id in one log; times in ms. `batches` are the last `BATCHES_KEPT`."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
-
-    def __init__(
-        self,
-        producer_id: int,
-        epoch: int = NO_PRODUCER_EPOCH,
-        last_timestamp: int = -1,
-        coordinator_epoch: int = -1,
-        transaction_first_offset: int | None = None,
-        batches: Iterable[ProducedRange] = (),
-    ) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.last_timestamp = last_timestamp
-        self.coordinator_epoch = coordinator_epoch
-        self.transaction_first_offset = transaction_first_offset
-        self.batches: deque[ProducedRange] = deque(batches, BATCHES_KEPT)
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    last_timestamp: int = -1
+    coordinator_epoch: int = -1
+    transaction_first_offset: int | None = None
+    batches: deque[ProducedRange] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
 
     @property
     def last_sequence(self) -> int:
