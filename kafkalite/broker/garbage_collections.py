@@ -56,7 +56,7 @@ class GarbageCollections:
     def start(self) -> None:
         gc.set_threshold(_YOUNG, _NEVER, _NEVER)
         self._callbacks.append(self._collecting)
-        self._look_later()
+        self._schedule_check()
 
     def stop(self) -> None:
         gc.set_threshold(*self._thresholds)
@@ -64,11 +64,11 @@ class GarbageCollections:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+    def _schedule_check(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._collect_if_due)
 
-    def _look(self) -> None:
-        self._look_later()
+    def _collect_if_due(self) -> None:
+        self._schedule_check()
         now_s, (young, collections, _) = self._now_s(), self._counts()
         if (young < _FEW and collections <= _FULL_AFTER) or now_s < self._not_before_s:
             return

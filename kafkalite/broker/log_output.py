@@ -131,19 +131,19 @@ class BrokerLog(logging.StreamHandler[TextIO]):
         self._limit = LineLimit()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._tell(record.created)
+        self._write_left_out(record.created)
         if record.levelno < logging.INFO or record.name == _UNLIMITED or self._limit.admits(record):
             super().emit(record)
 
-    def tell(self, now_s: float) -> None:
+    def write_left_out(self, now_s: float) -> None:
         """Write what was left out if a window is over at this time of the system; to be called while no lines come too."""
         self.acquire()
         try:
-            self._tell(now_s)
+            self._write_left_out(now_s)
         finally:
             self.release()
 
-    def _tell(self, now_s: float) -> None:
+    def _write_left_out(self, now_s: float) -> None:
         for lines, example in self._limit.next_window(now_s):
             message, arguments = "%d more lines like this one within %d s were left out: %s", (lines, WINDOW_S, example)
             super().emit(logging.LogRecord(__name__, logging.WARNING, __file__, 0, message, arguments, None))

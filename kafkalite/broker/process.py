@@ -62,7 +62,7 @@ def run(config: BrokerConfig, log_level: str = "INFO", timings: bool = False) ->
     security = store_security(config)
     log = BrokerLog(sys.stderr)
     logging.basicConfig(level=log_level, handlers=[log])
-    tell = _tell_stages if timings else None
+    tell = _print_stages if timings else None
     watchdog = Watchdog()
     status = uvloop.run(_serve(config, log, fault_control, security, stages, tell, watchdog))
     watchdog.cancel()
@@ -82,7 +82,7 @@ async def _serve(
     watchdog: Watchdog,
 ) -> int:
     loop = asyncio.get_running_loop()
-    _tell_left_out(loop, log)
+    _log_left_out(loop, log)
     for warning in config.warnings():
         logger.warning("%s", warning)
     stopping = asyncio.Event()
@@ -157,7 +157,7 @@ async def _run_until(
 async def _stop(broker: Broker) -> list[str]:
     """Stop a started broker, and return the reasons why the stop was not clean."""
     logger.info("stopping")
-    telling = asyncio.get_running_loop().create_task(_tell_progress(broker))
+    telling = asyncio.get_running_loop().create_task(_print_progress(broker))
     reasons: list[str] = []
     try:
         await broker.stop()
@@ -181,7 +181,7 @@ def _watch(watchdog: Watchdog, config: BrokerConfig, broker: Broker) -> None:
     )
 
 
-def _tell_stages(stages: Stages) -> None:
+def _print_stages(stages: Stages) -> None:
     print(stages.table(), file=sys.stderr, flush=True)
 
 
@@ -205,7 +205,7 @@ async def _start(broker: Broker, store: KazooStore, timeout_s: float, stages: St
     await broker.start()
 
 
-async def _tell_progress(broker: Broker) -> None:
+async def _print_progress(broker: Broker) -> None:
     told = ""
     while True:
         if (left := broker.left_to_stop) != told:
@@ -214,10 +214,10 @@ async def _tell_progress(broker: Broker) -> None:
         await asyncio.sleep(_PROGRESS_S)
 
 
-def _tell_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
+def _log_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
     """Log how many lines each window left out, also when no line follows."""
-    log.tell(time.time())
-    loop.call_later(WINDOW_S, _tell_left_out, loop, log)
+    log.write_left_out(time.time())
+    loop.call_later(WINDOW_S, _log_left_out, loop, log)
 
 
 def _release_unused(loop: asyncio.AbstractEventLoop, disk: OsDisk) -> None:

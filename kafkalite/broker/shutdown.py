@@ -50,7 +50,7 @@ async def controlled_shutdown(parts: Parts) -> bool:
         if (left := leaders_left(metadata, broker_id)) < fewest:
             fewest, give_up_s = left, loop.time() + config.controlled_shutdown_max_retries * backoff_s
         try:
-            remaining = await _ask(parts, backoff_s)
+            remaining = await _request_shutdown(parts, backoff_s)
         except TimeoutError:
             if leaders_left(metadata, broker_id) < fewest:  # the controller is slow, but at it
                 continue
@@ -101,7 +101,7 @@ def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], b
     return False
 
 
-async def _ask(parts: Parts, timeout_s: float) -> list[TopicPartition] | None:
+async def _request_shutdown(parts: Parts, timeout_s: float) -> list[TopicPartition] | None:
     """Return the partitions still led here; None if the controller refuses. Raises TimeoutError without a controller."""
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
         broker_id=parts.broker_id, broker_epoch=parts.replicas.broker_epoch

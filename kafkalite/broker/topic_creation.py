@@ -87,11 +87,11 @@ class TopicCreation:
         """Return the outcome of each creation; those in flight already share the outcome of the earlier request."""
         begun = [name for name in names if name not in self._in_flight]
         if begun:
-            self._begin(begun)
+            self._start_creation(begun)
         tasks = {name: self._in_flight[name] for name in names}
         return {name: (await asyncio.shield(task))[name] for name, task in tasks.items()}
 
-    def _begin(self, names: list[str]) -> None:
+    def _start_creation(self, names: list[str]) -> None:
         task = asyncio.get_running_loop().create_task(self._create(names))
         self._in_flight |= dict.fromkeys(names, task)
 

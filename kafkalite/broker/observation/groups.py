@@ -110,8 +110,8 @@ class ClusterGroups:
         self._elsewhere: dict[BrokerId, list[GroupView]] = {}
         self._remote_ends: dict[TopicPartition, int] = {}
         self._unknown_ends: set[TopicPartition] = set()
-        self._asked_s = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._requested_s = float("-inf")
+        self._requesting: asyncio.Task[None] | None = None
 
     @property
     def everywhere(self) -> list[GroupView]:
@@ -132,17 +132,17 @@ class ClusterGroups:
                 looked_at = 0
                 await asyncio.sleep(0)
         self.coordinated = coordinated
-        if (everywhere or self._unknown_ends) and self._asking is None:
+        if (everywhere or self._unknown_ends) and self._requesting is None:
             loop = asyncio.get_running_loop()
-            if loop.time() - self._asked_s >= _ASK_AGAIN_S:
-                self._asked_s = loop.time()
-                self._asking = self._parts.jobs.spawn(self._ask(everywhere), "groups of other brokers")
-                self._asking.add_done_callback(self._finish_request)
+            if loop.time() - self._requested_s >= _ASK_AGAIN_S:
+                self._requested_s = loop.time()
+                self._requesting = self._parts.jobs.spawn(self._request_others(everywhere), "groups of other brokers")
+                self._requesting.add_done_callback(self._finish_request)
 
     async def wait_for_answers(self) -> None:
         """Wait until the requests in flight are answered; a broker that does not answer is not waited for long."""
-        if self._asking is not None:
-            await asyncio.wait([self._asking], timeout=_SETTLE_TIMEOUT_S)
+        if self._requesting is not None:
+            await asyncio.wait([self._requesting], timeout=_SETTLE_TIMEOUT_S)
 
     def disconnect(self) -> None:
         """Close connections and forget other brokers' groups, when nobody looks any more."""
@@ -150,7 +150,7 @@ class ClusterGroups:
         self._elsewhere.clear()
 
     def _finish_request(self, _: asyncio.Task[None]) -> None:
-        self._asking = None
+        self._requesting = None
 
     async def _view(self, group: Group) -> GroupView:
         offsets = [(topic_partition, committed.offset) for topic_partition, committed in group.offsets.items()]
@@ -171,18 +171,18 @@ class ClusterGroups:
 
     # What others know
 
-    async def _ask(self, everywhere: bool) -> None:
+    async def _request_others(self, everywhere: bool) -> None:
         if everywhere:
             alive = [broker for broker in self._parts.metadata.brokers if broker != self._parts.broker_id]
             for gone in self._elsewhere.keys() - set(alive):
                 del self._elsewhere[gone]
             told = await asyncio.gather(*(self._groups_at(broker) for broker in alive))
-            await self._ask_ends()
+            await self._request_ends()
             for broker, groups in zip(alive, told, strict=True):
                 if groups is not None:
                     self._elsewhere[broker] = [self._view_of_coordinated(broker, each) for each in groups]
         else:
-            await self._ask_ends()
+            await self._request_ends()
 
     def _view_of_coordinated(self, broker: BrokerId, group: CoordinatedGroup) -> GroupView:
         view = GroupView(group.group_id, group.state, broker, group.members)
@@ -200,7 +200,7 @@ class ClusterGroups:
                 self.end_of(topic_partition)
         return groups
 
-    async def _ask_ends(self) -> None:
+    async def _request_ends(self) -> None:
         wanted, self._unknown_ends = self._unknown_ends, set()
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         for topic_partition in wanted:

@@ -143,16 +143,18 @@ class LiveStatus:
             cluster, self._partitions = await cluster_changes(self._broker.metadata, self._partitions)
             topics = cluster.pop("topics")
             facts |= cluster
-        return {**self._news(facts), **({"topics": topics} if topics else {})}
+        return {**self._select_changed(facts), **({"topics": topics} if topics else {})}
 
     async def _slow_changes(self) -> dict[str, Any]:
         groups = self._groups()
         if groups is None:
             return {}
         await groups.refresh(everywhere=True)
-        return self._news({"traffic": broker_facts(self._broker)["traffic"], **group_facts(groups.everywhere)})
+        return self._select_changed(
+            {"traffic": broker_facts(self._broker)["traffic"], **group_facts(groups.everywhere)}
+        )
 
-    def _news(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def _select_changed(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Return the keys whose values have changed since they were sent."""
         news = {key: value for key, value in facts.items() if self._known.get(key) != value}
         self._known |= news

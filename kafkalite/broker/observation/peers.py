@@ -54,7 +54,7 @@ class Peers:
         for topic, partition in partitions:
             asked = topics.setdefault(topic, m.ListOffsetsTopic(name=topic))
             asked.partitions.append(m.ListOffsetsPartition(partition_index=partition, timestamp=_LATEST))
-        answer = await self._ask(leader, m.ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values())))
+        answer = await self._request(leader, m.ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values())))
         return {
             TopicPartition(topic.name, each.partition_index): each.offset
             for topic in answer.topics
@@ -64,21 +64,23 @@ class Peers:
 
     async def groups(self, coordinator: BrokerId, most_groups: int) -> list[CoordinatedGroup]:
         """Return the groups of a coordinator with their committed offsets, by name, at most `limit` ones."""
-        listed = await self._ask(coordinator, messages.list_groups_request.ListGroupsRequest())
+        listed = await self._request(coordinator, messages.list_groups_request.ListGroupsRequest())
         names = sorted(each.group_id for each in listed.groups)[:most_groups]
         if not names:
             return []
-        described = await self._ask(coordinator, messages.describe_groups_request.DescribeGroupsRequest(groups=names))
+        described = await self._request(
+            coordinator, messages.describe_groups_request.DescribeGroupsRequest(groups=names)
+        )
         m = messages.offset_fetch_request
         asked = [m.OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-        fetched = await self._ask(coordinator, m.OffsetFetchRequest(groups=asked))
+        fetched = await self._request(coordinator, m.OffsetFetchRequest(groups=asked))
         offsets = {group.group_id: _committed_offsets(group) for group in fetched.groups}
         return [
             CoordinatedGroup(each.group_id, each.group_state, len(each.members), offsets.get(each.group_id, ()))
             for each in described.groups
         ]
 
-    async def _ask(self, broker: BrokerId, message: Request[ResponseT]) -> ResponseT:
+    async def _request(self, broker: BrokerId, message: Request[ResponseT]) -> ResponseT:
         connection = self._connections.get(broker)
         if connection is None or connection.closed:
             connection = await self._open(broker)

@@ -40,29 +40,29 @@ class ZooKeeperGroups:
         """As they were found last; none at brokers that are not the controller."""
         self.omitted = 0
         """Groups that were not read, for there are more than `kafkalite.metrics.max.groups`."""
-        self._asked_s = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
+        self._read_s = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
 
     def refresh(self) -> None:
         """Start reading ZooKeeper when it is due."""
         if self._parts.metadata.controller_id != self._parts.broker_id:
-            self.views, self.omitted, self._asked_s = (), 0, float("-inf")
+            self.views, self.omitted, self._read_s = (), 0, float("-inf")
             return
         now_s = asyncio.get_running_loop().time()
-        if self._asking is None and now_s - self._asked_s >= ASK_AGAIN_S:
-            self._asked_s = now_s
-            self._asking = self._parts.jobs.spawn(self._ask(), "groups in ZooKeeper")
-            self._asking.add_done_callback(self._finish_read)
+        if self._reading is None and now_s - self._read_s >= ASK_AGAIN_S:
+            self._read_s = now_s
+            self._reading = self._parts.jobs.spawn(self._read_groups(), "groups in ZooKeeper")
+            self._reading.add_done_callback(self._finish_read)
 
     async def wait_for_answers(self) -> None:
         """Wait until the read in progress has ended."""
-        if self._asking is not None:
-            await asyncio.wait([self._asking])
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
 
     def _finish_read(self, _: asyncio.Task[None]) -> None:
-        self._asking = None
+        self._reading = None
 
-    async def _ask(self) -> None:
+    async def _read_groups(self) -> None:
         try:
             names = sorted(await consumer_groups.group_ids(self._parts.store))
             told = names[: self._parts.config.kafkalite_metrics_max_groups]

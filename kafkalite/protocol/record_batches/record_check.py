@@ -149,14 +149,14 @@ def _check_compiled(
 ) -> TimestampDeltas | None:
     """Return the timestamp deltas if compiled code finds the records in order; None leaves the decision to the walk."""
     if headers_at_once != ANY_HEADERS and end - start > _LOOKED_AT_BYTES:
-        _look_for_headers(data, start, end, count, headers_at_once)
+        _check_header_counts(data, start, end, count, headers_at_once)
     checked = check_compiled(memoryview(data)[start:end], count)
     if checked is None or (keys_required and not checked.all_have_keys):
         return None
     return TimestampDeltas(checked.smallest, checked.largest)
 
 
-def _look_for_headers(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
+def _check_header_counts(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
     """Raise TooMuchAtOnce for a record with more headers, since the compiled decoder would read all of them in one go."""
     starts: list[int] = []
     try:

@@ -187,13 +187,13 @@ class Transactions:
         """Follow a batch of data. True if it belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
-        self._begin_up_to(header.last_offset)
+        self._start_transactions(header.last_offset)
         self._with_data.add(header.producer_id)
         return header.producer_id in self._aborted
 
     def sees_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
         """Follow a control batch. True if it may be removed, because no data of its transaction is left before it."""
-        self._begin_up_to(header.last_offset)
+        self._start_transactions(header.last_offset)
         if marker is None:
             return not header.records_count
         had_data = header.producer_id in self._with_data
@@ -204,7 +204,7 @@ class Transactions:
                 self.retained.append(transaction)
         return not had_data
 
-    def _begin_up_to(self, offset: int) -> None:
+    def _start_transactions(self, offset: int) -> None:
         while self._coming and self._coming[0].first_offset <= offset:
             transaction = self._coming.popleft()
             if transaction.last_offset >= offset:

@@ -53,13 +53,13 @@ def test_a_client_that_was_refused_again_and_again_wrote_a_line_each_time() -> N
         log.line(1000 + count / 100, REFUSED, "10.0.0.7", "PLAINTEXT", "ApiVersions version 99")
     log.line(1050, REFUSED, "10.0.0.8", "PLAINTEXT", "unknown api key 77")
     assert len(log.lines) == LINES_OF_SUBJECT + 1, "another peer has lines of its own"
-    log.handler.tell(1000 + WINDOW_S - 1)
+    log.handler.write_left_out(1000 + WINDOW_S - 1)
     assert len(log.lines) == LINES_OF_SUBJECT + 1
-    log.handler.tell(1000 + WINDOW_S)
+    log.handler.write_left_out(1000 + WINDOW_S)
     told = log.lines[-1]
     assert f"{4_337 - LINES_OF_SUBJECT} more lines like this one within 60 s were left out" in told
     assert "closing the connection from 10.0.0.7 on PLAINTEXT: ApiVersions version 99" in told
-    log.handler.tell(1000 + 3 * WINDOW_S)
+    log.handler.write_left_out(1000 + 3 * WINDOW_S)
     assert log.lines[-1] == told, "a quiet window has nothing to tell"
     log.line(1000 + 3 * WINDOW_S, REFUSED, "10.0.0.7", "PLAINTEXT", "again")
     assert "again" in log.lines[-1], "a new window has room again"
