@@ -57,7 +57,7 @@ T = TypeVar("T")
 logger = logging.getLogger("kafkalite.broker")
 
 _HAND_OVER_S = 1.0
-"""How long a controller that stops waits for the brokers to hear its last decisions."""
+"""Time for which a controller that stops waits until the brokers have its last requests."""
 
 
 class Serving(NamedTuple):
@@ -106,7 +106,7 @@ class Broker:
         self._stop: BoundedStop | None = None
         """The stop that is under way."""
         self.serving: Serving | None = None
-        """What clients are served with; None until the broker is running."""
+        """The parts that serve clients; None until the broker is running."""
 
     @property
     def config(self) -> BrokerConfig:

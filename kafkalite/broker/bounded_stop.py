@@ -23,12 +23,12 @@ logger = logging.getLogger("kafkalite.broker.shutdown")
 
 TELL_EVERY_S: Final = 5.0
 STEP_SHARE: Final = 0.1
-"""Of the whole time, for a step that has nothing to wait for but tasks that end when they are cancelled."""
+"""Share of the whole time for a step that waits only for tasks that end when they are cancelled."""
 HAND_OVER_SHARE: Final = 0.5
 LAST_SHARE: Final = 1.0
-"""All that is left."""
+"""Share of a step that may take all the time left."""
 _RESERVED_SHARE: Final = 0.25
-"""What the steps before the last leave to it in any case."""
+"""Share that the steps before the last leave to it in any case."""
 _LEAST_S: Final = 0.1
 """A step has so much even when the time is over: most take no time at all."""
 _SHORTEST_S: Final = 0.001
@@ -48,7 +48,7 @@ class BoundedStop:
         self._timeout_s = timeout_s
         self._end_s = asyncio.get_running_loop().time() + timeout_s
         self.step_name = ""
-        """What is waited for now."""
+        """The step in progress."""
         self.problems: list[str] = []
 
     async def step(self, name: str, work: Coroutine[Any, Any, object], share: float = STEP_SHARE) -> None:

@@ -1,4 +1,4 @@
-"""Where in its life a broker is, with Kafka's numbers for it (KafkaServer's BrokerState)."""
+"""The states of a broker with Kafka's numbers (KafkaServer's BrokerState)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker does when a configuration in ZooKeeper has changed (KIP-226): topics, its own settings, quotas, users.
+"""Changed configurations in ZooKeeper applied to a broker (KIP-226): topics, its own settings, quotas, users.
 
 `ConfigUpdates` reads the entity that a notification names. Most of the broker reads its settings at their next use; `follow_settings`
 starts what has to be done at once.

@@ -1,4 +1,4 @@
-"""When the garbage collector looks at objects: seldom, and at all of them between long requests, not during them.
+"""Schedule of the garbage collector: it runs seldom, and over all objects between long requests, not during them.
 
 Next to nothing here is garbage, because what a request needs is freed by counts of references. Still Python looks at young objects
 whenever there are 700 more of them than were freed meanwhile, and while a thousand connections come and go that takes 5 ms twenty times
@@ -24,7 +24,7 @@ from typing import Final, Literal, TypeAlias
 _YOUNG: Final = 60_000
 """A collection of so many takes 7 to 30 ms, as they lie in memory; a flood of logins by a thousand clients makes one in five seconds."""
 _FEW: Final = 700
-"""Not worth a look of the timer."""
+"""Fewer young objects than this are not worth a collection by the timer."""
 _FULL_AFTER: Final = 30
 """Collections of young objects, until all are looked at."""
 _LOOK_S: Final = 1.0

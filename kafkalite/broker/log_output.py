@@ -47,7 +47,7 @@ class _Lines:
 
 
 class LineLimit:
-    """Which lines are written, by the numbers of the module. Time comes with the lines. Pure."""
+    """Decides which lines are written. Time comes with the lines. Pure."""
 
     def __init__(self) -> None:
         self._end_s = 0.0

@@ -1,4 +1,4 @@
-"""What this broker knows of the cluster, as the controller's UpdateMetadata requests said; one owner, no I/O.
+"""The cluster's metadata on this broker, from the controller's UpdateMetadata requests; one owner, no I/O.
 
 The set of live brokers and the controller id are replaced by every request, partitions are merged. Handlers that
 must wait for a change (topic creation, deletion, elections) use `wait_until`.
@@ -39,12 +39,12 @@ class MetadataCache:
         self.topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
         self._former_ids: dict[bytes, int] = {}
-        """Of topics that were deleted or made again, with the epoch of the controller that told."""
+        """Ids of topics that were deleted or created again, with the epoch of the controller that sent that."""
         self._changes = ChangeSignal()
         self.version = 0
         """Grows with every change, so that answers made from the cache can be kept until it does."""
         self.expects_topics = False
-        """Does this broker have logs, so that there are topics, and has not received any? A new controller sends the brokers first."""
+        """True until topics arrive on a broker that has logs, so that there are topics: a new controller sends the brokers first."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)

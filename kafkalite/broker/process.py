@@ -46,7 +46,7 @@ logger = logging.getLogger("kafkalite.broker.process")
 
 _PROGRESS_S = 1.0
 _MARGIN_S = 5.0
-"""What a stop may take beyond its bound before the process is ended from outside of the event loop, and what the loop may take to close."""
+"""Time beyond the bound of a stop after which a watchdog ends the process; also the time in which the loop must close."""
 _UNUSED_S = 10.0
 """Memory for reads that nobody used for so long is given back."""
 

@@ -1,4 +1,4 @@
-"""What a broker tells of itself in `/brokers/ids/<id>`, made of its settings and of the listeners that are bound."""
+"""A broker's registration in `/brokers/ids/<id>`, made of its settings and of the listeners that are bound."""
 
 from __future__ import annotations
 

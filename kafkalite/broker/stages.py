@@ -1,4 +1,4 @@
-"""How long the stages of a broker's start and stop take, for `kafkalite broker --timings`.
+"""Times of the stages of a broker's start and stop, for `kafkalite broker --timings`.
 
 A stage ends where the next begins; noting one costs a microsecond, so it is done whether anybody asks or not.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _STARTED_FIELD: Final = 19
-"""Of what follows the name in /proc/self/stat: when the process began, in ticks since the machine did."""
+"""Field behind the name in /proc/self/stat: when the process began, in ticks since the machine did."""
 
 
 class Stage(NamedTuple):

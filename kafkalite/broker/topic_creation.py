@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import LiveConfig
 
 _WAIT_S = 1.0
-"""How long a metadata request waits for a topic that it made, before the client is asked to come again."""
+"""Time for which a metadata request waits for a topic that it created, before the client is to retry."""
 
 _TOPICS_TOGETHER = 500
 """Topics in one request to the controller."""

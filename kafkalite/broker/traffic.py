@@ -15,7 +15,7 @@ from typing import Final
 from kafkalite.types import Buffer
 
 _HEADER: Final = struct.Struct(">8xi4xb4xh34xi")
-"""Of a batch of format 2: length, magic, attributes, number of records."""
+"""Fields of a batch of format 2: length, magic, attributes, number of records."""
 _LENGTH_END: Final = 12
 _MAGIC: Final = 2
 _CONTROL: Final = 0x20

@@ -16,7 +16,7 @@ from kafkalite.types import BrokerId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What the queue holds."""
+    """Base class of all events."""
 
 
 # -- election; handled whether or not this broker is the active controller

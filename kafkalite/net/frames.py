@@ -22,7 +22,7 @@ _SHORT = struct.Struct(">h")
 RECEIVE_BYTES = 256 * 1024
 """Size of the buffer into which all connections of a loop receive."""
 _FIRST_ROOM_BYTES = 16 * 1024
-"""What a frame gets of which next to nothing is there: a thousand connections that promise much take little."""
+"""Buffer of a frame of which next to nothing is there: a thousand connections that announce much take little."""
 _ROOM = bytes(ROOM_BYTES)
 _POOL_BYTES = 6 * 1024 * 1024
 _GROWTH = 4
@@ -143,7 +143,7 @@ def owned_copy(frame: memoryview) -> memoryview:
 
 
 FILLING: Final[list[tuple[memoryview, bool]]] = []
-"""What `FrameReader.receive` returns when more of a frame came, which had room and is not complete: nothing else has changed."""
+"""The result of `FrameReader.receive` when more of a frame came that is not complete: nothing else has changed."""
 
 
 class FrameReader:

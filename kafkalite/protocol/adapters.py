@@ -225,7 +225,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 LEADER_DURING_DELETE = -2
-"""As leader in UpdateMetadata: the topic is being deleted, forget the partition."""
+"""Leader in an UpdateMetadata for a partition whose topic is being deleted."""
 
 
 def security_protocol_name(number: int) -> str:

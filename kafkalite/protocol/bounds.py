@@ -1,4 +1,4 @@
-"""What the bytes of a message may cost whoever reads them: bounds that follow from its schema, checked before anything is made.
+"""Bounds of what reading a message may cost: they follow from its schema and are checked before anything is made.
 
 | Bound | What it is held to |
 |---|---|
@@ -27,13 +27,13 @@ SMALL_BYTES: Final = 64 * 1024
 PLAIN_BYTES: Final = 128 * 1024
 """Longest message that is read without a budget: 65,000 structs at most, in some tens of milliseconds."""
 REQUEST_MEMORY_BYTES: Final = 64 * 1024 * 1024
-"""For a request, beside half of its bytes: 100,000 topics of one partition fit."""
+"""Memory for a request, beside half of its bytes: 100,000 topics of one partition fit."""
 BROKERS_MEMORY_BYTES: Final = 256 * 1024 * 1024
 BROKERS_MEMORY_FACTOR: Final = 8
-"""For a request between brokers that much more for each of its bytes, up to the above: a controller may have to send LeaderAndIsr with
+"""Memory for each byte of a request between brokers, up to the above: a controller may have to send LeaderAndIsr with
 300,000 topics of one partition, which fits, while few bytes still buy little."""
 RESPONSE_MEMORY_BYTES: Final = 256 * 1024 * 1024
-"""For a response, beside half of its bytes: metadata of half a million partitions. Whoever asks has chosen whom."""
+"""Memory for a response, beside half of its bytes: metadata of half a million partitions. The client has chosen the broker."""
 PORTION: Final = 1000
 """Items that are read in one go, which takes 1 to 3 ms."""
 
@@ -43,9 +43,9 @@ LIST_BYTES: Final = 56
 STRING_BYTES: Final = 64
 """Charge for a string or bytes, beside their contents."""
 RECORDS_BYTES: Final = 208
-"""Of a view of records, whose bytes stay where they are."""
+"""Charge for a view of records, whose bytes stay where they are."""
 INT_BYTES: Final = 32
-"""Of an int that Python does not have ready made."""
+"""Charge for an int that Python does not keep ready."""
 _GC_BYTES: Final = 16
 _PLACE_BYTES: Final = 9
 """In a list that grows."""

@@ -39,9 +39,9 @@ class FetchSessionHandler:
         self.session_id = 0
         self.epoch = FULL_FETCH_EPOCH
         self.uses_topic_ids = True
-        """Whether fetches name topics by id; a session cannot change it, so `reset` comes before."""
+        """True if fetches name topics by id; a session cannot change it, so `reset` comes before."""
         self._sent: dict[TopicPartition, bytes] = {}
-        """What the broker knows, with the topic's id."""
+        """Partitions that the broker knows, with the topic's id."""
         self._forgotten: dict[tuple[TopicPartition, bytes], None] = {}
 
     @property

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 CLUSTER_NAME: Final = "kafka-cluster"
 """The one resource of the type CLUSTER."""
 WILDCARD: Final = "*"
-"""As the name of a literal pattern every resource of its type, as a host every host."""
+"""Name of a literal pattern for every resource of its type; as a host every host."""
 EVERYBODY: Final = "User:*"
 """The principal of an entry for all."""
 
@@ -174,7 +174,7 @@ SUPPORTED_OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""What can be done to a resource of each type (Kafka's `AclEntry.supportedOperations`)."""
+"""Operations on a resource of each type (Kafka's `AclEntry.supportedOperations`)."""
 
 _IMPLYING: Final = {
     Operation.DESCRIBE: frozenset(

@@ -38,7 +38,7 @@ class KafkaPrincipal:
 
 
 ANONYMOUS: Final = KafkaPrincipal(USER, "ANONYMOUS")
-"""Who is not authenticated."""
+"""The principal of unauthenticated clients."""
 
 
 def principals_in(text: str) -> frozenset[KafkaPrincipal]:

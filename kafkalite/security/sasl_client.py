@@ -35,10 +35,10 @@ class SaslCredentials:
     username: str = ""
     password: str = field(default="", repr=False)
     is_token: bool = False
-    """Are name and password the id and the HMAC of a delegation token?"""
+    """True if name and password are the id and the HMAC of a delegation token."""
     token: Callable[[], str] | None = field(default=None, repr=False)
     service: str = ""
-    """Of Kerberos: brokers are `service/host`."""
+    """Service name of Kerberos: brokers are `service/host`."""
     keytab: str = ""
     """File with the keys of the principal that `username` names; without one the ticket in the cache is shown."""
 

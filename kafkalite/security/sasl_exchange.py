@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
-"""What it yields goes to the server; the server's answer comes back."""
+"""Yields tokens for the server and receives the server's answers."""
 
 
 class ServerNotProven(Exception):

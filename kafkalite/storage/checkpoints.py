@@ -26,7 +26,7 @@ CLEANER: Final = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 _NUMBER: Final = re.compile("-?[0-9]{1,19}")
-"""What `int` takes beside this (other digits, blanks, thousands of digits) no broker writes."""
+"""A number as brokers write it; `int` accepts more (other digits, blanks, thousands of digits)."""
 _EPOCH_MAX: Final = (1 << 31) - 1
 
 

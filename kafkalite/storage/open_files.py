@@ -15,7 +15,7 @@ from kafkalite.storage.disk import OUT_OF_FILES, Disk, File
 from kafkalite.types import Buffer
 
 FEWEST: Final = 8
-"""So many files stay open in any case: what works on one may open some others meanwhile."""
+"""Files that stay open in any case: work on one may open some others meanwhile."""
 
 _LOADED_AT_ONCE_BYTES: Final = 1 << 17
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafkalite.protocol import messages
 
 _HIGH_WATERMARK_DELAY_S: Final = 0.005
-"""How long a new high watermark waits for records to be sent with; under load there always are some."""
+"""Delay of a new high watermark, so that it is sent with records; under load there always are some."""
 _CHECKED_AT_ONCE: Final = 64
 """Largest fetch that is read again on every append. Larger ones take turns, because one append may wake a thousand of them."""
 _PARTITIONS_IN_A_UNIT: Final = 8

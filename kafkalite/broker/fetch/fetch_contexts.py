@@ -35,7 +35,7 @@ _INSTEAD_OF_WAITING_S: Final = 0.1
 
 
 class Parts(HasClock, HasQuotas, HasReplicas, HasTraffic, Protocol):
-    """What fetches use of the broker."""
+    """The parts of the broker that fetches use."""
 
     @property
     def fetch_sessions(self) -> FetchSessionCache: ...

@@ -48,9 +48,9 @@ _STORAGE_ERROR_FROM: Final = 6
 _AT_ONCE_BYTES: Final = 16 * 1024
 """Records converted on the event loop; decompressed they may be four times as large."""
 _WITHOUT_PAUSE_S: Final = 1e-3
-"""For uncompressed records: without a pause the event loop gets the interpreter only after Python's switch interval of 5 ms."""
+"""Time between pauses for uncompressed records: else the event loop gets the interpreter after Python's switch interval of 5 ms."""
 _WITHOUT_PAUSE_ALONE_S: Final = 5e-3
-"""For compressed records while no other response waits for the thread: codecs release the interpreter, some 30 times in a millisecond."""
+"""The same for compressed records while no other response waits: codecs release the interpreter, some 30 times in a millisecond."""
 _PAUSE_S: Final = 50e-6
 _PIECE: Final = 500
 

@@ -1,4 +1,4 @@
-"""Who leads a partition now, and where that broker is: told in answers that refuse a client (KIP-951), so that it need not ask Metadata."""
+"""Current leaders and their endpoints in responses that refuse a client (KIP-951), which then needs no Metadata request."""
 
 from __future__ import annotations
 

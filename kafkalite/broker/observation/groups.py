@@ -27,7 +27,7 @@ _PORTION: Final = 2000
 _SETTLE_TIMEOUT_S: Final = 2.0
 TOPICS_SHOWN: Final = 100
 _ASK_AGAIN_S: Final = 1.5
-"""How long answers of other brokers are used."""
+"""Time for which answers of other brokers are used."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class ClusterGroups:
     def __init__(self, parts: Parts, peers: Peers) -> None:
         self._parts, self._peers = parts, peers
         self.coordinated: list[GroupView] = []
-        """Of this broker, as `refresh` found them."""
+        """Groups of this broker as of the last `refresh`."""
         self._elsewhere: dict[BrokerId, list[GroupView]] = {}
         self._remote_ends: dict[TopicPartition, int] = {}
         self._unknown_ends: set[TopicPartition] = set()

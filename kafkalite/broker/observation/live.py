@@ -59,7 +59,7 @@ class LiveStatus:
         self._streams: set[Stream] = set()
         self._following: asyncio.Task[None] | None = None
         self._known: dict[str, Any] = {}
-        """What was sent last, without topics."""
+        """The values that were sent last, without topics."""
         self._partitions: Partitions = {}
         self._metadata_version = -1
 

@@ -1,4 +1,4 @@
-"""Which path is answered by what.
+"""The pages by path.
 
 /             a page that shows the cluster live; its parts are the files in `page/`
 /metrics      for Prometheus
@@ -47,7 +47,7 @@ FILES: Final = {
     **{f"/{name}": PageFile(_PLACE, "page", name, JAVASCRIPT) for name in ("page.js", "changes.js", "plots.js")},
     **SHARED,
 }
-"""By path."""
+"""Files of pages by path."""
 
 
 class Observation:

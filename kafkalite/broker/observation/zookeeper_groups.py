@@ -37,7 +37,7 @@ class ZooKeeperGroups:
     def __init__(self, parts: Parts, end_of: Callable[[TopicPartition], int | None]) -> None:
         self._parts, self._end_of = parts, end_of
         self.views: Sequence[GroupView] = ()
-        """As they were found last; none at brokers that are not the controller."""
+        """The groups as of the last read; none on brokers that are not the controller."""
         self.omitted = 0
         """Groups that were not read, for there are more than `kafkalite.metrics.max.groups`."""
         self._read_s = float("-inf")

@@ -43,7 +43,7 @@ class PartitionBatches:
         self.headers: list[BatchHeader] = []
         self.numbers: list[int] = []
         self.log_start_offset = -1
-        """Of the log, when they were appended."""
+        """Log start offset as of the append."""
         self.producers: dict[int, BatchHeader] = {}
         """The last batch of each producer that has an id."""
 

@@ -24,15 +24,15 @@ from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
 HEAD_BYTES: Final = 12
-"""Of a request, up to its correlation id: what is needed to respond to it."""
+"""Bytes of a request up to its correlation id, which a response needs."""
 _FIELDS_BYTES: Final = 512
-"""What precedes the records of a request is kept up to here: a client's id may be long."""
+"""Bound of the bytes before the records that are kept: a client's id may be long."""
 _OWN_TEMPLATES_MAX: Final = 64
 """Templates that are kept of a connection in any case."""
 _SHARED_TEMPLATES_MAX: Final = 8192
 """Further ones of all connections, for those that produce to many partitions. A template takes 1 to 2 kB."""
 _BORROWED_TEMPLATES_MAX: Final = 2048
-"""Of those, one connection's."""
+"""Bound of the shared templates that one connection borrows."""
 _FIRST_VERSION: Final = 3
 """The first version of Produce with record batches."""
 _LOG_START_FROM: Final = 5
@@ -75,9 +75,9 @@ class RequestTemplate:
         self._api, self.fields, self.fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
         self._last: tuple[int, bytes, bytes, int] = 0, b"", b"", 0
-        """Of the last request: its length, its bytes up to the correlation id, those from there to the records, where these begin."""
+        """The last request: its length, its bytes up to the correlation id, those from there to the records, where these begin."""
         self.tail_bytes = len(_NO_TAGS) if self._is_flexible else 0
-        """What follows the records."""
+        """Bytes behind the records."""
         self.layout: RecordLayout | None = None
         """The layout of the last two batches that were alike."""
         self._batch_bytes = 0

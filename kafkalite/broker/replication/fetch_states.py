@@ -1,4 +1,4 @@
-"""What a follower fetches from one leader, and what the leader's answers mean (Kafka's PartitionFetchState). Pure: time comes as `now_ms`.
+"""Fetch states of the partitions that follow one leader, and decisions about its answers (Kafka's PartitionFetchState). Pure.
 
 A partition is named by the next request while its state is *changed*: it is new, its log differs from what the leader knows of, or it is
 tried again. All others are in the incremental session (KIP-227). A partition that backs off is not in the session either, because one with
@@ -51,7 +51,7 @@ WAIT_AND_RETRY: Final = frozenset(
 
 
 class Step(Enum):
-    """What a follower does upon a leader's answer about one partition."""
+    """The reaction of a follower to a leader's answer about one partition."""
 
     APPEND = auto()
     TRUNCATE = auto()
@@ -84,7 +84,7 @@ def decide_step_after_error(code: ErrorCode) -> Step:
 
 @dataclass(slots=True)
 class PartitionFetchState:
-    """How far the fetching of one partition is. `next_try_ms` is when it is fetched next after `failures` in a row."""
+    """The progress of fetching one partition. `next_try_ms` is when it is fetched next after `failures` in a row."""
 
     partition: Partition
     topic_id: bytes

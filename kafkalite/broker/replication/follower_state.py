@@ -1,4 +1,4 @@
-"""What a leader knows of one follower of a partition: its offsets, and when it last fetched. Only `partition` changes it."""
+"""A leader's knowledge of one follower of a partition: its offsets, and when it last fetched. Only `partition` changes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NeverFetched:
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of a follower (Kafka's Replica and ReplicaState)."""
+    """The leader's knowledge of a follower (Kafka's Replica and ReplicaState)."""
 
     broker_id: BrokerId
     log_end_offset: int = UNKNOWN_OFFSET

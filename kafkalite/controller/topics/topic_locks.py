@@ -23,7 +23,7 @@ class TopicLocks:
     def __init__(self, read: ReadNames) -> None:
         self._read = read
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        """By metric name, with the number of requests that hold or wait for it."""
+        """Locks by metric name, with the number of requests that hold or wait for each."""
         self._in_use: dict[TopicNames, bool] = {}
         """Names of the requests under way; True if they must be read again."""
 

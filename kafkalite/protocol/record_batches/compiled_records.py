@@ -64,7 +64,7 @@ class DecodedRecord(Protocol):
 
 
 class CheckedRecords(NamedTuple):
-    """What well-formed records with offset deltas 0, 1, 2 ... have: timestamp deltas in ms, and whether all have a key."""
+    """Facts of well-formed records with offset deltas 0, 1, 2 ...: timestamp deltas in ms, and if all have a key."""
 
     smallest: int
     largest: int

@@ -79,7 +79,7 @@ _LZ4_STORED: Final = 0x80000000
 _LZ4_END: Final = bytes(4)
 
 _LONGEST_BLOCK_BYTES: Final = _LZ4_BLOCK_BYTES + 1024
-"""Of lz4 or snappy, with what is around it, if it becomes no more than `_LZ4_BLOCK_BYTES`."""
+"""Longest block of lz4 or snappy, with its frame, that becomes no more than `_LZ4_BLOCK_BYTES`."""
 _spare: Final[list[bytearray]] = []
 """Memory to decompress into, one for each thread that did so at a time."""
 
@@ -88,7 +88,7 @@ _FIRST_GUESS_BYTES: Final = 64 * 1024
 _IN_ONE_GO_BYTES: Final = 4 * 1024 * 1024
 """More than a batch of produced records mostly becomes; filled with zeros in one to four milliseconds."""
 _LEAST_BLOCK_BYTES: Final = 256
-"""What a gzip member, or a block of xerial's framing, counts for at least: one with nothing in it still takes some microseconds."""
+"""Bytes that a gzip member, or a block of xerial's framing, counts for at least: an empty one still takes some microseconds."""
 _TRANSIT_LEVEL: Final = 3
 """ISA-L's highest."""
 _GZIP_FORM: Final = 16 + zlib.MAX_WBITS

@@ -21,7 +21,7 @@ _ENTRY: Final = struct.Struct(">qiI")
 """Offset; size of what follows it; CRC."""
 _KEYLESS_HEADS: Final = (struct.Struct(">bbii"), struct.Struct(">bbqii"))
 _HEADS: Final = (struct.Struct(">bbi"), struct.Struct(">bbqi"))
-"""By magic: magic, attributes, timestamp in magic 1, length of the key; without a key that of the value too."""
+"""Layouts by magic: magic, attributes, timestamp in magic 1, length of the key; without a key that of the value too."""
 _LENGTH: Final = struct.Struct(">i")
 _CRC_BYTES: Final = 4
 _LZ4: Final = int(Codec.LZ4)

@@ -24,7 +24,7 @@ UNKNOWN_COUNT: Final = -1
 _START: Final = struct.Struct(">qiIbB")
 _TIMESTAMP: Final = struct.Struct(">q")
 _LEAST_SIZE: Final = (14, 22)
-"""What the size field of a message is at least, by magic: CRC, magic, attributes, timestamp, two lengths."""
+"""Smallest value of the size field, by magic: CRC, magic, attributes, timestamp, two lengths."""
 _ATTRIBUTES: Final = (0x07, 0x0F)
 """The bits of the attributes that mean something, by magic."""
 

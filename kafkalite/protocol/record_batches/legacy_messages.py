@@ -27,7 +27,7 @@ _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _CODEC_MASK: Final = 0x07
 _DECOMPRESSED_LIMIT_BYTES: Final = 32 * 1024 * 1024
-"""Of all messages of a set together: each becomes an object of its own, however small it is."""
+"""Bound for all messages of a set together: each becomes an object of its own, however small it is."""
 _MAGIC_POSITION: Final = 16
 
 

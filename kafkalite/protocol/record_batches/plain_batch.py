@@ -22,14 +22,14 @@ _new: Final = tuple.__new__
 
 
 class RecordLayout(NamedTuple):
-    """Where the parts of the record of a plain batch lie: another one of `size` bytes whose lengths stand in the same places is like it."""
+    """Positions in a plain batch: another one of `size` bytes with its lengths in the same places has the same layout."""
 
     size: int
     """Bytes of the batch."""
     head: bytes
     """Length, attributes, deltas and the key's length."""
     middle_at: int
-    """Where the value's length lies, from the beginning of the batch on."""
+    """Position of the value's length, from the beginning of the batch on."""
     middle: bytes
     """The value's length."""
     timestamp_delta: int

@@ -54,7 +54,7 @@ AT_ONCE_BYTES: Final = 1 << 20
 """Batches that are larger, or become larger when they are decompressed, are not checked by the event loop."""
 _RECORDS_AT_ONCE: Final = 32 * 1024
 _WEIGHT_AT_ONCE: Final = 2 * AT_ONCE_BYTES
-"""Of all batches of a request that the event loop checks: their bytes, or 64 for each record."""
+"""Bound for all batches of a request that the event loop checks: their bytes, or 64 for each record."""
 _RECORD_WEIGHT: Final = 64
 _HEADERS_AT_ONCE: Final = 1000
 _GROWTH: Final = 64
@@ -70,7 +70,7 @@ _SPECIAL: Final = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME
 
 
 class DecompressionBudget:
-    """What all batches of one request together may still become: what the largest request could carry, or 64 times its own bytes.
+    """The decompressed bytes left for all batches of one request: what the largest request could carry, or 64 times its own bytes.
 
     `weight_at_once` is what the event loop may still check of them. `place`: the memory in which the only batch lies, and where.
     """

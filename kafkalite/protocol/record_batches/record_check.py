@@ -44,7 +44,7 @@ _LARGEST_PORTION: Final = 1024
 _LOOKED_AT_BYTES: Final = 128 * 1024
 """Less than this has no room for headers that take long."""
 NAMED_RECORDS: Final = 1000
-"""Of the records that are refused one by one so many are named; a batch may have millions."""
+"""Number of refused records that are named; a batch may have millions."""
 
 _DELTA_LIMITS: Final = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas from these on take one more varint byte; runs never cross such a border."""

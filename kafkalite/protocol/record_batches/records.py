@@ -61,7 +61,7 @@ ABORT_MARKER: Final = 0
 COMMIT_MARKER: Final = 1
 
 _new: Final = tuple.__new__
-"""As `_make` of a named tuple, without a call of Python's."""
+"""Makes a named tuple without a Python call, unlike `_make`."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")

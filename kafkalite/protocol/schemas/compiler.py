@@ -36,7 +36,7 @@ PortionedWriter: TypeAlias = Callable[[Any], Work[list[Buffer]]]
 _JOIN_BELOW_BYTES = 2048
 """Parts at least this long are handed to the socket as they are; shorter ones are copied together."""
 _PARTS_MAX = 8192
-"""So many parts of a long message are copied together; each takes several times its bytes."""
+"""Number of parts of a long message that are copied together; each takes several times its bytes."""
 _UNREADABLE = (struct.error, IndexError, UnicodeDecodeError)
 
 

@@ -12,9 +12,9 @@ from kafkalite.protocol.schemas.generated_source import Lines, Source
 from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct
 
 AT_ONCE: Final = ""
-"""How a function that writes calls another, where a message is written in one go."""
+"""Prefix of calls between writing functions of a message that is written in one go."""
 IN_PORTIONS: Final = "yield from "
-"""The same where each function yields once for its struct, and for each text of an array."""
+"""Prefix of calls where each function yields once for its struct, and for each text of an array."""
 
 
 def uvarint(value: int) -> bytes:

@@ -82,7 +82,7 @@ class OpenBatch:
 
 
 class OpenMessage:
-    """As `OpenBatch` for a message of an older format, which keeps its magic. Raises KafkaError INVALID_RECORD."""
+    """A message of an older format with its records, which keeps its magic. Raises KafkaError INVALID_RECORD."""
 
     def __init__(self, buffer: Buffer, header: BatchHeader) -> None:
         self.header = header

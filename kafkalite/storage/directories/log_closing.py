@@ -27,7 +27,7 @@ class DirectoryClosing:
     def __init__(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
         self.directory = directory
         self.in_good_order = True
-        """Could all of them be closed?"""
+        """True if all logs could be closed."""
         self._logs = logs
         self._waiting: deque[tuple[PartitionLog, FlushWork]] = deque()
         self._synced: list[tuple[PartitionLog, FlushWork, OSError | None]] = []

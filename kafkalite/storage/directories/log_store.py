@@ -87,7 +87,7 @@ class LogStore:
         self._closings: list[DirectoryClosing] | None = None
         """Closings in progress, once `close` was called."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
-        """Where logs are to be made that do not exist yet (AlterReplicaLogDirs)."""
+        """Directories for logs that do not exist yet (AlterReplicaLogDirs)."""
         self._offline: set[TopicPartition] = set()
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._to_delete: list[tuple[int, LogDirectory, str]] = []

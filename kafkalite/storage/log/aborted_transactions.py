@@ -1,4 +1,4 @@
-"""Which aborted transactions a reader of committed records leaves out (KIP-98), from the transaction indexes of a log's segments."""
+"""The aborted transactions that a reader of committed records leaves out (KIP-98), from the transaction indexes of a log's segments."""
 
 from __future__ import annotations
 

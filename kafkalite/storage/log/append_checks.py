@@ -1,4 +1,4 @@
-"""What a log takes from whom: a client's batch, batches of the broker's own making, and those that a follower has from its leader."""
+"""Checks before an append: of a client's batch, of batches that the broker made, and of those that a follower has from its leader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuar
 from kafkalite.types import Buffer
 
 _MESSAGE_BYTES_AT_ONCE: Final = 64 * 1024
-"""Of messages of the old formats, which take longer than batches: each is made again, in some 3 µs, and may have 34 bytes."""
+"""Bound for messages of the old formats, which take longer than batches: each is made again, in some 3 µs, and may have 34 bytes."""
 
 _BATCHES_ONLY_FROM: Final = 3
 """Produce version from which records come as batches of format 2."""
@@ -59,11 +59,11 @@ class CheckedBatch(NamedTuple):
     records: bytearray | memoryview
     produced: ProducedBatch
     older: bytes | None = None
-    """Where an older format is stored, the messages for a log's beginning."""
+    """The messages for a log's beginning, if an older format is stored."""
 
 
 ClientCheck: TypeAlias = DecompressionBudget | CheckedBatch | None
-"""How a client's batch is checked: on the event loop within a budget, where TooMuchAtOnce asks for another thread, or it was checked
+"""The check of a client's batch: on the event loop within a budget, where TooMuchAtOnce asks for another thread, or it was done
 there; None: here and now, whatever it takes."""
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES: Final = 64 * 1024
 LARGE_BYTES: Final = 256 * 1024
-"""What is smaller is read at once."""
+"""Smaller records are read at once."""
 PORTION_BYTES: Final = 1024 * 1024
 """Read and sent at a time, in some tenths of a millisecond."""
 

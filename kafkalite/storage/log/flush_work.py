@@ -21,7 +21,7 @@ class FlushWork(NamedTuple):
     paths: tuple[str, ...]
     up_to: int
     truncations: int
-    """How often the log had been truncated."""
+    """Number of truncations of the log so far."""
     last_note: int
     """The newest of the notes about files that the work does justice to."""
 

@@ -1,4 +1,4 @@
-"""What a leader stores where message.format.version asks for an older format: messages of magic 0 or 1 in the place of batches (KIP-724).
+"""Storage in an older format where message.format.version asks for it: messages of magic 0 or 1 in the place of batches (KIP-724).
 
 As Kafka's LogValidator makes them: without a codec one message for each record, else one wrapper around all of them in the batch's codec.
 Record headers, transactions and producer ids have no place in them and are refused. What takes long is made by another thread, for
@@ -33,7 +33,7 @@ from kafkalite.types import Buffer
 AT_ONCE_RECORDS: Final = 1000
 AT_ONCE_BYTES: Final = 64 * 1024
 _PLAIN_RECORDS: Final = 100_000
-"""Of a set of magic 0 that is stored plain: each offset in it is moved when it is appended."""
+"""Bound of a set of magic 0 that is stored plain: each offset in it is moved when it is appended."""
 
 _BASE_OFFSET: Final = struct.Struct(">q")
 _OFFSET_AND_SIZE: Final = struct.Struct(">qi")

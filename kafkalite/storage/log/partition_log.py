@@ -88,7 +88,7 @@ class PartitionLog:
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
         self.first_dirty_offset: int | None = None
-        """Where compaction goes on; None before the first one."""
+        """Offset at which compaction continues; None before the first one."""
         self.future: PartitionLog | None = None
         """The copy of this log on its way to another directory; what is cut off here is cut off there."""
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""Which segments a log gives up: pure decisions about sizes, times and offsets (retention.bytes, retention.ms).
+"""Retention: the segments that a log deletes by size, time and offset (retention.bytes, retention.ms). Pure.
 
 Oldest first, and never one that holds a record at or above the high watermark, for that one is not safe elsewhere yet:
 

@@ -1,4 +1,4 @@
-"""What a leader makes of a checked batch before it is stored: the topic's codec, the topic's timestamps, its place in the log."""
+"""The stored form of a checked batch: the topic's codec and timestamps, its place in the log."""
 
 from __future__ import annotations
 

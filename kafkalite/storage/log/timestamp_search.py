@@ -27,7 +27,7 @@ _PLAIN_BYTES_AT_ONCE: Final = 1 << 20
 _COMPILED_BYTES: Final = 4 * 1024 * 1024
 """More is not copied in one go, which holds other threads."""
 _MESSAGE_BYTES_AT_ONCE: Final = 128 * 1024
-"""Of messages of older formats, which are read in Python."""
+"""Bound for messages of older formats, which are read in Python."""
 _SEARCHES_KEPT: Final = 16
 
 

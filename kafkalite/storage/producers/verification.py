@@ -87,4 +87,4 @@ class Verifications:
 
 
 NO_VERIFICATIONS: Final = Verifications()
-"""For all the partitions in which nothing transactional is written; never begun in."""
+"""The verifications of all partitions without transactional records, shared and always empty."""

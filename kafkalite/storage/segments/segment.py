@@ -132,7 +132,7 @@ class Segment:
         self._largest: tuple[int, int] | None = None if sizes.log else (NO_TIMESTAMP, base_offset)
         self._torn: _Extent | None = None
         self.searched: dict[tuple[int, int, int, int], tuple[int, int] | KafkaError | None] = {}
-        """What long searches through records have found (`timestamp_search`)."""
+        """Outcomes of long searches through records (`timestamp_search`)."""
 
     @property
     def disk(self) -> Disk:
