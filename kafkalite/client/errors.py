@@ -28,7 +28,7 @@ class ClientError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """May the same call succeed later, without a change by the caller?"""
+        """True if the same call may succeed later, without a change by the caller."""
         return self.code.retriable
 
 
@@ -58,7 +58,7 @@ class AuthenticationFailedError(NoBrokersAvailableError):
 
 
 def unreachable(problems: Mapping[str, str | Exception]) -> NoBrokersAvailableError:
-    """What stands for the problems of all addresses."""
+    """Return one error for the problems of all addresses."""
     is_refused = any(isinstance(each, AuthenticationError) for each in problems.values())
     reasons = {address: str(each) for address, each in problems.items()}
     return AuthenticationFailedError(reasons) if is_refused else NoBrokersAvailableError(reasons)
@@ -164,7 +164,7 @@ class TransactionError(ClientError):
 
     @classmethod
     def of(cls, problem: ClientError) -> Self:
-        """The same problem as an error of this class."""
+        """Return the problem as an error of this class."""
         if isinstance(problem, cls):
             return problem
         error = cls(problem.code, problem.message)

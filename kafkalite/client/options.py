@@ -88,7 +88,7 @@ class ConnectionOptions(SecurityOptions):
 
     @property
     def retry_backoff(self) -> Backoff:
-        """When to try again."""
+        """Return the policy that spaces retries."""
         return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms, _RETRY_JITTER)
 
 

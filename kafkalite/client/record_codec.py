@@ -46,7 +46,7 @@ RECORD_OVERHEAD_BYTES = 31
 
 
 def record_bytes_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """At least as many bytes as the record will take in a batch, without compression."""
+    """Return an upper bound of the bytes that the record takes in a batch, without compression."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += 10 + 4 * len(name) + len(content or b"")
@@ -109,7 +109,7 @@ def reassemble_batch(header: BatchHeader, body: Buffer, **changes: int) -> bytea
 
 
 def with_producer_state(batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
-    """The same batch under another producer id, epoch and sequence."""
+    """Return the batch under another producer id, epoch and sequence."""
     return reassemble_batch(
         BatchHeader.read(batch),
         memoryview(batch)[HEADER_SIZE:],
@@ -263,7 +263,7 @@ class RecordReader:
             )
 
     def _common_fields(self) -> tuple[int, int, int | None]:
-        """What the records have in common: leader epoch, type of the timestamp, and the timestamp if the broker set it."""
+        """Return leader epoch, timestamp type and, if the broker set it, the timestamp of all records."""
         header = self._header
         if header.uses_log_append_time:
             return header.partition_leader_epoch, LOG_APPEND_TIME, header.max_timestamp
@@ -283,7 +283,7 @@ class BatchRecords:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where its encoded records begin and end in `data`."""
+        """Return begin and end of its encoded records in `data`."""
         return self.header.position + HEADER_SIZE, self.header.end
 
     def decompress(self, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES) -> None:

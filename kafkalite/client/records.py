@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
 from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.types import TopicPartition
 
 Header = tuple[str, bytes | None]
@@ -46,12 +46,12 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
         return TopicPartition(self.topic, self.partition)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
+        """Return plain values under the names of the fields, for JSON and tables."""
         return {field: getattr(self, field) for field in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True)
-class RecordMetadata:
+class RecordMetadata(PlainValues):
     """Where a produced record is. `offset` is -1 when the broker did not say (acks=0)."""
 
     topic: str
@@ -64,7 +64,3 @@ class RecordMetadata:
     def topic_partition(self) -> TopicPartition:
         """Topic and partition as one."""
         return TopicPartition(self.topic, self.partition)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return dataclasses.asdict(self)

@@ -101,7 +101,7 @@ def check_security(options: SecurityOptions) -> None:
 
 
 def credentials_of(security: SecurityOptions) -> SaslCredentials | None:
-    """Who the client is by SASL; None where its protocol has none. ValueError when something is missing."""
+    """Return the client's SASL credentials; None where its protocol has none. ValueError when something is missing."""
     if not security.security_protocol.startswith("SASL"):
         return None
     from kafkalite.security.sasl_client import SaslCredentials

@@ -107,7 +107,7 @@ def creation_request(
 
 
 def _binding(resource: Any, rule: Any) -> AclBinding:
-    """Of two structures of a response, or of one that is both."""
+    """Return the binding of two structures of a response, or of one that is both."""
     return AclBinding(
         ResourcePattern(
             ResourceType(resource.resource_type), resource.resource_name, PatternType(resource.pattern_type)

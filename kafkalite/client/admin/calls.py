@@ -70,7 +70,7 @@ class AdminCalls:
         what: str,
         kind: CoordinatorKind = CoordinatorKind.GROUP,
     ) -> Result:
-        """What `read` makes of the answer of the coordinator of `key`, and of its broker id. It is looked up for every attempt."""
+        """Return what `read` makes of the response of the coordinator of `key` and of its broker id. It is found for each attempt."""
 
         async def attempt() -> Result:
             coordinator = await self._find_coordinator(key, kind)
@@ -90,7 +90,7 @@ class AdminCalls:
         return list(self._cluster.view.brokers)
 
     async def _watch_leaders(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have the leaders of partitions in the view. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
+        """Bring the leaders of partitions into the view. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
         topics = sorted({each.topic for each in partitions})
         await self._cluster.fetch_topics(topics)
         self._cluster.watch_topics(topics)

@@ -6,13 +6,13 @@ all brokers. A part of `Admin`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_answered, ensure_count, raise_any
 from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
 
 _RESOURCE_TYPES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8}
@@ -47,7 +47,7 @@ class ConfigResource(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigSynonym:
+class ConfigSynonym(PlainValues):
     """A place that could give a setting its value; the first of a setting's synonyms does."""
 
     name: str
@@ -56,7 +56,7 @@ class ConfigSynonym:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(PlainValues):
     """One setting; `value` is None when it is sensitive. `source` is Kafka's name of where it comes from."""
 
     name: str
@@ -69,12 +69,8 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Does nothing but Kafka's default give the value?"""
+        """True if the value is Kafka's default, which nothing overrides."""
         return self.source == "DEFAULT_CONFIG"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {**dataclasses.asdict(self), "synonyms": [dataclasses.asdict(each) for each in self.synonyms]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.security.scram import MIN_ITERATIONS, ScramMechanism, salted_password
@@ -17,15 +18,11 @@ _SALT_BYTES: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class ScramCredentialInfo:
+class ScramCredentialInfo(PlainValues):
     """What a broker tells of a credential: `mechanism` is "SCRAM-SHA-256" or "SCRAM-SHA-512"."""
 
     mechanism: str
     iterations: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {"mechanism": self.mechanism, "iterations": self.iterations}
 
 
 @dataclass(frozen=True, slots=True)

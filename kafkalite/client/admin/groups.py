@@ -6,7 +6,6 @@ a coordinator that still loads its groups is waited for.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from kafkalite.client.group.consumer_protocol import (
     decode_subscription,
 )
 from kafkalite.client.offsets import OffsetAndMetadata
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -39,7 +39,7 @@ _EXPLANATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class GroupListing:
+class GroupListing(PlainValues):
     """A group as its coordinator lists it; state and type are empty where the broker is too old to tell (before 2.6 and 3.8)."""
 
     group_id: str
@@ -48,13 +48,9 @@ class GroupListing:
     coordinator: int
     group_type: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return dataclasses.asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(PlainValues):
     """A member of a group. Topics and partitions are empty for groups that are not of consumers, and while the group rebalances."""
 
     member_id: str
@@ -64,17 +60,9 @@ class GroupMember:
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {
-            **{field: getattr(self, field) for field in ("member_id", "group_instance_id", "client_id", "client_host")},
-            "topics": list(self.topics),
-            "partitions": [each._asdict() for each in self.partitions],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class GroupDescription:
+class GroupDescription(PlainValues):
     """A group, its coordinator's broker id and its members. One that is not there has the state "Dead"."""
 
     group_id: str
@@ -88,14 +76,6 @@ class GroupDescription:
     def has_members(self) -> bool:
         """Also true while the coordinator shows none, but says that there are some."""
         return bool(self.members) or self.state not in _NO_MEMBERS_STATES
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        names = ("group_id", "state", "protocol_type", "assignor", "coordinator")
-        return {
-            **{field: getattr(self, field) for field in names},
-            "members": [each.to_dict() for each in self.members],
-        }
 
 
 class GroupAdmin(AdminCalls):
@@ -159,7 +139,7 @@ class GroupAdmin(AdminCalls):
         *,
         require_stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed: for all partitions that it did for, or for `partitions`, with None where there is nothing.
+        """Return the offsets that a group has committed: all of them, or those of `partitions`, with None where there is none.
 
         With `require_stable` offsets that a transaction is about to commit are waited for (KIP-447).
         """

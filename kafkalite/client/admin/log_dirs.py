@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, by_topic, each_of, raise_any
 from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -28,7 +29,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirReplica:
+class LogDirReplica(PlainValues):
     """A replica in a directory. `offset_lag` is how far it is behind the high watermark; a future one behind the current one."""
 
     topic_partition: TopicPartition
@@ -36,18 +37,9 @@ class LogDirReplica:
     offset_lag: int
     is_future: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {
-            **self.topic_partition._asdict(),
-            "size_bytes": self.size_bytes,
-            "offset_lag": self.offset_lag,
-            "is_future": self.is_future,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDir(PlainValues):
     """A log directory of a broker; `error` is Kafka's name of what is wrong with it. -1 bytes are unknown (before KIP-827)."""
 
     broker: int
@@ -56,17 +48,6 @@ class LogDir:
     total_bytes: int
     usable_bytes: int
     replicas: tuple[LogDirReplica, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {
-            "broker": self.broker,
-            "path": self.path,
-            "error": self.error,
-            "total_bytes": self.total_bytes,
-            "usable_bytes": self.usable_bytes,
-            "replicas": [each.to_dict() for each in self.replicas],
-        }
 
 
 class LogDirAdmin(AdminCalls):

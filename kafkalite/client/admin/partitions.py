@@ -5,13 +5,13 @@ All of it is the controller's work. What has been done is not asked for again wh
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafkalite.client.admin.calls import AdminCalls, Results, by_topic
 from kafkalite.client.errors import error_of
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -28,19 +28,13 @@ class NewPartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionReassignment:
+class PartitionReassignment(PlainValues):
     """A move that is going on: all brokers that hold replicas now, those that are to come and those that are to go (KIP-455)."""
 
     topic_partition: TopicPartition
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        fields = dataclasses.asdict(self)
-        del fields["topic_partition"]
-        return {**self.topic_partition._asdict(), **{name: list(brokers) for name, brokers in fields.items()}}
 
 
 class PartitionAdmin(AdminCalls):

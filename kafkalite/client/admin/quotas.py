@@ -47,7 +47,7 @@ class ClientQuota:
     quotas: Mapping[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
+        """Return plain values under the names of the fields, for JSON and tables."""
         return {
             "entity": [{"type": kind, "name": name} for kind, name in self.entity.parts],
             "quotas": dict(self.quotas),

@@ -11,6 +11,7 @@ from kafkalite.client.admin.calls import AdminCalls, ensure_answered
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
 from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
@@ -24,15 +25,11 @@ HIGH_WATERMARK: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedRecords:
+class DeletedRecords(PlainValues):
     """The first offset that a partition still has after `delete_records`."""
 
     topic_partition: TopicPartition
     low_watermark: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {**self.topic_partition._asdict(), "low_watermark": self.low_watermark}
 
 
 class RecordAdmin(AdminCalls):
@@ -99,7 +96,7 @@ class RecordAdmin(AdminCalls):
         isolation_level: str = "read_uncommitted",
         described: Mapping[str, TopicDescription] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
+        """Return for each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
 
         None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic. With the topics as they
         were `described` just now, by name, the cluster is not asked again who leads their partitions.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from kafkalite.client.admin.calls import AdminCalls, ensure_answered
 from kafkalite.client.cluster.view import TOPICS_AT_ONCE, BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import topic_id_to_text
@@ -29,7 +29,7 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(PlainValues):
     """What a broker tells of a topic that it created; the id is empty and numbers are -1 where it is too old to tell."""
 
     name: str
@@ -37,13 +37,9 @@ class CreatedTopic:
     num_partitions: int
     replication_factor: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return dataclasses.asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class TopicDescription:
+class TopicDescription(PlainValues):
     """A topic with its partitions in order; `topic_id` is 22 characters of base64."""
 
     name: str
@@ -53,7 +49,7 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas each partition has, as the first one shows it; 0 without partitions."""
+        """Return the number of replicas of the first partition; 0 without partitions."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
     def partition(self, number: int) -> PartitionView | None:
@@ -62,31 +58,14 @@ class TopicDescription:
         found = self.partitions[place] if place < len(self.partitions) else None
         return found if found is not None and found.partition == number else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {
-            "name": self.name,
-            "topic_id": self.topic_id,
-            "is_internal": self.is_internal,
-            "partitions": [each.to_dict() for each in self.partitions],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(PlainValues):
     """The cluster as its brokers tell; `controller_id` is -1 while there is none."""
 
     cluster_id: str | None
     controller_id: int
     brokers: tuple[BrokerNode, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {
-            "cluster_id": self.cluster_id,
-            "controller_id": self.controller_id,
-            "brokers": [each.to_dict() for each in self.brokers],
-        }
 
 
 class TopicAdmin(AdminCalls):
@@ -180,9 +159,7 @@ class TopicAdmin(AdminCalls):
         return [_description(view.topics[name]) for name in names]
 
     async def describe_topics_at(self, broker: int | None, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """What one broker (None: whichever answers) tells of topics now, by name; those that it does not know (yet, or any more) are
-        left out.
-        """
+        """Return topics by name as one broker (None: any) knows them now; those that it does not know are left out."""
         m = messages.metadata_request
         request = m.MetadataRequest(
             topics=[m.MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False

@@ -16,6 +16,7 @@ from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.coordinator_link import CoordinatorKind
 from kafkalite.client.group.metadata import GroupMetadata
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
 from kafkalite.client.producer.transaction_requests import check_offsets, coordinator_error, txn_offset_commit
 from kafkalite.client.producer.transaction_state import PreparedTransaction
@@ -31,7 +32,7 @@ LONGEST_TRANSACTION_MS: Final = 900_000
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionListing:
+class TransactionListing(PlainValues):
     """A transactional id as its coordinator lists it; states are "Empty", "Ongoing", "PrepareCommit", "CompleteAbort", …"""
 
     transactional_id: str
@@ -39,13 +40,9 @@ class TransactionListing:
     state: str
     coordinator: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return dataclasses.asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class TransactionDescription:
+class TransactionDescription(PlainValues):
     """What a coordinator knows of a transactional id. `start_time_ms` (since 1970 UTC) is None without a transaction; `partitions` are
     those that have no marker yet."""
 
@@ -59,13 +56,13 @@ class TransactionDescription:
     partitions: tuple[TopicPartition, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
+        """Return plain values under the names of the fields, for JSON and tables."""
         facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         return {**facts, "partitions": [str(each) for each in self.partitions]}
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerState:
+class ProducerState(PlainValues):
     """What a partition knows of a producer. `last_timestamp` in ms; `coordinator_epoch` is -1 before the first marker;
     `transaction_start_offset` is None without an open transaction."""
 
@@ -76,20 +73,16 @@ class ProducerState:
     last_timestamp: int
     transaction_start_offset: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return dataclasses.asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class HangingTransaction:
+class HangingTransaction(PlainValues):
     """A transaction that a partition waits for, and no coordinator will end."""
 
     topic_partition: TopicPartition
     producer: ProducerState
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
+        """Return plain values under the names of the fields, for JSON and tables."""
         return {**self.topic_partition._asdict(), **self.producer.to_dict()}
 
 
@@ -286,7 +279,7 @@ class TransactionAdmin(AdminCalls):
         longest_transaction_ms: int = LONGEST_TRANSACTION_MS,
         clock: Clock | None = None,
     ) -> list[HangingTransaction]:
-        """Of the transactions of `partitions` without a record for longer than `longest_transaction_ms` those that nobody will end.
+        """Return transactions of `partitions` without a record for longer than `longest_transaction_ms` that no coordinator will end.
 
         `broker` asks that replica and not the leaders. Errors as `describe_producers` and `list_transactions`.
         """

@@ -211,7 +211,7 @@ class ClusterClient:
         return None
 
     def problem_of(self, broker_id: int) -> str:
-        """Why the broker cannot be reached, as far as the last attempt to connect told; empty when it can."""
+        """Return the error of the last attempt to connect to the broker; empty when that succeeded."""
         node = self.view.brokers.get(broker_id)
         link = self._links.get((node.host, node.port)) if node else None
         return link.problem if link else ""
@@ -229,9 +229,9 @@ class ClusterClient:
         return await self._ensure_connection((node.host, node.port))
 
     def _addresses(self) -> list[tuple[str, int]]:
-        """Where metadata can be asked: brokers with an open connection first, least busy first, bootstrap servers last.
+        """Return the addresses to ask for metadata: brokers with an open connection first, least busy first, bootstrap servers last.
 
-        Of the others a few, those that failed least: metadata may name a thousand that nobody can reach.
+        Of the other brokers it has a few, those that failed least: metadata may name a thousand that nobody can reach.
         """
         known = [(node.host, node.port) for node in self.view.brokers.values()]
         known.sort(key=self._reluctance)
@@ -493,6 +493,6 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
 
 
 def _of_advertised(problem: OSError) -> OSError:
-    """The same of an address that only a broker has named: where it is wrong, everything works but what goes there."""
+    """Return the error with a hint, for an address that only a broker has named: if it is wrong, all other brokers work."""
     kind = TimeoutError if isinstance(problem, TimeoutError) else ConnectionError
     return kind(f"{problem} (its broker's advertised.listeners name that address; clients must reach it)")

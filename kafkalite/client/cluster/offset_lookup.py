@@ -32,7 +32,7 @@ async def list_offsets(
     timeout_s: float,
     known: Known | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """For each partition the offset that its timestamp in `wanted` (ms, or LATEST, EARLIEST, MAX_TIMESTAMP) stands for.
+    """Return for each partition the offset at its timestamp in `wanted` (ms, or LATEST, EARLIEST, MAX_TIMESTAMP).
 
     None where no record is that young. Waits for leaders up to `timeout_s`, then raises ClientTimeoutError with the last
     problem; an answer that no retry can change raises its ClientError at once. With `known` the cluster's view has these topics only

@@ -22,12 +22,12 @@ _STALE_METADATA = frozenset(
 
 
 def is_stale_metadata(code: int) -> bool:
-    """Does this answer mean that the client's view of the cluster is old?"""
+    """True if this error code means that the client's metadata is stale."""
     return code in _STALE_METADATA
 
 
 def is_retriable_code(code: int) -> bool:
-    """May the same request succeed later? Codes that this client does not know are final."""
+    """True if the same request may succeed later. Codes that this client does not know are final."""
     try:
         return ErrorCode(code).retriable
     except ValueError:
@@ -35,7 +35,7 @@ def is_retriable_code(code: int) -> bool:
 
 
 def is_retriable(problem: BaseException) -> bool:
-    """May the same request succeed later? Lost connections and timeouts count, an answer counts by its code."""
+    """True if the same request may succeed later: after lost connections, timeouts, and error codes that are retriable."""
     if isinstance(problem, KafkaError):
         return bool(getattr(problem, "retriable", problem.code.retriable))
     return isinstance(problem, ConnectionError | TimeoutError | OSError)

@@ -23,7 +23,7 @@ class SecuredConnections:
     async def open(
         self, host: str, port: int, client_id: str | None, timeout_s: float, max_response_bytes: int
     ) -> Connection:
-        """See `Connection.open`."""
+        """Open a connection; parameters and errors as `Connection.open`."""
         if self._context is None and self.protocol.endswith("SSL"):
             self._context = await asyncio.get_running_loop().run_in_executor(None, tls_context_of, self._options)
         return await Connection.open(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.types import NO_BROKER, NO_TOPIC_ID, TopicPartition
 
@@ -22,7 +23,7 @@ TOPICS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerNode:
+class BrokerNode(PlainValues):
     """A broker and where this client reaches it."""
 
     id: int
@@ -30,13 +31,9 @@ class BrokerNode:
     port: int
     rack: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
-        return {"id": self.id, "host": self.host, "port": self.port, "rack": self.rack}
-
 
 @dataclass(frozen=True, slots=True)
-class PartitionView:
+class PartitionView(PlainValues):
     """One partition; `leader` is NO_BROKER (-1) when there is none."""
 
     topic: str
@@ -50,11 +47,11 @@ class PartitionView:
 
     @property
     def under_replicated(self) -> bool:
-        """Is some replica not in sync with the leader, or is there no leader?"""
+        """True if there is no leader, or some replica is not in sync with it."""
         return self.leader == NO_BROKER or len(self.isr) < len(self.replicas)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values under the names of the fields, for JSON and tables."""
+        """Return plain values under the names of the fields, for JSON and tables."""
         return {
             "partition": self.partition,
             "leader": self.leader,

@@ -308,13 +308,13 @@ class Consumer:
     async def committed_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group committed for each partition, with notes."""
+        """Return the committed offset and metadata of each partition; None for nothing."""
         session = self._session()
         await self._ensure_connected()
         return await session.fetch_committed([TopicPartition(*each) for each in partitions])
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); ask again for each transaction.
+        """Return who this consumer is in its group, for `Producer.send_offsets_to_transaction` (KIP-447); call it for each transaction.
 
         CommitFailedError when partitions from which the last records came are another member's by now. ValueError without a group.
         """
@@ -343,23 +343,23 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the first record at or after a time (ms since 1970 UTC); None where there is none."""
+        """Return for each partition the first offset at or after a time (ms since 1970 UTC); None where there is none."""
         wanted = {TopicPartition(*each): timestamp for each, timestamp in timestamps.items()}
         return await list_offsets(self._cluster, wanted, self.options.isolation, self._api_timeout_s)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The high watermark that the last fetch told; None before the first. ValueError when not assigned."""
+        """Return the high watermark as of the last fetch; None before the first. ValueError when not assigned."""
         return self._state(partition).high_watermark
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end that this consumer may see, as the last fetch told; None before it."""
+        """Return how far the position is behind the end that this consumer may see, as of the last fetch; None before the first."""
         state = self._state(partition)
         end = state.last_stable_offset if self.options.isolation else state.high_watermark
         position = self.consumed_offsets().get(state.topic_partition)
         return None if end is None or position is None else max(end - position.offset, 0)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Where committed records end (KIP-98), as the last fetch told; None before the first. ValueError when not assigned."""
+        """Return the last stable offset (KIP-98) as of the last fetch; None before the first. ValueError when not assigned."""
         return self._state(partition).last_stable_offset
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
@@ -484,7 +484,7 @@ class Consumer:
         return found
 
     def statistics(self) -> dict[str, int]:
-        """What is buffered now, and the number of Fetch requests so far."""
+        """Return what is buffered now, and the number of Fetch requests so far."""
         return {
             "buffered_bytes": self._buffer.buffered_bytes,
             "fetch_requests": self._fetcher.requests,

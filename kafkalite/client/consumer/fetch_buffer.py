@@ -355,7 +355,7 @@ class FetchBuffer:
     # fetching
 
     def wants_fetch(self, state: PartitionState, now_s: float) -> bool:
-        """May this partition be part of a fetch request now?"""
+        """True if this partition may be part of a fetch request now."""
         return (
             state.position is not None
             and not state.paused

@@ -38,7 +38,7 @@ class ConsumerFetchSession:
         self._known: Mapping[TopicPartition, FetchPosition] = {}
 
     def request(self, wanted: Mapping[TopicPartition, FetchPosition]) -> SessionRequest:
-        """What to send to have `wanted` fetched."""
+        """Return the session's part of the Fetch request for `wanted`."""
         handler = self.handler
         known = {} if handler.epoch == FULL_FETCH_EPOCH else self._known
         named = tuple(each for each, position in wanted.items() if known.get(each) != position)

@@ -246,7 +246,7 @@ class Fetcher:
                 self._start_fetch(leader, connection, states, max_bytes, leader in waits_for_room)
 
     def _restart_if_recreated(self, state: PartitionState) -> bool:
-        """Whether the topic was deleted and made again (KIP-516): then it is read from its beginning once all of the old one was read.
+        """True if the topic was deleted and created again (KIP-516); it is read from its beginning once all of the old one was read.
 
         Whatever auto_offset_reset says: the new topic's records are later than those read. NoOffsetForPartitionError without a policy.
         """
@@ -407,7 +407,7 @@ class Fetcher:
         names: dict[bytes, str] | None,
         asked: dict[TopicPartition, tuple[PartitionState, int, int]],
     ) -> bool:
-        """Buffer what came for the partitions that were asked for; was there something new to read?"""
+        """Buffer the records of the partitions that were asked for; True if there is something new to read."""
         if response.error_code:
             raise error_of(response.error_code, "fetching")
         if response.node_endpoints:
@@ -427,7 +427,7 @@ class Fetcher:
     def _handle_partition(
         self, state: PartitionState, generation: int, fetch_offset: int, answer: messages.fetch_response.PartitionData
     ) -> bool:
-        """Buffer what came, or deal with the error; is there something new to read?"""
+        """Buffer the records of a partition, or handle its error; True if there is something new to read."""
         code = answer.error_code
         if code == ErrorCode.NONE:
             try:
@@ -473,7 +473,7 @@ class Fetcher:
         state.not_before_s = asyncio.get_running_loop().time() + delay_ms / 1000
 
     def _fail_unexpectedly(self, states: Iterable[PartitionState], problem: Exception) -> None:
-        """What nobody expected is the reader's to hear, who would else wait for ever."""
+        """Raise an unexpected error in the next read of these partitions, which would wait for ever otherwise."""
         log.error("fetching failed", exc_info=problem)
         for state in states:
             if state.error is None:

@@ -156,7 +156,7 @@ def _join_batches(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int,
 
 
 def _record_starts(data: Any, batches: Sequence[BatchRecords], spans: Sequence[tuple[int, int]]) -> Integers:
-    """Where each record begins, at its length."""
+    """Return the positions of the records' lengths, where they begin."""
     starts = array("q")
     for batch, (position, end) in zip(batches, spans, strict=True):
         find_starts(data, position, end, batch.header.records_count, starts)

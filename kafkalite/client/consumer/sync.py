@@ -65,7 +65,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def subscribe(
         self, topics: str | Iterable[str] = (), *, pattern: str | re.Pattern[str] | None = None, listener: Any = None
     ) -> None:
-        """As `Consumer.subscribe`. The listener's methods run on a thread of their own, and may commit and seek."""
+        """Subscribe as `Consumer.subscribe` does. The listener's methods run on a thread of their own, and may commit and seek."""
         names = [topics] if isinstance(topics, str) else list(topics)
         threaded = None if listener is None else _ThreadedListener(listener)
         self._call_on_loop(lambda: self._core.subscribe(names, pattern=pattern, listener=threaded))
@@ -104,7 +104,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         return self._core.lag(partition)
 
     def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
-        """As `Consumer.close`; records that `for` has not given are not committed."""
+        """Close as `Consumer.close` does; records that `for` has not given are not committed."""
         if self._thread is not None and self._iterated:
             self._return_unread(())
         self._close_with(self._core.close(timeout, commit=commit))
@@ -188,7 +188,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         columns: Collection[str] | None = None,
         batch_rows: int = 65_536,
     ) -> Iterator[Any]:
-        """As `Consumer.read_range`; one hop between threads for each record batch."""
+        """Yield record batches as `Consumer.read_range` does, with one hop between threads for each."""
         batches = self._core.read_range(topic_partition, start, end, columns=columns, batch_rows=batch_rows)
 
         async def following() -> Any:

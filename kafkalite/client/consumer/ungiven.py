@@ -15,7 +15,7 @@ UngivenRecords = list[ConsumerRecord]
 
 
 def ungiven(found: Mapping[TopicPartition, Iterable[ConsumerRecord]]) -> UngivenRecords:
-    """What was read by one call, to be given one by one."""
+    """Return the records of one call in the order in which `pop` gives them."""
     records: UngivenRecords = []
     for each in found.values():
         records += each
@@ -24,7 +24,7 @@ def ungiven(found: Mapping[TopicPartition, Iterable[ConsumerRecord]]) -> Ungiven
 
 
 def first_offset(records: UngivenRecords, topic_partition: TopicPartition) -> int | None:
-    """Where the program stands in a partition; None when none of its records is here."""
+    """Return the offset of the first record of a partition, the program's position; None without one."""
     return next((each.offset for each in reversed(records) if each.topic_partition == topic_partition), None)
 
 
@@ -34,10 +34,10 @@ def first_offsets(records: UngivenRecords) -> dict[TopicPartition, int]:
 
 
 def only_of(records: UngivenRecords, partitions: Collection[TopicPartition]) -> UngivenRecords:
-    """Without the records of all other partitions."""
+    """Return the records of these partitions."""
     return [each for each in records if each.topic_partition in partitions]
 
 
 def none_of(records: UngivenRecords, partitions: Collection[TopicPartition]) -> UngivenRecords:
-    """Without the records of these partitions."""
+    """Return the records of all other partitions."""
     return [each for each in records if each.topic_partition not in partitions]

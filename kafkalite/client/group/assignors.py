@@ -37,10 +37,10 @@ class Assignor(Protocol):
 
     @property
     def cooperative(self) -> bool:
-        """Do members keep reading what they own while the group rebalances?"""
+        """True if members keep reading what they own while the group rebalances."""
 
     def user_data(self, last_assignment: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member sends beside its topics: `last_assignment` is what it got in `generation` (-1 when none yet)."""
+        """Return what a member sends beside its topics: `last_assignment` is what it got in `generation` (-1 when none yet)."""
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
         """Partitions for each member; `partition_counts` has the topics that exist."""

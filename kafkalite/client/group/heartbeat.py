@@ -21,7 +21,7 @@ class Heartbeat:
 
     @property
     def in_flight(self) -> bool:
-        """Is the answer to a heartbeat awaited?"""
+        """True while the response to a heartbeat is awaited."""
         return self._in_flight
 
     def note_poll(self, now_ms: float) -> None:
@@ -29,18 +29,18 @@ class Heartbeat:
         self._last_poll_ms = now_ms
 
     def poll_expired(self, now_ms: float) -> bool:
-        """Has the program not asked for records for too long?"""
+        """True if the program has not polled within max.poll.interval.ms."""
         return now_ms - self._last_poll_ms > self._max_poll_interval_ms
 
     def session_expired(self, now_ms: float) -> bool:
-        """Has the coordinator said nothing for a whole session? Asking after its end begins another one."""
+        """True if the coordinator said nothing for a whole session; then another one begins."""
         if now_ms < self._session_ends_ms:
             return False
         self._session_ends_ms = now_ms + self._session_timeout_ms
         return True
 
     def start(self, now_ms: float) -> bool:
-        """Is a heartbeat due? Then it is in flight from now on."""
+        """True if a heartbeat is due; it is in flight from now on."""
         self._in_flight = now_ms >= self._next_ms
         return self._in_flight
 
@@ -59,5 +59,5 @@ class Heartbeat:
         self._session_ends_ms = now_ms + self._session_timeout_ms
 
     def next_event_ms(self) -> float:
-        """When one of the timers may have run out."""
+        """Return the time at which the first of the timers may run out."""
         return min(self._next_ms, self._last_poll_ms + self._max_poll_interval_ms + 1)

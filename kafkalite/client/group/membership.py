@@ -131,12 +131,12 @@ class Membership:
 
     @property
     def is_stable(self) -> bool:
-        """Is the present assignment the group's, as far as is known?"""
+        """True if the present assignment is the group's, as far as is known."""
         return self.state is MemberState.STABLE and self._rejoin_reason is None and self._to_assign is None
 
     @property
     def is_member(self) -> bool:
-        """Does the coordinator know this member, in a generation?"""
+        """True if the coordinator knows this member, in a generation."""
         return self.generation != NO_GENERATION and self.member_id != NO_MEMBER
 
     @property
@@ -145,13 +145,13 @@ class Membership:
         return tuple(self.tenures)
 
     def still_in(self, tenures: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> bool:
-        """Has none of `partitions` that was read at the time of `tenures` been given up since?"""
+        """True if none of `partitions` that was read at the time of `tenures` has been given up since."""
         return all(each not in tenures or self.tenures.get(each) == tenures[each] for each in partitions)
 
     # steps
 
     def next_step(self, now_ms: float) -> Step | None:
-        """What is to be done now; None while there is nothing, or a report is awaited."""
+        """Return what is to be done now; None while there is nothing, or a report is awaited."""
         if self._waits_for_report:
             return None
         if self._to_lose:
@@ -177,7 +177,7 @@ class Membership:
         return None
 
     def next_event_ms(self) -> float:
-        """When `next_step` may have something new without a report."""
+        """Return the time at which `next_step` may have something new without a report."""
         return self._not_before_ms
 
     def _await_report(self, step: Step) -> Step:
@@ -386,7 +386,7 @@ class Membership:
         return heartbeat(self.settings, self.member_id, self.generation)
 
     def next_heartbeat_ms(self) -> float:
-        """When to ask `next_heartbeat` again."""
+        """Return the time at which to call `next_heartbeat` again."""
         return self._heartbeat.next_event_ms()
 
     def handle_heartbeat(self, request: HeartbeatOrLeave, response: Any, now_ms: float) -> None:
@@ -432,7 +432,7 @@ class Membership:
     # what goes wrong
 
     def take_coordinator_loss(self) -> bool:
-        """Must the coordinator be found again before the next request? Whoever asks does it."""
+        """True if the coordinator must be found again before the next request, once: the caller does it."""
         lost, self._coordinator_lost = self._coordinator_lost, False
         return lost
 

@@ -34,7 +34,7 @@ class MembershipSettings:
 
     @classmethod
     def of(cls, options: ConsumerOptions) -> MembershipSettings:
-        """Of a consumer that has a group. ValueError for assignors that there are not."""
+        """Return the settings of a consumer that has a group. ValueError for an unknown assignor."""
         ensure(options.group_id is not None, "membership needs a group_id")
         return cls(
             str(options.group_id),

@@ -27,7 +27,7 @@ class GroupMetadata:
 
 
 def metadata_of(group_id: str, member: Membership | None, tenures: Mapping[TopicPartition, int]) -> GroupMetadata:
-    """What the coordinator knows `member` by; None is a consumer whose partitions were assigned by hand.
+    """Return what the coordinator knows `member` by; None is a consumer whose partitions were assigned by hand.
 
     CommitFailedError when it is no member now, or gave up partitions since `tenures`. The coordinator would take the offsets then: without
     a generation it checks none (Kafka's GroupCoordinator), and in the next one it cannot see that another member

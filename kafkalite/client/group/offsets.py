@@ -152,7 +152,7 @@ class GroupOffsets:
     async def fetch(
         self, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group committed for each partition, None for nothing. ClientTimeoutError, ClientError."""
+        """Return the committed offset of each partition, None for nothing. ClientTimeoutError, ClientError."""
         wanted = list(partitions)
         if not wanted:
             return {}

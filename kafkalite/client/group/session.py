@@ -115,7 +115,7 @@ class GroupSession:
 
     @property
     def is_subscribed(self) -> bool:
-        """Does the group decide the assignment?"""
+        """True if the group decides the assignment."""
         return self._subscribed
 
     @property
@@ -454,7 +454,7 @@ class GroupSession:
         return await self._offsets.fetch(partitions, self._api_timeout_s)
 
     def group_metadata(self) -> GroupMetadata:
-        """Who commits, for a transaction. CommitFailedError where `commit` would be one."""
+        """Return the member's identity for a transaction. CommitFailedError where `commit` would be one."""
         member = self.membership if self._subscribed else None
         return metadata_of(self._link.group_id, member, {} if self._in_listener else self._tenures_read)
 

@@ -84,7 +84,7 @@ def assign_sticky(partition_counts: Mapping[str, int], claims: Mapping[str, Clai
 
 
 def _subscribe_alike(subscriptions: list[tuple[str, ...]]) -> bool:
-    """As Java decides it: members without any topic do not count as long as none with topics came before."""
+    """True if all members subscribe to the same topics, for Java: those without any do not count before the first with topics."""
     first: set[str] = set()
     for topics in subscriptions:
         if not first:
@@ -175,7 +175,7 @@ class _Quotas:
             self._revoked.update(mine[keep:])
 
     def _hand_out(self, unassigned: list[TopicPartition]) -> None:
-        """In rounds over the members below the lower quota; those that reach it wait for one of the remainder."""
+        """Deal partitions out in rounds to members below the lower quota; those that reach it wait for one of the remainder."""
         turn = 0
         for partition in unassigned:
             if self._below_low:
@@ -290,7 +290,7 @@ class _Balance:
         return self._current
 
     def _previous_owners(self) -> dict[TopicPartition, str]:
-        """Who had a partition in the newest generation before the last, by what members with older data say."""
+        """Return the owners of partitions in the newest generation before the last, by what members with older data say."""
         newest = max((c.generation for c in self._claims.values() if c.generation is not None), default=_NO_GENERATION)
         found: dict[TopicPartition, tuple[int, str]] = {}
         for member, claim in self._claims.items():
@@ -330,7 +330,7 @@ class _Balance:
         return any(len(self._readers[each.topic]) >= 2 for each in partitions)
 
     def _is_balanced(self) -> bool:
-        """Could no member with fewer partitions take one of a member that has at least two more?"""
+        """True if no member with fewer partitions could take one of a member that has at least two more."""
         if not self._by_load or self._by_load[0][0] >= self._by_load[-1][0] - 1:
             return True
         owner = {each: member for member, partitions in self._current.items() for each in partitions}
@@ -345,7 +345,7 @@ class _Balance:
         return True
 
     def _improve(self, partitions: list[TopicPartition], previous: Mapping[TopicPartition, str]) -> bool:
-        """Move partitions to members with fewer until nothing is gained; was anything moved?"""
+        """Move partitions to members with fewer until nothing is gained; True if any was moved."""
         ever = False
         changed = True
         while changed:

@@ -172,7 +172,7 @@ class Accumulator:
 
     @property
     def has_room(self) -> bool:
-        """May a record be appended now? Then `buffer_memory` is passed by that one record at most."""
+        """True if a record may be appended now, which passes `buffer_memory` by that one record at most."""
         return self.used_bytes < self.buffer_memory
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
@@ -261,7 +261,7 @@ class Accumulator:
         return self._ripe_at_ms(batch) <= now_ms
 
     def _ripe_at_ms(self, batch: Batch) -> float:
-        """When an open batch has lingered long enough; sealed ones, flushes and full memory do not linger."""
+        """Return the time at which an open batch has lingered long enough; sealed ones, flushes and full memory do not linger."""
         if batch.state is not BatchState.OPEN or self._flushing or self.used_bytes >= self.buffer_memory // 2:
             return 0.0
         return batch.created_ms + self.linger_ms
@@ -388,7 +388,7 @@ class Accumulator:
         return found
 
     def has_earlier(self, batch: Batch) -> bool:
-        """Is a batch of the same partition that was opened before this one still not done?"""
+        """True if a batch of the same partition that was opened before this one is not done."""
         queue = self._queues[batch.topic_partition]
         return any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.waiting))
 

@@ -13,7 +13,7 @@ OnDelivery = Callable[[RecordMetadata | None, Exception | None], None]
 
 
 def metadata_of(batch: Batch, index: int) -> RecordMetadata:
-    """Where record `index` of a delivered batch is."""
+    """Return topic, partition, offset and timestamp of record `index` of a delivered batch."""
     batch, index = batch.part_of(index)
     topic, partition = batch.topic_partition
     offset = batch.base_offset + index if batch.base_offset >= 0 else -1
@@ -23,7 +23,7 @@ def metadata_of(batch: Batch, index: int) -> RecordMetadata:
 
 
 def callback_for(on_delivery: OnDelivery) -> DeliveryCallback:
-    """What a batch calls for one of its records."""
+    """Return the callback of a batch that calls `on_delivery` for one of its records."""
 
     def callback(batch: Batch, index: int) -> None:
         error = batch.part_of(index)[0].error
@@ -48,11 +48,11 @@ class Delivery:
     index: int
 
     def done(self) -> bool:
-        """Is the fate of the record known?"""
+        """True if the record was delivered, or failed."""
         return self.batch.state is BatchState.DONE
 
     def exception(self) -> Exception | None:
-        """Why the record was not delivered; None while that is open, and after success."""
+        """Return why the record was not delivered; None while that is open, and after success."""
         return self.batch.part_of(self.index)[0].error if self.done() else None
 
     def result(self) -> RecordMetadata:

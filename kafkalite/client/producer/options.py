@@ -111,7 +111,7 @@ class ProducerOptions(ConnectionOptions):
 
     @property
     def idempotent(self) -> bool:
-        """Do batches carry sequence numbers (KIP-98)?"""
+        """True if batches carry sequence numbers (KIP-98)."""
         return self.required_acks == -1 if self.enable_idempotence is None else self.enable_idempotence
 
     @property
@@ -121,5 +121,5 @@ class ProducerOptions(ConnectionOptions):
 
     @property
     def max_in_flight_per_partition(self) -> int:
-        """How many batches of a partition may travel at once."""
+        """Return the number of batches of a partition that may be in flight at once."""
         return self.max_in_flight_requests_per_connection if self.idempotent or self.required_acks == 0 else 1

@@ -150,7 +150,7 @@ class Producer:
         SerializationError makes the transaction one that failed.
         """
         if not self.takes_bytes or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
-            key, value = self.serialized(topic, key, value)
+            key, value = self.serialize_record(topic, key, value)
         delivery = Delivery()
         try:
             if not self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
@@ -300,8 +300,8 @@ class Producer:
         """`send`, and wait until the record is delivered."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
-    def serialized(self, topic: str, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
-        """Key and value as bytes, by the topic's serializers; None stays None. SerializationError."""
+    def serialize_record(self, topic: str, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        """Return key and value as bytes, by the topic's serializers; None stays None. SerializationError."""
         found = self._serializers.get(topic)
         if found is None:
             found = (
@@ -397,7 +397,7 @@ class Producer:
         await manager.initialize(timeout or self._max_block_s)
 
     async def begin_transaction(self) -> None:
-        """What is sent from now on belongs to one transaction. Errors as `init_transactions`."""
+        """Begin a transaction, to which all records sent from now on belong. Errors as `init_transactions`."""
         self._transactional().begin_transaction()
 
     async def send_offsets_to_transaction(

@@ -321,7 +321,7 @@ class Sender:
             self.wake()
 
     def _fail_all(self, problem: Exception) -> None:
-        """What nobody expected fails all records: they would else wait for ever, and so would whoever waits for them."""
+        """Fail all records after an unexpected error: they, and their callers, would wait for ever otherwise."""
         log.error("sending failed", exc_info=problem)
         broken = ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer broke: {problem!r}")
         if self.transactions is not None:

@@ -39,7 +39,7 @@ class SequenceNumbers:
         self._partitions: dict[TopicPartition, _PartitionSequence] = {}
 
     def has_identity(self, topic_partition: TopicPartition) -> bool:
-        """Can a batch of this partition be numbered now?"""
+        """True if a batch of this partition can be numbered now."""
         return self.identity is not None or topic_partition in self._partitions
 
     def number(self, topic_partition: TopicPartition, record_count: int) -> tuple[ProducerIdAndEpoch, int]:

@@ -42,11 +42,11 @@ class SyncDelivery(Delivery):
     problem: Exception | None
 
     def done(self) -> bool:
-        """Is the fate of the record known?"""
+        """True if the record was delivered, or failed."""
         return self.problem is not None or (self.handed_over and Delivery.done(self))
 
     def exception(self) -> Exception | None:
-        """Why the record was not delivered; None while that is open, and after success."""
+        """Return why the record was not delivered; None while that is open, and after success."""
         return self.problem or (Delivery.exception(self) if self.handed_over else None)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
@@ -114,7 +114,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         """Put a record on its way. SerializationError, BufferFullError and ClientClosedError come here, all else by the delivery."""
         thread = self._running()
         if not self._plain or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
-            key, value = self._core.serialized(topic, key, value)
+            key, value = self._core.serialize_record(topic, key, value)
         if headers:
             size = record_bytes_bound(key, value, headers)
         else:
@@ -193,21 +193,18 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
             self._changed.wait_for(lambda: not self._draining)
 
     def _wait_for(self, delivery: SyncDelivery, timeout: float | None) -> None:
-        async def known() -> None:
-            await self._wait_for_drain()
-            if delivery.handed_over and not delivery.done():
-                done = asyncio.Event()
-                delivery.add_done_callback(lambda _: done.set())
-                await done.wait()
-
-        async def known_in_time() -> None:
+        async def wait_until_done() -> None:
             try:
                 async with asyncio.timeout(timeout):
-                    await known()
+                    await self._wait_for_drain()
+                    if delivery.handed_over and not delivery.done():
+                        done = asyncio.Event()
+                        delivery.add_done_callback(lambda _: done.set())
+                        await done.wait()
             except TimeoutError:
                 raise ClientTimeoutError(f"the record is not delivered within {timeout:g} s") from None
 
-        self._running().call(known_in_time())
+        self._running().call(wait_until_done())
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until the fate of all records sent so far is known; ClientTimeoutError after `timeout` seconds."""
@@ -271,5 +268,5 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     partitions_for = blocking(Producer.partitions_for)
 
     def statistics(self) -> dict[str, int]:
-        """As `Producer.statistics`, and the bytes between this thread and the loop."""
+        """Return `Producer.statistics`, and the bytes that wait between this thread and the loop."""
         return {**self._core.statistics(), "queued_bytes": self._queued_bytes}

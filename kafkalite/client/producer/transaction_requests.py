@@ -68,7 +68,7 @@ _FATAL_FOR_BATCHES = frozenset(
 
 
 def verdict_of(problem: ClientError) -> Verdict:
-    """What a coordinator's error, or that of looking for one, means."""
+    """Return what an error of a coordinator, or of finding one, means for the transaction."""
     found = _VERDICTS.get(problem.code)
     if found is None:
         found = Verdict.AGAIN if problem.retriable or is_retriable_code(problem.code) else Verdict.FATAL
@@ -76,7 +76,7 @@ def verdict_of(problem: ClientError) -> Verdict:
 
 
 def is_fatal_for_batch(problem: ClientError) -> bool:
-    """Does the failure of a batch break the producer? Otherwise its transaction can be aborted."""
+    """True if the failure of a batch breaks the producer. Otherwise its transaction can be aborted."""
     return problem.code in _FATAL_FOR_BATCHES
 
 

@@ -90,7 +90,7 @@ class Lifecycle:
             self.error = None
 
     def refusal_of(self, event: Event) -> TransactionStateError:
-        """Why the program cannot ask for `event` now."""
+        """Return the error for a program that asks for `event` now."""
         return TransactionStateError(event.value, self.state.value, _HINTS.get(self.state))
 
     def complete_event(self, event: Event) -> None:
@@ -111,7 +111,7 @@ class Lifecycle:
 
     @property
     def refusal(self) -> ClientError | None:
-        """Why records cannot be sent now; None in a transaction."""
+        """Return the reason why records cannot be sent now; None in a transaction."""
         if self.state is State.IN_TRANSACTION:
             return None
         return self.error or TransactionStateError("send", self.state.value, _HINTS.get(self.state))

@@ -125,7 +125,7 @@ class TransactionManager:
 
     @property
     def may_be_aborted(self) -> bool:
-        """Would `abort` be allowed now?"""
+        """True if `abort` is allowed now."""
         return self._lifecycle.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING)
 
     async def _operate(self, event: Event, work: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> None:
@@ -151,7 +151,7 @@ class TransactionManager:
             raise self._lifecycle.error
 
     async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """What nobody expected breaks the producer: whoever waits would else wait for ever."""
+        """Do `work`; an unexpected error breaks the producer, because its callers would wait for ever otherwise."""
         try:
             await work()
         except ClientClosedError as problem:
@@ -349,11 +349,11 @@ class TransactionManager:
 
     @property
     def refusal(self) -> ClientError | None:
-        """Why records are not taken now; None in a transaction."""
+        """Return the reason why records cannot be sent now; None in a transaction."""
         return self._lifecycle.refusal
 
     def admits(self, topic_partition: TopicPartition) -> bool:
-        """May batches of this partition be sent? The first time it is added at the coordinator, with others that come meanwhile."""
+        """True if batches of this partition may be sent. At first it is added at the coordinator, with others that come meanwhile."""
         if topic_partition in self._added:
             return True
         if self._lifecycle.state in (State.IN_TRANSACTION, State.PREPARED, State.COMMITTING):
@@ -363,7 +363,7 @@ class TransactionManager:
         return False
 
     def reason_to_give_up(self, *, numbered: bool) -> ClientError | None:
-        """Why a batch that waits is not to be sent any more; None when it is. `numbered` ones are, unless all is lost."""
+        """Return why a waiting batch is not to be sent any more; None when it is. `numbered` ones are, unless all is lost."""
         state = self._lifecycle.state
         if state is State.FATAL_ERROR or (state is State.ABORTABLE_ERROR and not numbered):
             return self._lifecycle.error

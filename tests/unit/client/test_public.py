@@ -36,7 +36,7 @@ TWINS: list[tuple[type, type]] = [(Admin, SyncAdmin), (Consumer, SyncConsumer), 
 PUBLIC = {name: getattr(kafkalite.client, name) for name in kafkalite.client.__all__}
 CLASSES = {name: found for name, found in PUBLIC.items() if inspect.isclass(found)}
 
-HANDED_OVER = {"append", "crowded", "send_bytes", "send_failed", "serialized", "takes_bytes", "try_append"}
+HANDED_OVER = {"append", "crowded", "send_bytes", "send_failed", "serialize_record", "takes_bytes", "try_append"}
 """Parts of `Producer.send`: `SyncProducer.send` calls them on the loop, and nobody else needs them blocking."""
 OF_THE_LOOP = {"consumed_offsets"}
 """Without what a blocking iteration has taken ahead; `SyncConsumer` commits that by itself."""
