@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
+Value = TypeVar("Value")
 BrokerId: TypeAlias = int
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -43,12 +44,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of the partitions by topic, in their order."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    return by_topic
+def group_by_topic(pairs: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
+    """Return the second parts of pairs under their topics, in order: of `TopicPartition`s the numbers."""
+    grouped: dict[str, list[Value]] = {}
+    for topic, value in pairs:
+        grouped.setdefault(topic, []).append(value)
+    return grouped
 
 
 class Endpoint(NamedTuple):

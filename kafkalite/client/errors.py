@@ -206,6 +206,17 @@ def error_of(code: int, context: str, message: str | None = None, *, explanation
     return error
 
 
+def error_in(answer: Any, context: str) -> ClientError | None:
+    """Return the error of a broker's answer, with the broker's own text where it gives one; None for success."""
+    return error_of(answer.error_code, context, getattr(answer, "error_message", None)) if answer.error_code else None
+
+
+def raise_error(answer: Any, context: str) -> None:
+    """Raise the error of a broker's answer, if it has one."""
+    if (error := error_in(answer, context)) is not None:
+        raise error
+
+
 _EXPLANATIONS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader now",

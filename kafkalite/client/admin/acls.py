@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls, raise_any
-from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, raise_failures
+from kafkalite.client.errors import raise_error
 from kafkalite.protocol import messages
 from kafkalite.security.acl import (
     AclBinding,
@@ -27,18 +27,9 @@ class AclAdmin(AdminCalls):
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
         """The rules that a filter takes, all by default, in order."""
         wanted = wanted or AclFilter()
-        request = messages.describe_acls_request.DescribeAclsRequest(
-            resource_type_filter=wanted.type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
+        request = messages.describe_acls_request.DescribeAclsRequest(**_filter_fields(wanted))
         response = await self._ask(None, request, "describing ACLs")
-        if response.error_code:
-            raise error_of(response.error_code, "describing ACLs", response.error_message)
+        raise_error(response, "describing ACLs")
         return sorted(_binding(resource, acl) for resource in response.resources for acl in resource.acls)
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
@@ -46,42 +37,20 @@ class AclAdmin(AdminCalls):
         wanted = list(bindings)
         request = creation_request(wanted)
         response = await self._retrying(lambda: self._ask_controller(request), "creating ACLs")
-        failures: dict[str, ClientError] = {}
-        for binding, answer in zip(wanted, response.results, strict=True):
-            if answer.error_code:
-                failures[str(binding)] = error_of(answer.error_code, f"creating {binding}", answer.error_message)
-        raise_any(failures)
+        raise_failures("creating", zip(wanted, response.results, strict=True))
 
     async def delete_acls(self, filters: Sequence[AclFilter]) -> list[AclBinding]:
         """Delete what any of the filters takes; the rules that are gone. AdminError for those that are not, and for filters that failed."""
         m = messages.delete_acls_request
-        request = m.DeleteAclsRequest(
-            filters=[
-                m.DeleteAclsFilter(
-                    resource_type_filter=each.type,
-                    resource_name_filter=each.name,
-                    pattern_type_filter=each.pattern,
-                    principal_filter=each.principal,
-                    host_filter=each.host,
-                    operation=each.operation,
-                    permission_type=each.permission,
-                )
-                for each in filters
-            ]
-        )
+        request = m.DeleteAclsRequest(filters=[m.DeleteAclsFilter(**_filter_fields(each)) for each in filters])
         response = await self._retrying(lambda: self._ask_controller(request), "deleting ACLs")
-        failures: dict[str, ClientError] = {}
+        answers: list[tuple[AclFilter | AclBinding, Any]] = []
         deleted: list[AclBinding] = []
         for wanted, result in zip(filters, response.filter_results, strict=True):
-            if result.error_code:
-                failures[str(wanted)] = error_of(result.error_code, f"deleting {wanted}", result.error_message)
-            for match in result.matching_acls:
-                binding = _binding(match, match)
-                if match.error_code:
-                    failures[str(binding)] = error_of(match.error_code, f"deleting {binding}", match.error_message)
-                else:
-                    deleted.append(binding)
-        raise_any(failures)
+            bindings = [_binding(match, match) for match in result.matching_acls]
+            answers += [(wanted, result), *zip(bindings, result.matching_acls, strict=True)]
+            deleted += bindings
+        raise_failures("deleting", answers)
         return deleted
 
 
@@ -104,6 +73,19 @@ def creation_request(
             for resource, entry in bindings
         ]
     )
+
+
+def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
+    """Return the fields of a filter in DescribeAcls and DeleteAcls."""
+    return {
+        "resource_type_filter": wanted.type,
+        "resource_name_filter": wanted.name,
+        "pattern_type_filter": wanted.pattern,
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
+    }
 
 
 def _binding(resource: Any, rule: Any) -> AclBinding:

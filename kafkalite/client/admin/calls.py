@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.errors import AdminError, ClientError, error_in, error_of
 from kafkalite.client.group.coordinator_link import CoordinatorKind, find_coordinator
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -108,13 +108,6 @@ class AdminCalls:
         return grouped
 
 
-def ensure_answered(asked: Iterable[Key], *answered: Container[Key]) -> None:
-    """ClientError UNKNOWN_SERVER_ERROR for the first of `asked` that the answer has nothing of."""
-    for each in asked:
-        if not any(each in some for some in answered):
-            raise ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer lacks {each}")
-
-
 def ensure_count(answers: Sequence[Any], count: int, what: str) -> None:
     """ClientError UNKNOWN_SERVER_ERROR for more or fewer than `count` answers."""
     if len(answers) != count:
@@ -128,24 +121,38 @@ def one_of(answers: Sequence[Any], what: str) -> Any:
 
 
 class Results:
-    """Which items of a call to the controller are done and which have failed, over several attempts."""
+    """The items of a call that are done, and those that failed, by their text, over several attempts. `doing` begins the errors' texts.
 
-    def __init__(self) -> None:
+    NOT_CONTROLLER asks for another attempt, of partitions' leaders (`of_leaders`) each retriable error. Codes of `successes` are none.
+    """
+
+    def __init__(self, doing: str, *, of_leaders: bool = False, successes: Collection[ErrorCode] = ()) -> None:
         self.done: dict[str, Any] = {}
         self.failures: dict[str, ClientError] = {}
+        self._doing, self._of_leaders, self._successes = doing, of_leaders, successes
 
-    def has(self, name: str) -> bool:
-        return name in self.done or name in self.failures
+    def lacks(self, item: object) -> bool:
+        """True if the item has no answer yet."""
+        return str(item) not in self.done and str(item) not in self.failures
 
-    def record_answer(self, name: str, code: int, context: str, message: str | None, value: Any = None) -> None:
-        """Note an answer. Raises it when it is the answer of somebody who is not the controller any more."""
-        if not code:
-            self.done[name] = value
-            return
-        error = error_of(code, context, message)
-        if code == ErrorCode.NOT_CONTROLLER:
-            raise error
-        self.failures[name] = error
+    def record_answers(self, answers: Iterable[tuple[object, Any, Any]]) -> None:
+        """Note answers, each with its item and the item's result; then raise the last error that calls for another attempt."""
+        again: ClientError | None = None
+        for item, answer, result in answers:
+            error = error_in(answer, f"{self._doing} {item}")
+            if error is None or error.code in self._successes:
+                self.done[str(item)] = result
+            elif error.retriable if self._of_leaders else error.code is ErrorCode.NOT_CONTROLLER:
+                again = error
+            else:
+                self.failures[str(item)] = error
+        if again is not None:
+            raise again
+
+    def ensure_complete(self, asked: Iterable[object]) -> None:
+        """Raise ClientError UNKNOWN_SERVER_ERROR for the first of `asked` that has no answer."""
+        for each in filter(self.lacks, asked):
+            raise ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer lacks {each}")
 
     def raise_failures(self) -> None:
         if self.failures:
@@ -180,15 +187,10 @@ async def each_of(keys: Iterable[Key], call: Callable[[Key], Coroutine[Any, Any,
     return {key: done[key] for key in wanted}
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The numbers of partitions under their topics."""
-    grouped: dict[str, list[int]] = {}
-    for each in partitions:
-        grouped.setdefault(each.topic, []).append(each.partition)
-    return grouped
-
-
-def raise_any(failures: Mapping[str, ClientError]) -> None:
-    """AdminError when there are failures."""
+def raise_failures(doing: str, answers: Iterable[tuple[object, Any]], done: Mapping[str, Any] | None = None) -> None:
+    """Raise an AdminError for the items whose answers are errors, by the items' text."""
+    failures = {
+        str(item): error for item, answer in answers if (error := error_in(answer, f"{doing} {item}")) is not None
+    }
     if failures:
-        raise AdminError(failures)
+        raise AdminError(failures, done)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_answered, ensure_count, raise_any
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_count, raise_failures
+from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
 
@@ -135,8 +135,7 @@ class ConfigAdmin(AdminCalls):
                 include_documentation=documentation,
             )
             response = await self._ask(broker, request, "describing settings")
-            ensure_answered(range(len(asked)), range(len(response.results)))
-            _raise_failures(asked, response.results, "settings of")
+            _raise_failures(asked, response.results)
             for each, answer in zip(asked, response.results, strict=True):
                 found[each] = {entry.name: _entry(entry) for entry in answer.configs}
 
@@ -174,7 +173,7 @@ class ConfigAdmin(AdminCalls):
                 validate_only=validate_only,
             )
             response = await self._ask(broker, request, "changing settings")
-            _raise_failures(asked, response.responses, "settings of")
+            _raise_failures(asked, response.responses)
 
         grouped = _by_broker(wanted)
         await self._ask_each(grouped, ask)
@@ -196,7 +195,8 @@ class ConfigAdmin(AdminCalls):
                 failures.update({str(each): problem for each in grouped[broker]})
 
         await all_of(collecting(broker) for broker in grouped)
-        raise_any(failures)
+        if failures:
+            raise AdminError(failures)
 
 
 def _type_of(resource: ConfigResource) -> int:
@@ -212,15 +212,9 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
     return grouped
 
 
-def _raise_failures(asked: Sequence[ConfigResource], answers: Sequence[Any], what: str) -> None:
-    ensure_count(answers, len(asked), what)
-    raise_any(
-        {
-            str(resource): error_of(answer.error_code, f"{what} {resource}", answer.error_message)
-            for resource, answer in zip(asked, answers, strict=True)
-            if answer.error_code
-        }
-    )
+def _raise_failures(asked: Sequence[ConfigResource], answers: Sequence[Any]) -> None:
+    ensure_count(answers, len(asked), "settings of")
+    raise_failures("settings of", zip(asked, answers, strict=True))
 
 
 def _entry(answer: Any) -> ConfigEntry:

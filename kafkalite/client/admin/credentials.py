@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafkalite.client.admin.calls import AdminCalls, Results
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, Results, raise_failures
+from kafkalite.client.errors import raise_error
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -58,20 +58,16 @@ class CredentialAdmin(AdminCalls):
         what = "describing credentials"
         request = m.DescribeUserScramCredentialsRequest(users=[m.UserName(name=each) for each in users] or None)
         response = await self._ask(None, request, what)
-        if response.error_code:
-            raise error_of(response.error_code, what, response.error_message)
-        found: dict[str, tuple[ScramCredentialInfo, ...]] = {}
-        failures: dict[str, ClientError] = {}
-        for each in response.results:
-            if not each.error_code:
-                found[each.user] = tuple(
-                    ScramCredentialInfo(_mechanism_name(info.mechanism), info.iterations)
-                    for info in each.credential_infos
-                )
-            elif each.error_code != ErrorCode.RESOURCE_NOT_FOUND:
-                failures[each.user] = error_of(each.error_code, f"credentials of {each.user}", each.error_message)
-        if failures:
-            raise AdminError(failures, found)
+        raise_error(response, what)
+        answers = [each for each in response.results if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
+        found = {
+            each.user: tuple(
+                ScramCredentialInfo(_mechanism_name(info.mechanism), info.iterations) for info in each.credential_infos
+            )
+            for each in answers
+            if not each.error_code
+        }
+        raise_failures("credentials of", ((each.user, each) for each in answers), found)
         return found
 
     async def alter_user_scram_credentials(self, changes: Iterable[ScramUpsertion | ScramDeletion]) -> None:
@@ -97,20 +93,18 @@ class CredentialAdmin(AdminCalls):
                     salted_password=salted,
                 )
             )
-        outcome = Results()
+        results = Results("credentials of")
 
         async def attempt() -> None:
             request = m.AlterUserScramCredentialsRequest(
-                deletions=[each for each in deletions if not outcome.has(each.name)],
-                upsertions=[each for each in upsertions if not outcome.has(each.name)],
+                deletions=[each for each in deletions if results.lacks(each.name)],
+                upsertions=[each for each in upsertions if results.lacks(each.name)],
             )
-            for answer in (await self._ask_controller(request)).results:
-                outcome.record_answer(
-                    answer.user, answer.error_code, f"credentials of {answer.user}", answer.error_message
-                )
+            response = await self._ask_controller(request)
+            results.record_answers((answer.user, answer, None) for answer in response.results)
 
         await self._retrying(attempt, "changing credentials")
-        outcome.raise_failures()
+        results.raise_failures()
 
 
 def scram_mechanism(name: str) -> ScramMechanism:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of, one_of
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, all_of, each_of, one_of
+from kafkalite.client.errors import AdminError, ClientError, error_of, raise_error
+from kafkalite.client.group.committable import offset_topics
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
     PROTOCOL_TYPE,
@@ -22,7 +23,7 @@ from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 _WHERE_AND_WHEN = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -98,8 +99,7 @@ class GroupAdmin(AdminCalls):
 
         async def attempt() -> list[GroupListing]:
             response = await self._cluster.request(broker, request)
-            if response.error_code:
-                raise error_of(response.error_code, what)
+            raise_error(response, what)
             return [
                 GroupListing(each.group_id, each.group_state, each.protocol_type, broker, each.group_type)
                 for each in response.groups
@@ -151,7 +151,7 @@ class GroupAdmin(AdminCalls):
         if wanted is not None:
             topics = [
                 m.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
-                for name, numbers in by_topic(wanted).items()
+                for name, numbers in group_by_topic(wanted).items()
             ]
         group = m.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
         request = m.OffsetFetchRequest(groups=[group], require_stable=require_stable)
@@ -189,21 +189,7 @@ class GroupAdmin(AdminCalls):
         }
         if not wanted:
             return
-        topics = [
-            m.OffsetCommitRequestTopic(
-                name=name,
-                partitions=[
-                    m.OffsetCommitRequestPartition(
-                        partition_index=each.partition,
-                        committed_offset=wanted[each].offset,
-                        committed_leader_epoch=wanted[each].leader_epoch,
-                        committed_metadata=wanted[each].metadata,
-                    )
-                    for each in (TopicPartition(name, number) for number in numbers)
-                ],
-            )
-            for name, numbers in by_topic(wanted).items()
-        ]
+        topics = offset_topics(wanted, m.OffsetCommitRequestTopic, m.OffsetCommitRequestPartition)
         request = m.OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, topics=topics)
         what = f"committing offsets of group {group_id}"
 
@@ -219,7 +205,7 @@ class GroupAdmin(AdminCalls):
         that failed.
         """
         m = messages.offset_delete_request
-        wanted = by_topic(TopicPartition(*each) for each in partitions)
+        wanted = group_by_topic(TopicPartition(*each) for each in partitions)
         if not wanted:
             return
         topics = [

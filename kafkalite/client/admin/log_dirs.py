@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kafkalite.client.admin.calls import AdminCalls, by_topic, each_of, raise_any
-from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, each_of, raise_failures
+from kafkalite.client.errors import raise_error
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 
 class TopicPartitionReplica(NamedTuple):
@@ -65,15 +65,14 @@ class LogDirAdmin(AdminCalls):
             brokers = await self._brokers()
         topics = None
         if partitions is not None:
-            wanted = by_topic(TopicPartition(*each) for each in partitions)
+            wanted = group_by_topic(TopicPartition(*each) for each in partitions)
             topics = [m.DescribableLogDirTopic(topic=name, partitions=numbers) for name, numbers in wanted.items()]
         request = m.DescribeLogDirsRequest(topics=topics)
 
         async def describe(broker: int) -> tuple[LogDir, ...]:
             what = f"describing log directories of broker {broker}"
             response = await self._ask(broker, request, what)
-            if response.error_code:
-                raise error_of(response.error_code, what)
+            raise_error(response, what)
             return tuple(sorted((_log_dir(broker, each) for each in response.results), key=lambda each: each.path))
 
         found = await each_of(brokers, describe)
@@ -90,7 +89,7 @@ class LogDirAdmin(AdminCalls):
         for replica, path in targets.items():
             topic, partition, broker = replica
             by_broker.setdefault(broker, {}).setdefault(path, []).append(TopicPartition(topic, partition))
-        failures: dict[str, ClientError] = {}
+        answers: list[tuple[TopicPartitionReplica, Any]] = []
 
         async def alter(broker: int) -> None:
             request = m.AlterReplicaLogDirsRequest(
@@ -99,21 +98,21 @@ class LogDirAdmin(AdminCalls):
                         path=path,
                         topics=[
                             m.AlterReplicaLogDirTopic(name=name, partitions=numbers)
-                            for name, numbers in by_topic(partitions).items()
+                            for name, numbers in group_by_topic(partitions).items()
                         ],
                     )
                     for path, partitions in by_broker[broker].items()
                 ]
             )
             response = await self._ask(broker, request, f"moving replicas of broker {broker}")
-            for topic in response.results:
-                for answer in topic.partitions:
-                    replica = TopicPartitionReplica(topic.topic_name, answer.partition_index, broker)
-                    if answer.error_code:
-                        failures[str(replica)] = error_of(answer.error_code, f"moving {replica}")
+            answers.extend(
+                (TopicPartitionReplica(topic.topic_name, answer.partition_index, broker), answer)
+                for topic in response.results
+                for answer in topic.partitions
+            )
 
         await each_of(by_broker, alter)
-        raise_any(failures)
+        raise_failures("moving", answers)
 
 
 def _log_dir(broker: int, answer: Any) -> LogDir:

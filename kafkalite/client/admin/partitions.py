@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls, Results, by_topic
-from kafkalite.client.errors import error_of
+from kafkalite.client.admin.calls import AdminCalls, Results
+from kafkalite.client.errors import raise_error
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 _ELECTION_TYPES = {"preferred": 0, "unclean": 1}
 
@@ -53,7 +53,7 @@ class PartitionAdmin(AdminCalls):
         """
         m = messages.create_partitions_request
         wanted = {name: NewPartitions(each) if isinstance(each, int) else each for name, each in new_partitions.items()}
-        results = Results()
+        results = Results("adding partitions to")
 
         async def attempt() -> None:
             request = m.CreatePartitionsRequest(
@@ -66,14 +66,13 @@ class PartitionAdmin(AdminCalls):
                         else [m.CreatePartitionsAssignment(broker_ids=list(ids)) for ids in each.replica_assignments],
                     )
                     for name, each in wanted.items()
-                    if not results.has(name)
+                    if results.lacks(name)
                 ],
                 timeout_ms=self._timeout(timeout_ms),
                 validate_only=validate_only,
             )
-            for answer in (await self._ask_controller(request)).results:
-                context = f"adding partitions to {answer.name}"
-                results.record_answer(answer.name, answer.error_code, context, answer.error_message)
+            response = await self._ask_controller(request)
+            results.record_answers((answer.name, answer, None) for answer in response.results)
 
         await self._retrying(attempt, "adding partitions")
         results.raise_failures()
@@ -96,10 +95,10 @@ class PartitionAdmin(AdminCalls):
         wanted = None if partitions is None else [TopicPartition(*each) for each in partitions]
         if wanted == []:
             return {}
-        results = Results()
+        results = Results("electing a leader of", successes=[ErrorCode.ELECTION_NOT_NEEDED])
 
         async def attempt() -> None:
-            left = None if wanted is None else by_topic(each for each in wanted if not results.has(str(each)))
+            left = None if wanted is None else group_by_topic(filter(results.lacks, wanted))
             request = m.ElectLeadersRequest(
                 election_type=_ELECTION_TYPES[election_type],
                 topic_partitions=None
@@ -108,16 +107,12 @@ class PartitionAdmin(AdminCalls):
                 timeout_ms=self._timeout(timeout_ms),
             )
             response = await self._ask_controller(request)
-            if response.error_code:
-                raise error_of(response.error_code, "electing leaders")
-            for topic in response.replica_election_results:
-                for answer in topic.partition_result:
-                    each = TopicPartition(topic.topic, answer.partition_id)
-                    if answer.error_code == ErrorCode.ELECTION_NOT_NEEDED:
-                        results.done[str(each)] = (each, False)
-                    else:
-                        context = f"electing a leader of {each}"
-                        results.record_answer(str(each), answer.error_code, context, answer.error_message, (each, True))
+            raise_error(response, "electing leaders")
+            results.record_answers(
+                (each := TopicPartition(topic.topic, answer.partition_id), answer, (each, not answer.error_code))
+                for topic in response.replica_election_results
+                for answer in topic.partition_result
+            )
 
         await self._retrying(attempt, "electing leaders")
         results.raise_failures()
@@ -133,10 +128,10 @@ class PartitionAdmin(AdminCalls):
         """
         m = messages.alter_partition_reassignments_request
         wanted = {TopicPartition(*each): target for each, target in targets.items()}
-        results = Results()
+        results = Results("reassigning")
 
         async def attempt() -> None:
-            left = by_topic(each for each in wanted if not results.has(str(each)))
+            left = group_by_topic(filter(results.lacks, wanted))
             request = m.AlterPartitionReassignmentsRequest(
                 timeout_ms=self._timeout(timeout_ms),
                 topics=[
@@ -153,14 +148,12 @@ class PartitionAdmin(AdminCalls):
                 ],
             )
             response = await self._ask_controller(request)
-            if response.error_code:
-                raise error_of(response.error_code, "reassigning partitions", response.error_message)
-            for topic in response.responses:
-                for answer in topic.partitions:
-                    each = TopicPartition(topic.name, answer.partition_index)
-                    results.record_answer(
-                        str(each), answer.error_code, f"reassigning {each}", answer.error_message, each
-                    )
+            raise_error(response, "reassigning partitions")
+            results.record_answers(
+                (each := TopicPartition(topic.name, answer.partition_index), answer, each)
+                for topic in response.responses
+                for answer in topic.partitions
+            )
 
         await self._retrying(attempt, "reassigning partitions")
         results.raise_failures()
@@ -170,7 +163,7 @@ class PartitionAdmin(AdminCalls):
     ) -> dict[TopicPartition, PartitionReassignment]:
         """The moves that are going on, of all partitions or of some; those that do not move are not in it."""
         m = messages.list_partition_reassignments_request
-        wanted = None if partitions is None else by_topic(TopicPartition(*each) for each in partitions)
+        wanted = None if partitions is None else group_by_topic(TopicPartition(*each) for each in partitions)
         request = m.ListPartitionReassignmentsRequest(
             timeout_ms=self._timeout(timeout_ms),
             topics=None
@@ -183,8 +176,7 @@ class PartitionAdmin(AdminCalls):
 
         async def attempt() -> Any:
             response = await self._ask_controller(request)
-            if response.error_code:
-                raise error_of(response.error_code, "listing reassignments", response.error_message)
+            raise_error(response, "listing reassignments")
             return response
 
         found = {}

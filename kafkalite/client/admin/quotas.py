@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client.admin.calls import AdminCalls, ensure_count, raise_any
-from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, ensure_count, raise_failures
+from kafkalite.client.errors import raise_error
 from kafkalite.protocol import messages
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
@@ -74,8 +74,7 @@ class QuotaAdmin(AdminCalls):
             strict=strict,
         )
         response = await self._ask(None, request, "describing client quotas")
-        if response.error_code:
-            raise error_of(response.error_code, "describing client quotas", response.error_message)
+        raise_error(response, "describing client quotas")
         found = [
             ClientQuota(
                 QuotaEntity(tuple((each.entity_type, each.entity_name) for each in entry.entity)),
@@ -105,8 +104,4 @@ class QuotaAdmin(AdminCalls):
         )
         response = await self._ask(None, request, "changing client quotas")
         ensure_count(response.entries, len(changes), "changing client quotas")
-        failures: dict[str, ClientError] = {}
-        for entity, answer in zip(changes, response.entries, strict=True):
-            if answer.error_code:
-                failures[str(entity)] = error_of(answer.error_code, f"quotas of {entity}", answer.error_message)
-        raise_any(failures)
+        raise_failures("quotas of", zip(changes, response.entries, strict=True))

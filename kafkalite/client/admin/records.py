@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.client.admin.calls import AdminCalls, ensure_answered
+from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
-from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 if TYPE_CHECKING:
     from kafkalite.client.admin.topics import TopicDescription
@@ -41,53 +40,39 @@ class RecordAdmin(AdminCalls):
         AdminError with OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION, … for those that failed.
         """
         wanted = {TopicPartition(*each): offset for each, offset in offsets.items()}
-        done: dict[TopicPartition, DeletedRecords] = {}
-        failures: dict[str, ClientError] = {}
+        results = Results("deleting records of", of_leaders=True)
         await self._watch_leaders(wanted)
 
         async def attempt() -> None:
-            left = {each: offset for each, offset in wanted.items() if each not in done and str(each) not in failures}
+            left = {each: offset for each, offset in wanted.items() if results.lacks(each)}
             for leader, asked in self._group_by_leader(left).items():
-                await self._delete_on(leader, asked, done, failures)
+                await self._delete_on(leader, asked, results)
 
         await self._retrying(attempt, "deleting records")
-        if failures:
-            raise AdminError(failures)
-        ensure_answered(wanted, done)
-        return [done[each] for each in wanted]
+        results.raise_failures()
+        results.ensure_complete(wanted)
+        return [results.done[str(each)] for each in wanted]
 
-    async def _delete_on(
-        self,
-        leader: int,
-        asked: Mapping[TopicPartition, int],
-        done: dict[TopicPartition, DeletedRecords],
-        failures: dict[str, ClientError],
-    ) -> None:
+    async def _delete_on(self, leader: int, asked: Mapping[TopicPartition, int], results: Results) -> None:
         m = messages.delete_records_request
-        topics: dict[str, list[Any]] = {}
-        for each, offset in asked.items():
-            topics.setdefault(each.topic, []).append(
-                m.DeleteRecordsPartition(partition_index=each.partition, offset=offset)
-            )
+        topics = group_by_topic(
+            (topic, m.DeleteRecordsPartition(partition_index=partition, offset=offset))
+            for (topic, partition), offset in asked.items()
+        )
         request = m.DeleteRecordsRequest(
             topics=[m.DeleteRecordsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
             timeout_ms=self._request_timeout_ms,
         )
         response = await self._cluster.request(leader, request)
-        again: ClientError | None = None
-        for topic in response.topics:
-            for answer in topic.partitions:
-                each = TopicPartition(topic.name, answer.partition_index)
-                if not answer.error_code:
-                    done[each] = DeletedRecords(each, answer.low_watermark)
-                    continue
-                error = error_of(answer.error_code, f"deleting records of {each}")
-                if error.retriable:
-                    again = error
-                else:
-                    failures[str(each)] = error
-        if again is not None:
-            raise again
+        results.record_answers(
+            (
+                each := TopicPartition(topic.name, answer.partition_index),
+                answer,
+                DeletedRecords(each, answer.low_watermark),
+            )
+            for topic in response.topics
+            for answer in topic.partitions
+        )
 
     async def list_offsets(
         self,

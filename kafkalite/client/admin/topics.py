@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.admin.calls import AdminCalls, ensure_answered
+from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.cluster.view import TOPICS_AT_ONCE, BrokerNode, ClusterView, PartitionView, TopicView
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.errors import ClientError, raise_error
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -80,64 +80,41 @@ class TopicAdmin(AdminCalls):
         """
         m = messages.create_topics_request
         wanted = {topic.name: topic for topic in new_topics}
-        created: dict[str, CreatedTopic] = {}
-        failures: dict[str, ClientError] = {}
+        results = Results("creating topic")
 
         async def attempt() -> None:
-            left = [topic for name, topic in wanted.items() if name not in created and name not in failures]
+            left = [topic for name, topic in wanted.items() if results.lacks(name)]
             request = m.CreateTopicsRequest(
                 topics=[_creatable(topic) for topic in left],
                 timeout_ms=self._timeout(timeout_ms),
                 validate_only=validate_only,
             )
             response = await self._ask_controller(request)
-            for answer in response.topics:
-                if not answer.error_code:
-                    created[answer.name] = CreatedTopic(
-                        answer.name,
-                        topic_id_to_text(answer.topic_id) if any(answer.topic_id) else "",
-                        answer.num_partitions,
-                        answer.replication_factor,
-                    )
-                    continue
-                error = error_of(answer.error_code, f"creating topic {answer.name}", answer.error_message)
-                if answer.error_code == ErrorCode.NOT_CONTROLLER:
-                    raise error
-                failures[answer.name] = error
-            ensure_answered((topic.name for topic in left), created, failures)
+            results.record_answers((answer.name, answer, _created(answer)) for answer in response.topics)
+            results.ensure_complete(topic.name for topic in left)
 
         await self._retrying(attempt, "creating topics")
-        if failures:
-            raise AdminError(failures, created)
-        return [created[name] for name in wanted]
+        results.raise_failures()
+        return [results.done[name] for name in wanted]
 
     async def delete_topics(self, topics: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics by name. AdminError with UNKNOWN_TOPIC_OR_PARTITION, TOPIC_DELETION_DISABLED, … for those that failed."""
         m = messages.delete_topics_request
         wanted = list(dict.fromkeys(topics))
-        done: set[str] = set()
-        failures: dict[str, ClientError] = {}
+        results = Results("deleting topic")
 
         async def attempt() -> None:
-            left = [name for name in wanted if name not in done and name not in failures]
+            left = [name for name in wanted if results.lacks(name)]
             request = m.DeleteTopicsRequest(
                 topics=[m.DeleteTopicState(name=name) for name in left],
                 timeout_ms=self._timeout(timeout_ms),
             )
             response = await self._ask_controller(request)
-            for answer in response.responses:
-                error = error_of(answer.error_code, f"deleting topic {answer.name}", answer.error_message)
-                if answer.error_code == ErrorCode.NOT_CONTROLLER:
-                    raise error
-                if answer.error_code:
-                    failures[answer.name or ""] = error
-                else:
-                    done.add(answer.name or "")
-            ensure_answered(left, done, failures)
+            results.record_answers((answer.name, answer, None) for answer in response.responses)
+            results.ensure_complete(left)
 
         await self._retrying(attempt, "deleting topics")
-        if failures:
-            raise AdminError(failures)
+        results.raise_failures()
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
         """Names of the topics that this client may see, sorted."""
@@ -180,8 +157,7 @@ class TopicAdmin(AdminCalls):
                 raise
             view = await self._cluster.fetch_all_topics()  # brokers before 2.8 tell it with the metadata
             return ClusterDescription(view.cluster_id, view.controller_id, tuple(view.brokers.values()))
-        if response.error_code:
-            raise error_of(response.error_code, "describing the cluster", response.error_message)
+        raise_error(response, "describing the cluster")
         brokers = tuple(BrokerNode(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
         return ClusterDescription(
             response.cluster_id, response.controller_id, tuple(sorted(brokers, key=lambda broker: broker.id))
@@ -201,6 +177,11 @@ def _creatable(topic: NewTopic) -> Any:
         ],
         configs=[m.CreatableTopicConfig(name=key, value=value) for key, value in (topic.topic_configs or {}).items()],
     )
+
+
+def _created(answer: messages.create_topics_response.CreatableTopicResult) -> CreatedTopic:
+    topic_id = topic_id_to_text(answer.topic_id) if any(answer.topic_id) else ""
+    return CreatedTopic(answer.name, topic_id, answer.num_partitions, answer.replication_factor)
 
 
 def _description(topic: TopicView) -> TopicDescription:

@@ -11,19 +11,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafkalite.client.admin.calls import AdminCalls, all_of, by_topic, each_of, one_of
-from kafkalite.client.errors import AdminError, ClientError, error_of
+from kafkalite.client.admin.calls import AdminCalls, Results, all_of, each_of, one_of
+from kafkalite.client.errors import ClientError, error_of, raise_error
 from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.coordinator_link import CoordinatorKind
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
-from kafkalite.client.producer.transaction_requests import check_offsets, coordinator_error, txn_offset_commit
+from kafkalite.client.producer.transaction_requests import (
+    check_answer,
+    check_offsets,
+    init_producer_id,
+    txn_offset_commit,
+)
 from kafkalite.client.producer.transaction_state import PreparedTransaction
 from kafkalite.clock import Clock, SystemClock
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 _PARTITIONS_AT_ONCE: Final = 500
 _FENCING_TIMEOUT_MS: Final = 1
@@ -110,8 +115,7 @@ class TransactionAdmin(AdminCalls):
 
         async def attempt() -> list[TransactionListing]:
             response = await self._cluster.request(broker, request)
-            if response.error_code:
-                raise error_of(response.error_code, what)
+            raise_error(response, what)
             return [
                 TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, broker)
                 for each in response.transaction_states
@@ -132,8 +136,7 @@ class TransactionAdmin(AdminCalls):
 
         def read(response: Any, coordinator: int) -> TransactionDescription:
             found = one_of(response.transaction_states, what)
-            if found.error_code:
-                raise error_of(found.error_code, what)
+            raise_error(found, what)
             return TransactionDescription(
                 transactional_id,
                 coordinator,
@@ -155,33 +158,23 @@ class TransactionAdmin(AdminCalls):
         UNKNOWN_TOPIC_OR_PARTITION; AdminError with NOT_LEADER_OR_FOLLOWER (`broker` has no replica), … for those that failed.
         """
         wanted = [TopicPartition(*each) for each in partitions]
-        done: dict[TopicPartition, tuple[ProducerState, ...]] = {}
-        failures: dict[str, ClientError] = {}
+        results = Results("describing producers of", of_leaders=broker is None)
         await self._watch_leaders(wanted)
 
         async def attempt() -> None:
-            left = [each for each in wanted if each not in done and str(each) not in failures]
-            grouped = self._group_by_leader(dict.fromkeys(left)) if broker is None else {broker: dict.fromkeys(left)}
+            left = dict.fromkeys(each for each in wanted if results.lacks(each))
+            grouped = self._group_by_leader(left) if broker is None else {broker: left}
             for leader, asked in grouped.items():
-                await self._describe_producers_on(leader, list(asked), done, failures, final=broker is not None)
+                await self._describe_producers_on(leader, asked, results)
 
         await self._retrying(attempt, "describing producers")
-        if failures:
-            raise AdminError(failures)
-        return {each: done[each] for each in wanted}
+        results.raise_failures()
+        return {each: tuple(results.done[str(each)]) for each in wanted}
 
-    async def _describe_producers_on(
-        self,
-        broker: int,
-        asked: list[TopicPartition],
-        done: dict[TopicPartition, tuple[ProducerState, ...]],
-        failures: dict[str, ClientError],
-        *,
-        final: bool,
-    ) -> None:
+    async def _describe_producers_on(self, broker: int, asked: Iterable[TopicPartition], results: Results) -> None:
         m = messages.describe_producers_request
         request = m.DescribeProducersRequest(
-            topics=[m.TopicRequest(name=name, partition_indexes=each) for name, each in by_topic(asked).items()]
+            topics=[m.TopicRequest(name=name, partition_indexes=each) for name, each in group_by_topic(asked).items()]
         )
         response = await self._cluster.request(broker, request)
         answers = {
@@ -189,20 +182,14 @@ class TransactionAdmin(AdminCalls):
             for topic in response.topics
             for each in topic.partitions
         }
-        again: ClientError | None = None
-        for each in asked:
-            answer = answers[each]
-            if not answer.error_code:
-                known = sorted(answer.active_producers, key=lambda one: one.producer_id)
-                done[each] = tuple(_producer(one) for one in known)
-                continue
-            error = error_of(answer.error_code, f"describing producers of {each}", answer.error_message)
-            if error.retriable and not final:
-                again = error
-            else:
-                failures[str(each)] = error
-        if again is not None:
-            raise again
+        results.record_answers(
+            (
+                each,
+                answers[each],
+                sorted(map(_producer, answers[each].active_producers), key=lambda one: one.producer_id),
+            )
+            for each in asked
+        )
 
     async def abort_transaction(self, partition: TopicPartition | tuple[str, int], producer: ProducerState) -> None:
         """Write an abort marker for `producer` at the partition's leader, whatever coordinators know: for transactions that hang.
@@ -259,8 +246,7 @@ class TransactionAdmin(AdminCalls):
         what = f"{'committing' if commit else 'aborting'} a transaction of {prepared.transactional_id}"
 
         def read(response: Any, _: int) -> None:
-            if response.error_code:
-                raise coordinator_error(response.error_code, what)
+            check_answer(response, what)
 
         if offsets and group_id is not None:
             wanted = committable(offsets)
@@ -321,17 +307,11 @@ class TransactionAdmin(AdminCalls):
         return await each_of(transactional_ids, self._fence)
 
     async def _fence(self, transactional_id: str) -> tuple[int, int]:
-        request = messages.init_producer_id_request.InitProducerIdRequest(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=_FENCING_TIMEOUT_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        request = init_producer_id(transactional_id, _FENCING_TIMEOUT_MS, None)
         what = f"fencing transactional id {transactional_id}"
 
         def read(response: Any, _: int) -> tuple[int, int]:
-            if response.error_code:
-                raise error_of(response.error_code, what)
+            raise_error(response, what)
             return response.producer_id, response.producer_epoch
 
         return await self._at_coordinator(transactional_id, request, read, what, CoordinatorKind.TRANSACTION)

@@ -21,7 +21,14 @@ from kafkalite.client.cluster.heap import keep_freed_memory
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
 from kafkalite.client.cluster.secured import SecuredConnections
 from kafkalite.client.cluster.view import ClusterView, views_of
-from kafkalite.client.errors import ClientClosedError, ClientError, ClientTimeoutError, error_of, unreachable
+from kafkalite.client.errors import (
+    ClientClosedError,
+    ClientError,
+    ClientTimeoutError,
+    error_of,
+    raise_error,
+    unreachable,
+)
 from kafkalite.client.options import ConnectionOptions
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.net.connection import Connection
@@ -403,8 +410,7 @@ class ClusterClient:
         )
         response = await self.retrying(lambda: self.request_any(request), "describing topics", self.request_timeout_s)
         for topic in response.topics:
-            if topic.error_code:
-                raise error_of(topic.error_code, f"topic {topic.name}")
+            raise_error(topic, f"topic {topic.name}")
         view = ClusterView().with_metadata(response)
         for name in topics:
             if name not in view.topics:

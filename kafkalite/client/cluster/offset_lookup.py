@@ -12,7 +12,7 @@ from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import NO_BROKER, TopicPartition
+from kafkalite.types import NO_BROKER, TopicPartition, group_by_topic
 
 LATEST = -1
 EARLIEST = -2
@@ -119,14 +119,16 @@ async def _ask(
     found: dict[TopicPartition, OffsetAndTimestamp | None],
 ) -> Exception | None:
     m = messages.list_offsets_request
-    topics: dict[str, list[messages.list_offsets_request.ListOffsetsPartition]] = {}
-    for topic_partition, timestamp in asked.items():
-        epoch = partition.leader_epoch if (partition := known(topic_partition)) is not None else -1
-        topics.setdefault(topic_partition.topic, []).append(
+    epochs = {each: view.leader_epoch if (view := known(each)) is not None else -1 for each in asked}
+    topics = group_by_topic(
+        (
+            each.topic,
             m.ListOffsetsPartition(
-                partition_index=topic_partition.partition, current_leader_epoch=epoch, timestamp=timestamp
-            )
+                partition_index=each.partition, current_leader_epoch=epochs[each], timestamp=timestamp
+            ),
         )
+        for each, timestamp in asked.items()
+    )
     request = m.ListOffsetsRequest(
         replica_id=_CONSUMER_REPLICA_ID,
         isolation_level=isolation_level,

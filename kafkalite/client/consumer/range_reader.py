@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import AT_ONCE_BYTES, Chunk
-from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of
+from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of, raise_error
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -162,13 +162,11 @@ class RangeReader:
         )
         newest = _NEWEST_FETCH_BY_NAME if topic_id == NO_TOPIC_ID else None
         response = await self._cluster.request(known.leader, request, max_version=newest)
-        if response.error_code:
-            raise error_of(response.error_code, f"{self._what} at offset {offset}")
+        raise_error(response, f"{self._what} at offset {offset}")
         for each in response.responses:
             if topic == each.topic or (topic_id == each.topic_id != NO_TOPIC_ID):
                 for answer in each.partitions:
                     if answer.partition_index == partition:
-                        if answer.error_code:
-                            raise error_of(answer.error_code, f"{self._what} at offset {offset}")
+                        raise_error(answer, f"{self._what} at offset {offset}")
                         return answer
         raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._what)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from kafkalite.client.errors import ClientClosedError
 from kafkalite.client.records import OffsetAndMetadata
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
+
+Topic = TypeVar("Topic")
 
 Committable = int | tuple[int, str] | OffsetAndMetadata
 """What can be committed for a partition: the offset of the next record to read, alone or with a note."""
@@ -26,6 +29,34 @@ def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPart
         else:
             found[TopicPartition(*each)] = given
     return found
+
+
+def offset_topics(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata], topic: Callable[..., Topic], partition: Callable[..., Any]
+) -> list[Topic]:
+    """Return the topics of an OffsetCommit or TxnOffsetCommit request, made by the constructors of its topics and partitions."""
+    grouped = group_by_topic(
+        (
+            name,
+            partition(
+                partition_index=number,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            ),
+        )
+        for (name, number), offset in offsets.items()
+    )
+    return [topic(name=name, partitions=partitions) for name, partitions in grouped.items()]
+
+
+def codes_of(topics: Iterable[Any]) -> dict[TopicPartition, int]:
+    """Return the error codes in the topics of an OffsetCommit or TxnOffsetCommit response."""
+    return {
+        TopicPartition(topic.name, each.partition_index): each.error_code
+        for topic in topics
+        for each in topic.partitions
+    }
 
 
 def notify_commit(

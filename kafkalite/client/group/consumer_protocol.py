@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 PROTOCOL_TYPE = "consumer"
 NEWEST_VERSION = 3
@@ -58,9 +58,7 @@ def _nullable_bytes(content: bytes | None) -> bytes:
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = group_by_topic(partitions)
     parts = [_I32.pack(len(by_topic))]
     for topic, numbers in by_topic.items():
         parts += [_string(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]

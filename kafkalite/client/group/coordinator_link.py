@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
-from kafkalite.client.errors import ClientClosedError, ClientError, error_of
+from kafkalite.client.errors import ClientClosedError, ClientError, error_of, raise_error
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
@@ -54,8 +54,7 @@ async def find_coordinator(
     if not coordinators:
         raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, context, "the answer names none")
     found = coordinators[0]
-    if found.error_code:
-        raise error_of(found.error_code, context, found.error_message)
+    raise_error(found, context)
     return found
 
 

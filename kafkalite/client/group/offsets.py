@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.errors import ClientError, CommitFailedError, error_of
+from kafkalite.client.group.committable import codes_of, offset_topics
 from kafkalite.client.group.consumer_protocol import NO_GENERATION
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -109,29 +110,15 @@ class GroupOffsets:
         member_id = member.member_id if member is not None and grouped else ""
         if grouped and generation == NO_GENERATION:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        topics: dict[str, list[messages.offset_commit_request.OffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
-            topics.setdefault(topic, []).append(
-                m.OffsetCommitRequestPartition(
-                    partition_index=partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
         request = m.OffsetCommitRequest(
             group_id=self._link.group_id,
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=member.settings.group_instance_id if member is not None and grouped else None,
-            topics=[m.OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+            topics=offset_topics(offsets, m.OffsetCommitRequestTopic, m.OffsetCommitRequestPartition),
         )
         response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
-        codes = {
-            TopicPartition(topic.name, each.partition_index): each.error_code
-            for topic in response.topics
-            for each in topic.partitions
-        }
+        codes = codes_of(response.topics)
         code: int = next((each for each in codes.values() if each), 0)
         lacking = next((each for each in offsets if each not in codes), None)
         if not code and lacking is not None:
@@ -156,24 +143,20 @@ class GroupOffsets:
         wanted = list(partitions)
         if not wanted:
             return {}
-        topics: dict[str, list[int]] = {}
-        for topic, partition in wanted:
-            topics.setdefault(topic, []).append(partition)
         what = f"fetching committed offsets of group {self._link.group_id}"
-
-        async def attempt() -> dict[TopicPartition, OffsetAndMetadata | None]:
-            return await self._fetch_once(topics, what)
-
-        found = await self._cluster.retrying(attempt, what, timeout_s)
+        found = await self._cluster.retrying(lambda: self._fetch_once(wanted, what), what, timeout_s)
         return {each: found.get(each) for each in wanted}
 
     async def _fetch_once(
-        self, topics: Mapping[str, list[int]], what: str
+        self, wanted: Collection[TopicPartition], what: str
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         m = messages.offset_fetch_request
         group = m.OffsetFetchRequestGroup(
             group_id=self._link.group_id,
-            topics=[m.OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in topics.items()],
+            topics=[
+                m.OffsetFetchRequestTopics(name=name, partition_indexes=numbers)
+                for name, numbers in group_by_topic(wanted).items()
+            ],
         )
         request = m.OffsetFetchRequest(groups=[group], require_stable=self._require_stable)
         response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
@@ -196,10 +179,9 @@ class GroupOffsets:
                 raise ClientError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{what}: {ErrorCode(code).name}")
             if code:
                 raise error_of(code, what)
-        for name, numbers in topics.items():
-            for number in numbers:
-                if TopicPartition(name, number) not in found:  # taken for no offset, it would be a reset
-                    raise _incomplete(what, TopicPartition(name, number))
+        for partition in wanted:
+            if partition not in found:  # taken for no offset, it would be a reset
+                raise _incomplete(what, partition)
         return found
 
 

@@ -38,6 +38,7 @@ from kafkalite.client.errors import (
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState
 from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
+from kafkalite.client.producer.transaction_requests import identity_in, init_producer_id
 from kafkalite.client.record_codec import with_producer_state
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
@@ -460,22 +461,13 @@ class Sender:
 
     async def _acquire_identity(self) -> None:
         """Ask any broker for a producer id until one gives it; a refusal for good fails all that waits."""
-        request = messages.init_producer_id_request.InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=2**31 - 1
-        )
+        what = "asking for a producer id"
 
         async def attempt() -> ProducerIdAndEpoch:
-            response = await self._cluster.request_any(request)
-            if response.error_code:
-                raise error_of(response.error_code, "asking for a producer id")
-            if response.producer_id < 0 or response.producer_epoch < 0:
-                given = f"{response.producer_id} in epoch {response.producer_epoch} is none"
-                raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, "asking for a producer id", given)
-            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
+            return identity_in(await self._cluster.request_any(init_producer_id(None, 2**31 - 1, None)), what)
 
         try:
-            timeout_s = self._options.delivery_timeout_ms / 1000
-            identity = await self._cluster.retrying(attempt, "asking for a producer id", timeout_s)
+            identity = await self._cluster.retrying(attempt, what, self._options.delivery_timeout_ms / 1000)
             if self._sequences is not None:
                 self._sequences.identity = identity
         except ClientTimeoutError as problem:

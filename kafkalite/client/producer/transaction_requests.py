@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from typing import Any
 
 from kafkalite.client.cluster.retry import is_retriable_code
 from kafkalite.client.errors import ClientError, ProducerFencedError, error_of
+from kafkalite.client.group.committable import codes_of, offset_topics
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.types import TopicPartition
+from kafkalite.types import TopicPartition, group_by_topic
 
 NEWEST_ADD_PARTITIONS = 3
 """From version 4 on AddPartitionsToTxn is for brokers only."""
@@ -87,9 +89,9 @@ def coordinator_error(code: int, what: str, message: str | None = None) -> Clien
 
 
 def init_producer_id(
-    transactional_id: str, timeout_ms: int, identity: ProducerIdAndEpoch | None
+    transactional_id: str | None, timeout_ms: int, identity: ProducerIdAndEpoch | None
 ) -> messages.init_producer_id_request.InitProducerIdRequest:
-    """Ask for a producer id; with `identity` for its next epoch, which only the latest producer of the id gets."""
+    """Return the request for a producer id; with `identity` for its next epoch, which only the latest producer of the id gets."""
     return messages.init_producer_id_request.InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -98,10 +100,15 @@ def init_producer_id(
     )
 
 
+def check_answer(answer: Any, what: str) -> None:
+    """Raise the ClientError of a coordinator's answer, if it has one."""
+    if answer.error_code:
+        raise coordinator_error(answer.error_code, what)
+
+
 def identity_in(response: messages.init_producer_id_response.InitProducerIdResponse, what: str) -> ProducerIdAndEpoch:
-    """The producer id that was given. ClientError."""
-    if response.error_code:
-        raise coordinator_error(response.error_code, what)
+    """Return the producer id that was given. ClientError."""
+    check_answer(response, what)
     if response.producer_id < 0 or response.producer_epoch < 0:
         given = f"{response.producer_id} in epoch {response.producer_epoch} is none"
         raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, given)
@@ -111,16 +118,15 @@ def identity_in(response: messages.init_producer_id_response.InitProducerIdRespo
 def add_partitions(
     transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> messages.add_partitions_to_txn_request.AddPartitionsToTxnRequest:
-    """Tell the coordinator where markers are to be written."""
+    """Return the request that names the partitions to the coordinator, for its markers."""
     m = messages.add_partitions_to_txn_request
-    topics: dict[str, list[int]] = {}
-    for name, number in partitions:
-        topics.setdefault(name, []).append(number)
     return m.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=identity.producer_id,
         v3_and_below_producer_epoch=identity.producer_epoch,
-        v3_and_below_topics=[m.AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
+        v3_and_below_topics=[
+            m.AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in group_by_topic(partitions).items()
+        ],
     )
 
 
@@ -144,18 +150,8 @@ def txn_offset_commit(
     group: GroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> messages.txn_offset_commit_request.TxnOffsetCommitRequest:
-    """Offsets that become the group's when the transaction is committed; the member is fenced as by OffsetCommit (KIP-447)."""
+    """Return the request for offsets that become the group's with the transaction; the member is fenced as by OffsetCommit (KIP-447)."""
     m = messages.txn_offset_commit_request
-    topics: dict[str, list[messages.txn_offset_commit_request.TxnOffsetCommitRequestPartition]] = {}
-    for (name, number), offset in offsets.items():
-        topics.setdefault(name, []).append(
-            m.TxnOffsetCommitRequestPartition(
-                partition_index=number,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                committed_metadata=offset.metadata,
-            )
-        )
     return m.TxnOffsetCommitRequest(
         transactional_id=transactional_id,
         group_id=group.group_id,
@@ -164,7 +160,7 @@ def txn_offset_commit(
         generation_id=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
-        topics=[m.TxnOffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        topics=offset_topics(offsets, m.TxnOffsetCommitRequestTopic, m.TxnOffsetCommitRequestPartition),
     )
 
 
@@ -174,12 +170,7 @@ def check_offsets(
     what: str,
 ) -> None:
     """ClientError unless the group's coordinator has all offsets."""
-    codes = {
-        TopicPartition(topic.name, each.partition_index): each.error_code
-        for topic in response.topics
-        for each in topic.partitions
-    }
-    _check(codes, partitions, what)
+    _check(codes_of(response.topics), partitions, what)
 
 
 _GRAVITY = [Verdict.FATAL, Verdict.BUMP, Verdict.ABORTABLE, Verdict.MOVED, Verdict.AGAIN]

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.backoff import Backoff
 from kafkalite.client.cluster.client import ClusterClient
@@ -36,11 +37,14 @@ from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.client.producer import transaction_requests as requests
 from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, SequenceNumbers
-from kafkalite.client.producer.transaction_requests import Verdict, coordinator_error, is_fatal_for_batch, verdict_of
+from kafkalite.client.producer.transaction_requests import Verdict, is_fatal_for_batch, verdict_of
 from kafkalite.client.producer.transaction_state import Event, Lifecycle, PreparedTransaction, State
 from kafkalite.errors import ErrorCode, InvariantBroken
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Request
 
 log = logging.getLogger(__name__)
 
@@ -222,21 +226,20 @@ class TransactionManager:
         what = f"{'committing' if commit else 'aborting'} a transaction of {self.transactional_id}"
         identity = self._known_identity()
 
-        async def attempt() -> None:
-            message = messages.end_txn_request.EndTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                committed=commit,
-            )
-            response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
-            if response.error_code:
-                raise coordinator_error(response.error_code, what)
-
+        message = messages.end_txn_request.EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=commit,
+        )
         abortable = _ABORTABLE if commit else (Verdict.BUMP,)
+        attempt = partial(self._request_change, message, what)
         verdict = await self._ask_until_decided(self._link, attempt, abortable=abortable)
         # A coordinator that forgot the producer has no transaction of it either.
         return verdict is Verdict.DONE or (verdict is Verdict.BUMP and not commit)
+
+    async def _request_change(self, message: Request[Any], what: str) -> None:
+        requests.check_answer(await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s), what)
 
     async def _send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
         await self._run_guarded(lambda: self._commit_offsets(offsets, group))
@@ -245,17 +248,13 @@ class TransactionManager:
         what = f"sending offsets of group {group.group_id} to a transaction of {self.transactional_id}"
         identity = self._known_identity()
 
-        async def add() -> None:
-            message = messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
-                group_id=group.group_id,
-            )
-            response = await self._link.request(message, Lane.TRANSACTIONS, self._request_timeout_s)
-            if response.error_code:
-                raise coordinator_error(response.error_code, what)
-
+        message = messages.add_offsets_to_txn_request.AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            group_id=group.group_id,
+        )
+        add = partial(self._request_change, message, what)
         if await self._ask_until_decided(self._link, add) is not Verdict.DONE:
             return
         self._started = True
