@@ -25,10 +25,6 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
     @classmethod
     @shows(AdminOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
-        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
-
-        ValueError for a name that is no option, and for text that does not fit.
-        """
         return cls(**{**options_from_config(AdminOptions, config), **options})
 
     describe_acls = blocking(Admin.describe_acls)

@@ -42,6 +42,30 @@ def blocking(
     return call
 
 
+def on_loop(
+    method: Callable[Concatenate[Any, Parameters], Result],
+) -> Callable[Concatenate[BlockingClient[Any], Parameters], Result]:
+    """Return the blocking form of a twin's plain method that changes the client: it runs on the loop's thread."""
+
+    @functools.wraps(method)
+    def call(client: BlockingClient[Any], /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return client._running().call_function(functools.partial(method, client._core, *arguments, **named))
+
+    return call
+
+
+def direct(
+    method: Callable[Concatenate[Any, Parameters], Result],
+) -> Callable[Concatenate[BlockingClient[Any], Parameters], Result]:
+    """Return the form of a twin's plain method that only reads: it runs on the caller's thread, also after `close`."""
+
+    @functools.wraps(method)
+    def call(client: BlockingClient[Any], /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return method(client._core, *arguments, **named)
+
+    return call
+
+
 class BlockingClient(Generic[Core]):
     """A client whose asyncio twin, `_core`, runs on the process's loop thread until `close`.
 
@@ -51,9 +75,10 @@ class BlockingClient(Generic[Core]):
 
     def __init_subclass__(cls, twin: type[Core] | None = None, **others: Any) -> None:
         super().__init_subclass__(**others)
-        for name, method in vars(cls).items() if twin is not None else ():
+        for name, member in vars(cls).items() if twin is not None else ():
+            method = getattr(member, "__func__", member)
             if inspect.isfunction(method) and not name.startswith("_") and method.__doc__ is None:
-                method.__doc__ = getattr(twin, name).__doc__
+                member.__doc__ = method.__doc__ = getattr(twin, name).__doc__
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -9,12 +9,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kafkalite.client.blocking.client import BlockingClient, blocking
+from kafkalite.client.blocking.client import BlockingClient, blocking, direct, on_loop
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
-from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata
 from kafkalite.types import TopicPartition
@@ -53,10 +52,6 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     @classmethod
     @shows(ConsumerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
-        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
-
-        ValueError for a name that is no option, and for text that does not fit.
-        """
         return cls(**{**options_from_config(ConsumerOptions, config), **options})
 
     def _call_on_loop(self, function: Callable[[], Result]) -> Result:
@@ -70,11 +65,8 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         threaded = None if listener is None else _ThreadedListener(listener)
         self._call_on_loop(lambda: self._core.subscribe(names, pattern=pattern, listener=threaded))
 
-    def unsubscribe(self) -> None:
-        self._call_on_loop(self._core.unsubscribe)
-
-    def subscription(self) -> set[str]:
-        return self._core.subscription()
+    unsubscribe = on_loop(Consumer.unsubscribe)
+    subscription = direct(Consumer.subscription)
 
     def _consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions without the records that `for` has not given yet."""
@@ -96,12 +88,8 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     committed = blocking(Consumer.committed)
     committed_offsets = blocking(Consumer.committed_offsets)
-
-    def group_metadata(self) -> GroupMetadata:
-        return self._core.group_metadata()
-
-    def lag(self, partition: TopicPartition) -> int | None:
-        return self._core.lag(partition)
+    group_metadata = direct(Consumer.group_metadata)
+    lag = direct(Consumer.lag)
 
     def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
         """Close as `Consumer.close` does; records that `for` has not given are not committed."""
@@ -119,18 +107,14 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         self._call_on_loop(lambda: self._core.assign(wanted))
         self._iterated = only_of(self._iterated, self._core.assignment())
 
-    def assignment(self) -> set[TopicPartition]:
-        return self._core.assignment()
+    assignment = direct(Consumer.assignment)
 
     def pause(self, *partitions: TopicPartition) -> None:
         self._return_unread(partitions)
         self._call_on_loop(lambda: self._core.pause(*partitions))
 
-    def resume(self, *partitions: TopicPartition) -> None:
-        self._call_on_loop(lambda: self._core.resume(*partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        return self._core.paused()
+    resume = on_loop(Consumer.resume)
+    paused = direct(Consumer.paused)
 
     def _return_unread(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that `for` has not given yet are read again later."""
@@ -163,13 +147,8 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     beginning_offsets = blocking(Consumer.beginning_offsets)
     end_offsets = blocking(Consumer.end_offsets)
     offsets_for_times = blocking(Consumer.offsets_for_times)
-
-    def highwater(self, partition: TopicPartition) -> int | None:
-        return self._core.highwater(partition)
-
-    def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        return self._core.last_stable_offset(partition)
-
+    highwater = direct(Consumer.highwater)
+    last_stable_offset = direct(Consumer.last_stable_offset)
     partitions_for_topic = blocking(Consumer.partitions_for_topic)
     topics = blocking(Consumer.topics)
     getmany = blocking(Consumer.getmany)
@@ -205,5 +184,4 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
             self._iterated = ungiven(self.getmany(timeout_ms=60_000))
         return self._iterated.pop()
 
-    def statistics(self) -> dict[str, int]:
-        return self._core.statistics()
+    statistics = direct(Consumer.statistics)

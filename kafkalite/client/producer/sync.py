@@ -95,10 +95,6 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     @classmethod
     @shows(ProducerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
-        """A producer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
-
-        ValueError for a name that is no option, and for text that does not fit.
-        """
         return cls(**{**options_from_config(ProducerOptions, config), **options})
 
     def send(
