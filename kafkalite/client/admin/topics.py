@@ -90,7 +90,7 @@ class TopicAdmin(AdminCalls):
                 validate_only=validate_only,
             )
             response = await self._ask_controller(request)
-            results.record_answers((answer.name, answer, _created(answer)) for answer in response.topics)
+            results.record_answers((answer.name, answer, _created_topic(answer)) for answer in response.topics)
             results.ensure_complete(topic.name for topic in left)
 
         await self._retrying(attempt, "creating topics")
@@ -179,7 +179,7 @@ def _creatable(topic: NewTopic) -> Any:
     )
 
 
-def _created(answer: messages.create_topics_response.CreatableTopicResult) -> CreatedTopic:
+def _created_topic(answer: messages.create_topics_response.CreatableTopicResult) -> CreatedTopic:
     topic_id = topic_id_to_text(answer.topic_id) if any(answer.topic_id) else ""
     return CreatedTopic(answer.name, topic_id, answer.num_partitions, answer.replication_factor)
 

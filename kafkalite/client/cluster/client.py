@@ -31,6 +31,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.options import ConnectionOptions
 from kafkalite.errors import AuthenticationError, ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.server_addresses import parse_servers
@@ -107,9 +108,7 @@ class ClusterClient:
             for host, port in self.servers:
                 reasons.setdefault(f"{host}:{port}", f"no answer within {timeout:g} s")
         finally:
-            for each in attempts:
-                each.cancel()
-            await asyncio.gather(*attempts, return_exceptions=True)
+            await end_tasks(attempts)
         raise unreachable(reasons)
 
     async def _bootstrap(self, server: tuple[str, int], reasons: dict[str, str | Exception]) -> bool:
@@ -132,24 +131,13 @@ class ClusterClient:
     async def close(self) -> None:
         """Close all connections; calls that wait fail."""
         self._closed = True
-        tasks = [
-            self._keeper,
-            self._running_round,
-            self._waiting_round,
-            *(link.opening for link in self._links.values()),
-        ]
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        openings = [link.opening for link in self._links.values()]
+        tasks = [self._keeper, self._running_round, self._waiting_round, *openings]
+        await end_tasks(task for task in tasks if task is not None)
         for link in self._links.values():
             if link.connection is not None:
                 link.connection.close()
         self._links.clear()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._closed
 
     def _check_open(self) -> None:
         if self._closed:

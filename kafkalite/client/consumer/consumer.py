@@ -27,6 +27,7 @@ from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
 from kafkalite.client.serializers import TopicDeserializers
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.types import TopicPartition
 
 
@@ -76,7 +77,7 @@ class Consumer:
             self._fetching = asyncio.get_running_loop().create_task(self._fetcher.run(), name="kafkalite-fetcher")
             self._begin_subscription()
             if self._group is not None:
-                self._group.find_positions()
+                self._group.positions.start_lookup()
 
     async def close(self, timeout: float = 30.0, *, commit: bool = True) -> None:
         """Commit what was read (with `enable_auto_commit`, unless `commit` is False), leave the group, let go of all connections.
@@ -90,8 +91,7 @@ class Consumer:
         if self._group is not None:
             await self._group.close(commit and self._fetching is not None, timeout)
         if self._fetching is not None:
-            self._fetching.cancel()
-            await asyncio.gather(self._fetching, return_exceptions=True)
+            await end_tasks([self._fetching])
         await self._fetcher.stop()
         await self._large.close()
         await self._cluster.close()
@@ -171,7 +171,7 @@ class Consumer:
         if self._cluster.watch_topics({each.topic for each in wanted}):
             self._cluster.request_refresh()
         if self._group is not None and self._fetching is not None:
-            self._group.find_positions()
+            self._group.positions.start_lookup()
 
     def _assignment_changed(self) -> None:
         self._iterated = only_of(self._iterated, self._buffer.states)

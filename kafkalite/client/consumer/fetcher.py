@@ -28,6 +28,7 @@ from kafkalite.client.errors import (
     error_of,
 )
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.lifecycle import end_tasks
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.fetch_session_handler import SESSION_IS_OVER
@@ -96,10 +97,7 @@ class Fetcher:
 
     async def stop(self) -> None:
         self._stopped = True
-        tasks = [*self._fetches.values(), *self._checks, *([self._resetting] if self._resetting else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([*self._fetches.values(), *self._checks, *([self._resetting] if self._resetting else [])])
 
     def _until_next_retry_s(self, now_s: float) -> float | None:
         moments = [state.not_before_s for state in self._buffer.states.values() if state.not_before_s > now_s]

@@ -21,6 +21,7 @@ from kafkalite.client.consumer.fetch_buffer import AT_ONCE_BYTES, Chunk
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of, raise_error
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol import messages
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
@@ -93,8 +94,7 @@ class RangeReader:
                 yield found
         finally:
             if fetching is not None:
-                fetching.cancel()
-                await asyncio.gather(fetching, return_exceptions=True)
+                await end_tasks([fetching])
 
     async def _next_batch(self, chunk: Chunk, position: int) -> BatchRecords | None:
         """Decompressed; what becomes much is by another thread."""

@@ -20,7 +20,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.errors import ClientError, error_of
@@ -41,6 +41,7 @@ from kafkalite.client.group.membership_requests import (
     sync_group,
 )
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
+from kafkalite.client.group.owned_partitions import OwnedPartitions
 from kafkalite.errors import ErrorCode, ensure
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -62,11 +63,7 @@ _JOIN_MARGIN_MS = 5_000
 
 class Membership:
     """The state machine of one group member (KIP-62, KIP-429). `member_id` and `generation` are what the coordinator gave. Its
-    fields are for others to read: it alone writes them.
-
-    `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
-    and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
-    """
+    fields are for others to read: it alone writes them."""
 
     def __init__(self, settings: MembershipSettings) -> None:
         self.settings = settings
@@ -76,7 +73,7 @@ class Membership:
         self.generation = NO_GENERATION
         self.protocol_name: str | None = None
         self.topics: tuple[str, ...] = ()
-        self.tenures: Mapping[TopicPartition, int] = {}
+        self.partitions = OwnedPartitions()
         self.is_leader = False
         self.group_topics: frozenset[str] = frozenset()
         self._coordinator_lost = False
@@ -91,9 +88,6 @@ class Membership:
         self._prepared = False
         self._waits_for_report = False
         self._in_flight: MembershipRequest | None = None
-        self._to_lose: tuple[TopicPartition, ...] = ()
-        self._to_assign: tuple[TopicPartition, ...] | None = None
-        self._to_revoke: tuple[TopicPartition, ...] = ()
         self._members: dict[str, Subscription] = {}
         self._assignments: dict[str, list[TopicPartition]] = {}
         self._not_before_ms = 0.0
@@ -132,21 +126,12 @@ class Membership:
     @property
     def is_stable(self) -> bool:
         """True if the present assignment is the group's, as far as is known."""
-        return self.state is MemberState.STABLE and self._rejoin_reason is None and self._to_assign is None
+        return self.state is MemberState.STABLE and self._rejoin_reason is None and self.partitions.to_assign is None
 
     @property
     def is_member(self) -> bool:
         """True if the coordinator knows this member, in a generation."""
         return self.generation != NO_GENERATION and self.member_id != NO_MEMBER
-
-    @property
-    def owned(self) -> tuple[TopicPartition, ...]:
-        """The partitions that are read now, in the order in which they came."""
-        return tuple(self.tenures)
-
-    def still_in(self, tenures: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]) -> bool:
-        """True if none of `partitions` that was read at the time of `tenures` has been given up since."""
-        return all(each not in tenures or self.tenures.get(each) == tenures[each] for each in partitions)
 
     # steps
 
@@ -154,18 +139,16 @@ class Membership:
         """Return what is to be done now; None while there is nothing, or a report is awaited."""
         if self._waits_for_report:
             return None
-        if self._to_lose:
-            return self._await_report(Lose(self._to_lose))
+        if self.partitions.to_lose:
+            return self._await_report(Lose(self.partitions.to_lose))
         if self.failure is not None or self.stalled or now_ms < self._not_before_ms:
             return None
         if not self.topics:
             return self._step_out()
-        if self.state is MemberState.STABLE and self._to_revoke:
-            return self._await_report(Revoke(self._to_revoke))
-        if self.state is MemberState.STABLE and self._to_assign is not None:
-            added, self._to_assign = self._to_assign, None
-            self.tenures = {**self.tenures, **dict.fromkeys(added, self.rejoins)}
-            return Assign(added)
+        if self.state is MemberState.STABLE and self.partitions.to_revoke:
+            return self._await_report(Revoke(self.partitions.to_revoke))
+        if self.state is MemberState.STABLE and self.partitions.to_assign is not None:
+            return Assign(self.partitions.complete_assignment(self.rejoins))
         if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
             return self._step_join()
         if self.state is MemberState.LEADING:
@@ -190,9 +173,10 @@ class Membership:
         return Send(message, timeout_ms)
 
     def _step_out(self) -> Step | None:
-        if self.owned:
-            self._to_revoke = self.owned
-            return self._await_report(Revoke(self.owned))
+        owned = self.partitions.owned
+        if owned:
+            self.partitions.to_revoke = owned
+            return self._await_report(Revoke(owned))
         if self.member_id != NO_MEMBER:
             message = self.leave_request("the consumer unsubscribed")
             self._reset(forget_member=True)
@@ -205,9 +189,10 @@ class Membership:
         if not self._prepared:
             self._prepared = True
             kept = set(self.topics)
-            gone = self.owned if not self.cooperative else tuple(p for p in self.owned if p.topic not in kept)
+            owned = self.partitions.owned
+            gone = owned if not self.cooperative else tuple(each for each in owned if each.topic not in kept)
             if gone:
-                self._to_revoke = gone
+                self.partitions.to_revoke = gone
                 return self._await_report(Revoke(gone))
         try:
             message = self._join_request()
@@ -222,18 +207,12 @@ class Membership:
     def complete_revocation(self) -> None:
         """The step `Revoke` is done."""
         self._waits_for_report = False
-        gone, self._to_revoke = self._to_revoke, ()
-        self._drop_tenures(gone)
+        self.partitions.complete_revocation()
 
     def complete_loss(self) -> None:
         """The step `Lose` is done."""
         self._waits_for_report = False
-        gone, self._to_lose = self._to_lose, ()
-        self._drop_tenures(gone)
-
-    def _drop_tenures(self, gone: Iterable[TopicPartition]) -> None:
-        ended = set(gone)
-        self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
+        self.partitions.complete_loss()
 
     def lead(self, partition_counts: Mapping[str, int]) -> None:
         """The step `Lead` is done: assign the partitions of the topics that exist."""
@@ -276,12 +255,12 @@ class Membership:
         return sync_group(self.settings, self.member_id, self.generation, self.protocol_name, self._assignments)
 
     def _join_request(self) -> messages.join_group_request.JoinGroupRequest:
-        subscriptions = {each.name: self._subscription(each) for each in self.settings.assignors}
+        topics, owned = tuple(sorted(self.topics)), self.partitions.owned
+        subscriptions = {}
+        for each in self.settings.assignors:
+            user_data = each.user_data(self._last_assignment, self._last_generation)
+            subscriptions[each.name] = Subscription(topics, user_data, owned, self.generation)
         return join_group(self.settings, self.member_id, subscriptions, self._rejoin_reason)
-
-    def _subscription(self, assignor: Assignor) -> Subscription:
-        user_data = assignor.user_data(self._last_assignment, self._last_generation)
-        return Subscription(tuple(sorted(self.topics)), user_data, self.owned, self.generation)
 
     def _handle_join(self, request: messages.join_group_request.JoinGroupRequest, response: Any, now_ms: float) -> None:
         if self.state is not MemberState.JOINING or request.member_id != self.member_id:
@@ -363,10 +342,8 @@ class Membership:
         self.rejoins += 1
         self._heartbeat.restart_session(now_ms)
         self._last_assignment, self._last_generation = given, self.generation
-        owned, new = set(self.owned), set(given)
-        self._to_revoke = tuple(each for each in self.owned if each not in new)
-        self._to_assign = tuple(each for each in given if each not in owned)
-        if self._to_revoke:
+        self.partitions.plan_changes(given)
+        if self.partitions.to_revoke:
             self.rejoin("partitions were given up for others")
 
     # heartbeats
@@ -474,7 +451,7 @@ class Membership:
 
     def _leave_generation(self, forget_member: bool) -> None:
         """The group went on without this member: what it owned is lost."""
-        self._to_lose = self.owned
+        self.partitions.lose_all()
         self._reset(forget_member)
 
     def _reset(self, forget_member: bool) -> None:
@@ -482,7 +459,7 @@ class Membership:
         self.generation = NO_GENERATION
         self.is_leader = False
         self._prepared = False
-        self._to_assign, self._to_revoke = None, ()
+        self.partitions.drop_plan()
         if forget_member:
             self.member_id = NO_MEMBER
 

@@ -37,6 +37,6 @@ def metadata_of(group_id: str, member: Membership | None, tenures: Mapping[Topic
         return GroupMetadata(group_id)
     if not member.is_member:
         raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
-    if not member.still_in(tenures, tenures):
+    if not member.partitions.still_in(tenures, tenures):
         raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, group_id)
     return GroupMetadata(group_id, member.generation, member.member_id, member.settings.group_instance_id)

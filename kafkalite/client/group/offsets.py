@@ -77,11 +77,11 @@ class GroupOffsets:
 
         member = self.membership
         if tenures is None:
-            tenures = member.tenures if member is not None else {}
+            tenures = member.partitions.tenures if member is not None else {}
 
         async def attempt() -> None:
             while True:
-                if member is not None and not member.still_in(tenures, offsets):
+                if member is not None and not member.partitions.still_in(tenures, offsets):
                     raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
                 code = await self._commit_once(self._of_topics_that_are(offsets) if without_deleted else offsets)
                 if code != ErrorCode.REBALANCE_IN_PROGRESS:

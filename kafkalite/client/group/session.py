@@ -22,9 +22,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
+from kafkalite.client.consumer.fetch_buffer import FetchBuffer
 from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientClosedError, ClientError
+from kafkalite.client.group.auto_commit import AutoCommit
+from kafkalite.client.group.committed_positions import CommittedPositions
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.membership_requests import MembershipSettings
@@ -32,6 +34,7 @@ from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, 
 from kafkalite.client.group.metadata import GroupMetadata, metadata_of
 from kafkalite.client.group.offsets import GroupOffsets
 from kafkalite.client.records import OffsetAndMetadata
+from kafkalite.lifecycle import end_tasks
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
@@ -73,14 +76,21 @@ class GroupSession:
         self.problem: Exception | None = None
         self._cluster = cluster
         self._buffer = buffer
-        self._auto_commit_s = options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None
-        self._next_commit_s = 0.0
+        self._session_timeout_s = options.session_timeout_ms / 1000
         self._request_timeout_s = options.request_timeout_ms / 1000
         self._api_timeout_s = options.default_api_timeout_ms / 1000
         self._consumed = consumed
         self._on_change = on_change
         self._link = CoordinatorLink(cluster, membership.settings.group_id)
         self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, options.isolation, membership)
+        self.positions = CommittedPositions(self._offsets, buffer, self._api_timeout_s, on_change)
+        self._auto_commit = AutoCommit(
+            self._offsets,
+            options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None,
+            self._api_timeout_s,
+            consumed=consumed,
+            may_commit=lambda: membership.is_member or not self._subscribed,
+        )
         self._listener: Any = None
         self._pattern: re.Pattern[str] | None = None
         self._subscribed = False
@@ -88,8 +98,6 @@ class GroupSession:
         self._wake = asyncio.Event()
         self._heartbeat_wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._positioning: asyncio.Task[None] | None = None
-        self._committing: asyncio.Task[None] | None = None
         self._polls = 0
         self._tenures_read: Mapping[TopicPartition, int] = {}  # when the program last got records
         self._poll_began = asyncio.Event()
@@ -203,23 +211,19 @@ class GroupSession:
         except TimeoutError:
             log.warning("group %s was not left in order within %g s", self._link.group_id, timeout_s)
         finally:
-            await self._cancel([*self._tasks, self._positioning, self._committing])
+            await end_tasks(self._tasks)
+            await self.positions.close()
+            await self._auto_commit.cancel()
             self._link.close()
 
-    @staticmethod
-    async def _cancel(tasks: Iterable[asyncio.Task[None] | None]) -> None:
-        running = [task for task in tasks if task is not None]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
     async def _give_up_everything(self, commit: bool) -> None:
-        await self._cancel([*self._tasks, self._committing])
-        if commit and self._auto_commit_s is not None:
-            await self._commit_before_giving_up()
+        await end_tasks(self._tasks)
+        await self._auto_commit.cancel()
+        if commit:
+            await self._auto_commit.commit_now(self._session_timeout_s)
         member = self.membership
-        if member.owned:
-            await self._call_listener("on_partitions_revoked", member.owned)
+        if member.partitions.owned:
+            await self._call_listener("on_partitions_revoked", member.partitions.owned)
         message = member.leave_request("the consumer was closed")
         if message is not None:
             try:
@@ -240,12 +244,12 @@ class GroupSession:
             await self._readable.wait()
         if self.problem is not None:
             raise self.problem
-        self._commit_if_due()
+        self._auto_commit.commit_if_due()
 
     def end_poll(self) -> None:
         """The program has what it asked for, and works on it."""
         self._note_poll()
-        self._tenures_read = self.membership.tenures
+        self._tenures_read = self.membership.partitions.tenures
         self._polls -= 1
         if not self._polls:
             self._poll_began.clear()
@@ -307,13 +311,13 @@ class GroupSession:
             case Revoke():
                 await self._revoke(step.partitions)
             case Lose():
-                self._apply(set(self.membership.owned).difference(step.partitions))
+                self._apply(set(self.membership.partitions.owned).difference(step.partitions))
                 await self._call_listener("on_partitions_lost", step.partitions)
                 self.membership.complete_loss()
             case Assign():
-                self._apply(self.membership.owned)
+                self._apply(self.membership.partitions.owned)
                 await self._call_listener("on_partitions_assigned", step.added)
-                self.find_positions()
+                self.positions.start_lookup()
 
     async def _send(self, step: Send) -> None:
         self._follow_coordinator()
@@ -345,9 +349,8 @@ class GroupSession:
         try:
             await self._at_poll_boundary()
             if member.is_member:
-                if self._auto_commit_s is not None:
-                    await self._commit_before_giving_up()
-                self._apply(set(member.owned).difference(partitions))
+                await self._auto_commit.commit_now(self._session_timeout_s)
+                self._apply(set(member.partitions.owned).difference(partitions))
                 await self._call_listener("on_partitions_revoked", partitions)
             member.complete_revocation()
         finally:
@@ -392,7 +395,7 @@ class GroupSession:
     async def _send_heartbeat(self, message: HeartbeatOrLeave) -> None:
         self._follow_coordinator()
         response = None
-        timeout_s = min(self._request_timeout_s, self.membership.settings.session_timeout_ms / 1000)
+        timeout_s = min(self._request_timeout_s, self._session_timeout_s)
         try:
             response = await self._link.request(message, Lane.OFFSETS, timeout_s)
         except ClientClosedError:
@@ -400,42 +403,6 @@ class GroupSession:
         except (OSError, ClientError) as problem:
             log.info("group %s: %s", self._link.group_id, problem)
         self.membership.handle_heartbeat(message, response, self._now_ms())
-
-    # positions
-
-    def find_positions(self) -> None:
-        """Look up committed offsets for the partitions that wait for theirs."""
-        if self._positioning is None or self._positioning.done():
-            self._positioning = asyncio.get_running_loop().create_task(self._find_positions())
-
-    async def _find_positions(self) -> None:
-        while waiting := {each: state for each, state in self._buffer.states.items() if state.awaits_committed}:
-            try:
-                found = await self._offsets.fetch(waiting, self._api_timeout_s)
-            except ClientClosedError:
-                return
-            except ClientError as problem:
-                if problem.retriable:
-                    log.warning("%s", problem)
-                    continue
-                self._fail_positions(waiting.values(), problem)
-                return
-            except Exception as problem:
-                log.exception("committed offsets cannot be read")
-                self._fail_positions(waiting.values(), problem)
-                return
-            for each, state in waiting.items():
-                if self._buffer.states.get(each) is state and state.awaits_committed:
-                    committed = found[each]
-                    state.awaits_committed = False
-                    if committed is not None and state.position is None and state.reset_to is None:
-                        self._buffer.seek(each, committed.offset, committed.leader_epoch)
-            self._on_change()
-
-    def _fail_positions(self, waiting: Iterable[PartitionState], problem: Exception) -> None:
-        for state in waiting:
-            state.awaits_committed, state.error = False, problem
-        self._on_change()
 
     # commits
 
@@ -469,31 +436,4 @@ class GroupSession:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await self._stable.wait()
-        return set(partitions) <= set(member.owned)
-
-    def _commit_if_due(self) -> None:
-        if self._auto_commit_s is None or (self._committing is not None and not self._committing.done()):
-            return
-        now_s = asyncio.get_running_loop().time()
-        if not self._next_commit_s:
-            self._next_commit_s = now_s + self._auto_commit_s
-        if now_s < self._next_commit_s or not (self.membership.is_member or not self._subscribed):
-            return
-        offsets = self._consumed()
-        if offsets:
-            self._next_commit_s = now_s + self._auto_commit_s
-            self._committing = asyncio.get_running_loop().create_task(
-                self._commit_quietly(offsets, self._api_timeout_s)
-            )
-
-    async def _commit_before_giving_up(self) -> None:
-        if self._committing is not None and not self._committing.done():
-            await self._cancel([self._committing])
-        if self.membership.is_member or not self._subscribed:
-            await self._commit_quietly(self._consumed(), self.membership.settings.session_timeout_ms / 1000)
-
-    async def _commit_quietly(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float) -> None:
-        try:
-            await self._offsets.commit(offsets, timeout_s, without_deleted=True)
-        except ClientError as problem:
-            log.warning("automatic commit: %s", problem)
+        return set(partitions) <= set(member.partitions.owned)

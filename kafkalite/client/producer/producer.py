@@ -37,6 +37,7 @@ from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.serializers import Serializer, serializer_for
 from kafkalite.clock import SystemClock
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol.record_batches.records import HEADER_SIZE
 from kafkalite.types import TopicPartition
 
@@ -469,8 +470,7 @@ class Producer:
             pass  # what is left fails below, each record with its own error
         finally:
             if self._sending is not None:
-                self._sending.cancel()
-                await asyncio.gather(self._sending, return_exceptions=True)
+                await end_tasks([self._sending])
             await self._sender.stop(ClientClosedError("the producer"))
             await self._cluster.close()
 

@@ -41,6 +41,7 @@ from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, Seque
 from kafkalite.client.producer.transaction_requests import identity_in, init_producer_id
 from kafkalite.client.record_codec import with_producer_state
 from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import end_tasks
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.types import NO_BROKER, TopicPartition
@@ -137,10 +138,7 @@ class Sender:
         """End all requests; whatever is not delivered fails with `reason`."""
         if self.transactions is not None:
             await self.transactions.close()
-        tasks = [*self._tasks, *([self._identity_task] if self._identity_task else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([*self._tasks, *([self._identity_task] if self._identity_task else [])])
         for batch in list(self._accumulator.batches()):
             self._give_up(batch, reason)
 

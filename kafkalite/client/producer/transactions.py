@@ -40,6 +40,7 @@ from kafkalite.client.producer.sequence_numbers import ProducerIdAndEpoch, Seque
 from kafkalite.client.producer.transaction_requests import Verdict, is_fatal_for_batch, verdict_of
 from kafkalite.client.producer.transaction_state import Event, Lifecycle, PreparedTransaction, State
 from kafkalite.errors import ErrorCode, InvariantBroken
+from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
 
@@ -384,13 +385,7 @@ class TransactionManager:
 
     async def close(self) -> None:
         """Let go of connections; what is under way ends."""
-        tasks = [
-            *self._offsets,
-            *([self._adding] if self._adding else []),
-            *(self._operation[1:] if self._operation else ()),
-        ]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        adding = [self._adding] if self._adding else []
+        await end_tasks([*self._offsets, *adding, *(self._operation[1:] if self._operation else ())])
         for link in (self._link, *self._group_links.values()):
             link.close()

@@ -188,7 +188,7 @@ GROUPS: Final = (
         (
             Edit(
                 _OFFSETS,
-                "                if member is not None and not member.still_in(tenures, offsets):\n",
+                "                if member is not None and not member.partitions.still_in(tenures, offsets):\n",
                 "                if member is None and not offsets:\n",
             ),
         ),

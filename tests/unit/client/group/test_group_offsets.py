@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from kafkalite.client.errors import ClientError, CommitFailedError
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.offsets import GroupOffsets
+from kafkalite.client.group.owned_partitions import OwnedPartitions
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -87,11 +88,10 @@ class Member:
         group_instance_id = None
 
     def __init__(self) -> None:
-        self.tenures: Mapping[TopicPartition, int] = {P0: 1}
+        self.partitions = OwnedPartitions()
+        self.partitions.tenures = {P0: 1}
 
-    still_in = Membership.still_in
-
-    def commit_refused(self, code: int, generation: int, member_id: str) -> None:
+    def handle_commit_error(self, code: int, generation: int, member_id: str) -> None:
         pass
 
 
@@ -139,7 +139,7 @@ def test_a_commit_is_not_tried_again_after_the_partition_was_lost(
     member = cast(Member, offsets.membership)
 
     async def lost_and_regained(offset: int) -> None:
-        member.generation, member.tenures = 7, {P0: 3}
+        member.generation, member.partitions.tenures = 7, {P0: 3}
 
     coordinator.codes = [ErrorCode.NOT_COORDINATOR]
     coordinator.before_answer = lost_and_regained

@@ -59,7 +59,7 @@ def assigned(target: Membership, *partitions: TopicPartition, generation: int = 
     while isinstance(step := target.next_step(now_ms), Revoke | Assign):
         if isinstance(step, Revoke):
             target.complete_revocation()
-    assert step is None and set(target.owned) == set(partitions)
+    assert step is None and set(target.partitions.owned) == set(partitions)
 
 
 def test_a_member_gets_an_id_joins_and_is_assigned() -> None:
@@ -72,7 +72,7 @@ def test_a_member_gets_an_id_joins_and_is_assigned() -> None:
     assert (sync.generation_id, sync.member_id, sync.assignments) == (1, "m1", [])
     target.handle_response(SYNC(assignment=encode_assignment(Assignment((T0, T1)))), 0)
     assert target.next_step(0) == Assign((T0, T1))
-    assert target.next_step(0) is None and target.is_stable and target.owned == (T0, T1)
+    assert target.next_step(0) is None and target.is_stable and target.partitions.owned == (T0, T1)
 
 
 def test_the_leader_assigns_for_all() -> None:
@@ -114,7 +114,7 @@ def test_cooperative_members_keep_what_they_own_and_join_again_after_giving_up()
     target.handle_response(SYNC(assignment=encode_assignment(Assignment((T1,)))), 0)
     assert target.next_step(0) == Revoke((T0,))
     target.complete_revocation()
-    assert target.owned == (T1,)
+    assert target.partitions.owned == (T1,)
     assert target.next_step(0) == Assign(())
     again = sent(target)
     assert decode_subscription(again.protocols[0].metadata).owned_partitions == (T1,)
@@ -123,27 +123,27 @@ def test_cooperative_members_keep_what_they_own_and_join_again_after_giving_up()
 def test_a_partition_that_was_lost_and_came_back_is_another_tenure() -> None:
     target = member()
     assigned(target, T0, T1)
-    before = target.tenures
-    assert target.still_in(before, [T0, T1])
+    before = target.partitions.tenures
+    assert target.partitions.still_in(before, [T0, T1])
     target.handle_heartbeat(target.next_heartbeat(4000), BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4000)
     assert target.next_step(4000) == Lose((T0, T1))
     target.complete_loss()
-    assert not target.still_in(before, [T0])
+    assert not target.partitions.still_in(before, [T0])
     assigned(target, T0, generation=3, now_ms=4000)
-    assert target.owned == (T0,)
-    assert not target.still_in(before, [T0]), "somebody else may have had it meanwhile"
-    assert not target.still_in(before, [T1])
-    assert target.still_in(before, [T2]), "what it never read is the program's own affair"
-    assert target.still_in(target.tenures, [T0])
+    assert target.partitions.owned == (T0,)
+    assert not target.partitions.still_in(before, [T0]), "somebody else may have had it meanwhile"
+    assert not target.partitions.still_in(before, [T1])
+    assert target.partitions.still_in(before, [T2]), "what it never read is the program's own affair"
+    assert target.partitions.still_in(target.partitions.tenures, [T0])
 
 
 def test_what_a_cooperative_member_keeps_is_the_same_tenure() -> None:
     target = member("cooperative-sticky")
     assigned(target, T0, T1)
-    before = target.tenures
+    before = target.partitions.tenures
     target.rejoin("test")
     assigned(target, T0, T1, T2, generation=2)
-    assert target.still_in(before, [T0, T1])
+    assert target.partitions.still_in(before, [T0, T1])
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
@@ -153,7 +153,7 @@ def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_again(cod
     target.handle_heartbeat(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
     assert not target.is_member and target.next_step(4000) == Lose((T0,))
     target.complete_loss()
-    assert target.owned == ()
+    assert target.partitions.owned == ()
     assert sent(target, 4000).member_id == ("" if code is ErrorCode.UNKNOWN_MEMBER_ID else "m1")
 
 
