@@ -206,6 +206,14 @@ def error_of(code: int, context: str, message: str | None = None, *, explanation
     return error
 
 
+def error_name(code: int) -> str:
+    """Return Kafka's name of an error code; its number when this client does not know it."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
 def error_in(answer: Any, context: str) -> ClientError | None:
     """Return the error of a broker's answer, with the broker's own text where it gives one; None for success."""
     return error_of(answer.error_code, context, getattr(answer, "error_message", None)) if answer.error_code else None

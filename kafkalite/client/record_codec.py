@@ -54,29 +54,14 @@ def record_bytes_bound(key: bytes | None, value: bytes | None, headers: Sequence
 
 
 class BatchWriter:
-    """A batch under construction. Appends until `target_bytes` are full; the first record always fits.
+    """A batch under construction. `add_record(number, timestamp, key, value, headers)`, a compiled function, returns something with
+    the record's `size`, or None for a record that does not fit into `target_bytes` any more; the first one always does."""
 
-    `append` counts for its callers. `add_record(number, timestamp, key, value, headers)` is the compiled function under it, which
-    returns None for a record that does not fit and else something with its `size`; whoever uses that counts alone.
-    """
-
-    __slots__ = ("_builder", "add_record", "record_count", "size_bytes")
+    __slots__ = ("_builder", "add_record")
 
     def __init__(self, target_bytes: int, *, is_transactional: bool = False) -> None:
         self._builder: Any = _make_builder(batch_size=target_bytes, is_transactional=int(is_transactional))
         self.add_record: Callable[..., Any] = self._builder.append
-        self.record_count = 0
-        self.size_bytes = HEADER_SIZE
-
-    def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-        """The bytes that the record took, or 0 when it does not fit any more. TypeError for what is not bytes."""
-        taken = self._builder.append(self.record_count, timestamp, key, value, headers)
-        if taken is None:
-            return 0
-        size: int = taken.size
-        self.record_count += 1
-        self.size_bytes += size
-        return size
 
     def build(self, codec: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Buffer:
         """The finished batch, compressed with `codec` where that makes it smaller. The writer is spent."""

@@ -73,16 +73,13 @@ class AdminCalls:
         """Return what `read` makes of the response of the coordinator of `key` and of its broker id. It is found for each attempt."""
 
         async def attempt() -> Result:
-            coordinator = await self._find_coordinator(key, kind)
+            coordinator = int((await find_coordinator(self._cluster, key, kind)).node_id)
             if coordinator not in self._cluster.view.brokers:
                 await self._cluster.refresh()
             return read(await self._cluster.request(coordinator, request), coordinator)
 
         result: Result = await self._retrying(attempt, what)
         return result
-
-    async def _find_coordinator(self, key: str, kind: CoordinatorKind) -> int:
-        return int((await find_coordinator(self._cluster, key, kind)).node_id)
 
     async def _brokers(self) -> list[int]:
         """The brokers that live now."""

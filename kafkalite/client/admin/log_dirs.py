@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, each_of, raise_failures
-from kafkalite.client.errors import raise_error
+from kafkalite.client.errors import error_name, raise_error
 from kafkalite.client.plain_values import PlainValues
-from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition, group_by_topic
 
@@ -126,16 +125,10 @@ def _log_dir(broker: int, answer: Any) -> LogDir:
         for topic in answer.topics or ()
         for each in topic.partitions
     ]
-    error = None
-    if answer.error_code:
-        try:
-            error = ErrorCode(answer.error_code).name
-        except ValueError:
-            error = str(answer.error_code)
     return LogDir(
         broker,
         answer.log_dir,
-        error,
+        error_name(answer.error_code) if answer.error_code else None,
         answer.total_bytes,
         answer.usable_bytes,
         tuple(sorted(replicas, key=lambda each: (each.topic_partition, each.is_future))),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kafkalite.client.errors import ClientError
@@ -225,6 +226,7 @@ class Chunk:
         return header.is_transactional and header.producer_id in self._aborted_producers
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionState:
     """Where one assigned partition stands.
 
@@ -235,52 +237,27 @@ class PartitionState:
     `topic_id` is that of the topic in which `fetch_offset` is a place, NO_TOPIC_ID before it was first fetched from.
     """
 
-    __slots__ = (
-        "awaits_committed",
-        "buffered_bytes",
-        "checked_epoch",
-        "checking",
-        "chunks",
-        "error",
-        "failures",
-        "fetch_epoch",
-        "fetch_offset",
-        "fetching",
-        "generation",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "not_before_s",
-        "paused",
-        "position",
-        "position_epoch",
-        "reset_to",
-        "topic_id",
-        "topic_partition",
-    )
-
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = NO_TOPIC_ID
-        self.position: int | None = None
-        self.position_epoch = -1
-        self.fetch_offset = -1
-        self.fetch_epoch = -1
-        self.checked_epoch = -1
-        self.checking = False
-        self.awaits_committed = False
-        self.reset_to: int | None = None
-        self.paused = False
-        self.generation = 0
-        self.fetching = False
-        self.failures = 0
-        self.not_before_s = 0.0
-        self.error: Exception | None = None
-        self.high_watermark: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
-        self.chunks: deque[Chunk] = deque()
-        self.buffered_bytes = 0
+    topic_partition: TopicPartition
+    topic_id: bytes = NO_TOPIC_ID
+    position: int | None = None
+    position_epoch: int = -1
+    fetch_offset: int = -1
+    fetch_epoch: int = -1
+    checked_epoch: int = -1
+    checking: bool = False
+    awaits_committed: bool = False
+    reset_to: int | None = None
+    paused: bool = False
+    generation: int = 0
+    fetching: bool = False
+    failures: int = 0
+    not_before_s: float = 0.0
+    error: Exception | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    chunks: deque[Chunk] = field(default_factory=deque)
+    buffered_bytes: int = 0
 
 
 DecodersOf = Callable[[str], tuple[Decode | None, Decode | None]]

@@ -41,6 +41,7 @@ class Assignor(Protocol):
 
     def user_data(self, last_assignment: Sequence[TopicPartition], generation: int) -> bytes | None:
         """Return what a member sends beside its topics: `last_assignment` is what it got in `generation` (-1 when none yet)."""
+        return None
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
         """Partitions for each member; `partition_counts` has the topics that exist."""
@@ -59,9 +60,6 @@ class RangeAssignor(Assignor):
 
     name = "range"
     cooperative = False
-
-    def user_data(self, last_assignment: Sequence[TopicPartition], generation: int) -> bytes | None:
-        return None
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
         result: Assignments = {member_id: [] for member_id in members}
@@ -84,9 +82,6 @@ class RoundRobinAssignor(Assignor):
 
     name = "roundrobin"
     cooperative = False
-
-    def user_data(self, last_assignment: Sequence[TopicPartition], generation: int) -> bytes | None:
-        return None
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
         result: Assignments = {member_id: [] for member_id in members}

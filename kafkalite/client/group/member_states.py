@@ -33,11 +33,3 @@ def assignor_failed(problem: Exception) -> ClientError:
     error = ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignor failed: {problem!r}")
     error.__cause__ = problem
     return error
-
-
-def name_of(code: int) -> str:
-    """Kafka's name of an error code; its number when this client does not know it."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.client.errors import ClientError, error_of
+from kafkalite.client.errors import ClientError, error_name, error_of
 from kafkalite.client.group.assignors import Assignor
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
@@ -32,7 +32,7 @@ from kafkalite.client.group.consumer_protocol import (
     decode_subscription,
 )
 from kafkalite.client.group.heartbeat import Heartbeat
-from kafkalite.client.group.member_states import PREDECESSORS, MemberState, assignor_failed, name_of
+from kafkalite.client.group.member_states import PREDECESSORS, MemberState, assignor_failed
 from kafkalite.client.group.membership_requests import (
     MembershipSettings,
     heartbeat,
@@ -270,7 +270,7 @@ class Membership:
             self._enter_generation(response, now_ms)
             return
         self._move_to(MemberState.OUT)
-        self.rejoin(f"joining failed: {name_of(code)}")
+        self.rejoin(f"joining failed: {error_name(code)}")
         self._count_failed_join(now_ms)
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -322,7 +322,7 @@ class Membership:
             self._apply_assignment(response.assignment, now_ms)
             return
         self._move_to(MemberState.OUT)
-        self.rejoin(f"synchronizing failed: {name_of(code)}")
+        self.rejoin(f"synchronizing failed: {error_name(code)}")
         self._count_failed_join(now_ms)
         if code in _GENERATION_GONE:
             self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
@@ -385,7 +385,7 @@ class Membership:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
             self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
-            self.rejoin(f"heartbeat failed: {name_of(code)}")
+            self.rejoin(f"heartbeat failed: {error_name(code)}")
         elif code in _COORDINATOR_GONE:
             self._coordinator_lost = True
             self._heartbeat.retry_soon(now_ms)
@@ -422,7 +422,7 @@ class Membership:
                 self.rejoin("the group rebalances")
         elif code in _GENERATION_GONE:
             self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
-            self.rejoin(f"committing failed: {name_of(code)}")
+            self.rejoin(f"committing failed: {error_name(code)}")
         elif code == ErrorCode.FENCED_INSTANCE_ID:
             self._fail(error_of(code, f"group {self.settings.group_id}, committing"))
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from kafkalite.client.producer.sequence_numbers import SEQUENCES
 from kafkalite.client.record_codec import BatchWriter, read_records
@@ -39,6 +41,7 @@ _ORDINAL_GAP = 1.0
 """Between the ordinals of two batches; the second half of a split batch gets one in between."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """Records of one partition that travel together.
 
@@ -47,63 +50,30 @@ class Batch:
     sent idempotently; `ordinal` orders the batches of a partition. `may_be_written` is true once an attempt's outcome stayed unknown.
     """
 
-    __slots__ = (
-        "add_record",
-        "attempts",
-        "base_offset",
-        "base_sequence",
-        "callbacks",
-        "created_ms",
-        "encoded",
-        "error",
-        "log_append_time",
-        "may_be_written",
-        "not_before_ms",
-        "on_done",
-        "ordinal",
-        "parts",
-        "producer_epoch",
-        "producer_id",
-        "sent_to",
-        "size_bytes",
-        "state",
-        "timestamps",
-        "topic_partition",
-        "writer",
-    )
-
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        ordinal: float,
-        target_bytes: int,
-        now_ms: float,
-        *,
-        is_transactional: bool = False,
-    ) -> None:
-        self.topic_partition = topic_partition
-        self.ordinal = ordinal
-        self.writer = BatchWriter(target_bytes, is_transactional=is_transactional)
-        self.add_record = self.writer.add_record
-        self.size_bytes = HEADER_SIZE
-        self.created_ms = now_ms
-        self.not_before_ms = 0.0
-        self.state = BatchState.OPEN
-        self.attempts = 0
-        self.may_be_written = False
-        self.sent_to = -1
-        """The broker of the last attempt."""
-        self.encoded: Buffer | None = None
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.base_sequence = -1
-        self.base_offset = -1
-        self.log_append_time = -1
-        self.error: Exception | None = None
-        self.timestamps: list[int] = []
-        self.callbacks: list[tuple[int, DeliveryCallback]] = []
-        self.on_done: list[Callable[[], None]] = []
-        self.parts: tuple[Batch, Batch] | None = None
+    topic_partition: TopicPartition
+    ordinal: float
+    writer: BatchWriter
+    add_record: Callable[..., Any]
+    """That of `writer`."""
+    created_ms: float
+    size_bytes: int = HEADER_SIZE
+    not_before_ms: float = 0.0
+    state: BatchState = BatchState.OPEN
+    attempts: int = 0
+    may_be_written: bool = False
+    sent_to: int = -1
+    """The broker of the last attempt."""
+    encoded: Buffer | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    base_offset: int = -1
+    log_append_time: int = -1
+    error: Exception | None = None
+    timestamps: list[int] = field(default_factory=list)
+    callbacks: list[tuple[int, DeliveryCallback]] = field(default_factory=list)
+    on_done: list[Callable[[], None]] = field(default_factory=list)
+    parts: tuple[Batch, Batch] | None = None
 
     def __repr__(self) -> str:
         return f"Batch({self.topic_partition} #{self.ordinal}, {self.record_count} records, {self.state.value})"
@@ -182,26 +152,6 @@ class Accumulator:
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
 
-    def append(
-        self,
-        topic_partition: TopicPartition,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        now_ms: float,
-    ) -> tuple[Batch, bool]:
-        """Put a record at the end of its partition: (its batch, was another batch filled by this?).
-
-        The record is the last one of the batch. The caller asks `has_room` first.
-        """
-        queue = self.queue(topic_partition)
-        batch = self.append_to(queue, timestamp, key, value, headers)
-        if batch is not None:
-            return batch, False
-        filled = bool(queue.waiting) and queue.waiting[-1].state is BatchState.OPEN
-        return self.append_to_new(queue, timestamp, key, value, headers, now_ms), filled
-
     def append_to(
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> Batch | None:
@@ -241,9 +191,8 @@ class Accumulator:
         return batch
 
     def _open_batch(self, queue: PartitionQueue, now_ms: float) -> Batch:
-        batch = Batch(
-            queue.topic_partition, queue.next_ordinal, self.batch_size, now_ms, is_transactional=self.is_transactional
-        )
+        writer = BatchWriter(self.batch_size, is_transactional=self.is_transactional)
+        batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add_record, now_ms)
         queue.next_ordinal += 1
         queue.waiting.append(batch)
         self._active[queue.topic_partition] = queue
@@ -357,13 +306,8 @@ class Accumulator:
         second.on_done.append(part_done)
 
     def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
-        part = Batch(
-            batch.topic_partition,
-            ordinal,
-            batch.size_bytes,
-            batch.created_ms,
-            is_transactional=self.is_transactional,
-        )
+        writer = BatchWriter(batch.size_bytes, is_transactional=self.is_transactional)
+        part = Batch(batch.topic_partition, ordinal, writer, writer.add_record, batch.created_ms)
         for number, record in enumerate(records):
             part.size_bytes += part.add_record(
                 number, record.timestamp, record.key, record.value, list(record.headers)

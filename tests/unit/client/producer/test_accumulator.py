@@ -23,7 +23,13 @@ def accumulator(
 
 
 def put(target: Accumulator, tp: TopicPartition, value: bytes = b"v" * 50, now_ms: float = 0.0) -> tuple[Batch, bool]:
-    return target.append(tp, 0, None, value, [], now_ms)
+    """Append a record as the producer does. Return its batch, and whether it filled another one."""
+    queue = target.queue(tp)
+    batch = target.append_to(queue, 0, None, value, [])
+    if batch is not None:
+        return batch, False
+    is_filled = bool(queue.waiting) and queue.waiting[-1].state is BatchState.OPEN
+    return target.append_to_new(queue, 0, None, value, [], now_ms), is_filled
 
 
 def test_records_share_a_batch_until_it_is_full() -> None:
