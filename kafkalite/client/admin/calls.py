@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.errors import AdminError, ClientError, error_in, error_of
+from kafkalite.client.errors import AdminError, ClientError, error_in, error_of, raise_error
 from kafkalite.client.group.coordinator_link import CoordinatorKind, find_coordinator
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -62,6 +62,16 @@ class AdminCalls:
 
         return await self._retrying(attempt, what)
 
+    async def _ask_checked(self, broker: int, request: Request[ResponseT], what: str) -> ResponseT:
+        """Send a request to one broker as `_ask` does, also again while the response is a retriable error; any other is raised."""
+
+        async def attempt() -> ResponseT:
+            response = await self._cluster.request(broker, request)
+            raise_error(response, what)
+            return response
+
+        return await self._retrying(attempt, what)
+
     async def _at_coordinator(
         self,
         key: str,
@@ -78,8 +88,7 @@ class AdminCalls:
                 await self._cluster.refresh()
             return read(await self._cluster.request(coordinator, request), coordinator)
 
-        result: Result = await self._retrying(attempt, what)
-        return result
+        return await self._retrying(attempt, what)
 
     async def _brokers(self) -> list[int]:
         """The brokers that live now."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, each_of, one_of
-from kafkalite.client.errors import AdminError, ClientError, error_of, raise_error
+from kafkalite.client.errors import AdminError, ClientError, error_of
 from kafkalite.client.group.committable import offset_topics
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
@@ -95,19 +95,12 @@ class GroupAdmin(AdminCalls):
     async def _list_on(self, broker: int, states: list[str]) -> list[GroupListing]:
         request = messages.list_groups_request.ListGroupsRequest(states_filter=states)
         lowered = {state.lower() for state in states}  # brokers before 2.6 know of no filter
-        what = f"listing the groups of broker {broker}"
-
-        async def attempt() -> list[GroupListing]:
-            response = await self._cluster.request(broker, request)
-            raise_error(response, what)
-            return [
-                GroupListing(each.group_id, each.group_state, each.protocol_type, broker, each.group_type)
-                for each in response.groups
-                if not lowered or each.group_state.lower() in lowered
-            ]
-
-        found: list[GroupListing] = await self._retrying(attempt, what)
-        return found
+        response = await self._ask_checked(broker, request, f"listing the groups of broker {broker}")
+        return [
+            GroupListing(each.group_id, each.group_state, each.protocol_type, broker, each.group_type)
+            for each in response.groups
+            if not lowered or each.group_state.lower() in lowered
+        ]
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
         """State and members of groups. Of one that is not there the state is "Dead".

@@ -139,7 +139,10 @@ class PartitionAdmin(AdminCalls):
                         name=name,
                         partitions=[
                             m.ReassignablePartition(
-                                partition_index=number, replicas=_list(wanted[TopicPartition(name, number)])
+                                partition_index=number,
+                                replicas=None
+                                if (target := wanted[TopicPartition(name, number)]) is None
+                                else list(target),
                             )
                             for number in numbers
                         ],
@@ -187,7 +190,3 @@ class PartitionAdmin(AdminCalls):
                     name, tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
                 )
         return dict(sorted(found.items()))
-
-
-def _list(brokers: Sequence[int] | None) -> list[int] | None:
-    return None if brokers is None else list(brokers)

@@ -111,18 +111,11 @@ class TransactionAdmin(AdminCalls):
         return sorted((each for some in listed for each in some), key=lambda each: each.transactional_id)
 
     async def _list_transactions_on(self, broker: int, request: Any) -> list[TransactionListing]:
-        what = f"listing the transactions of broker {broker}"
-
-        async def attempt() -> list[TransactionListing]:
-            response = await self._cluster.request(broker, request)
-            raise_error(response, what)
-            return [
-                TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, broker)
-                for each in response.transaction_states
-            ]
-
-        found: list[TransactionListing] = await self._retrying(attempt, what)
-        return found
+        response = await self._ask_checked(broker, request, f"listing the transactions of broker {broker}")
+        return [
+            TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, broker)
+            for each in response.transaction_states
+        ]
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """State, producer and partitions of transactional ids. AdminError with TRANSACTIONAL_ID_NOT_FOUND, … for those that failed."""
