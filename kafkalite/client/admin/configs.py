@@ -6,14 +6,18 @@ all brokers. A part of `Admin`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_count, raise_failures
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
+
+if TYPE_CHECKING:
+    from kafkalite.protocol.messages import Request
 
 _RESOURCE_TYPES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8}
 _CONFIG_SOURCES: Final[Mapping[int, str]] = {
@@ -118,14 +122,12 @@ class ConfigAdmin(AdminCalls):
         """The settings of several resources by name. AdminError, by the resources' text, for those that failed."""
         m = messages.describe_configs_request
         wanted = [ConfigResource(*each) for each in resources]
-        found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
 
-        async def ask(broker: int | None) -> None:
-            asked = grouped[broker]
-            request = m.DescribeConfigsRequest(
+        def request_for(asked: Sequence[ConfigResource]) -> Request[Any]:
+            return m.DescribeConfigsRequest(
                 resources=[
                     m.DescribeConfigsResource(
-                        resource_type=_type_of(each),
+                        resource_type=_RESOURCE_TYPES[each.type],
                         resource_name=each.name,
                         configuration_keys=None if keys is None else list(keys),
                     )
@@ -134,14 +136,9 @@ class ConfigAdmin(AdminCalls):
                 include_synonyms=synonyms,
                 include_documentation=documentation,
             )
-            response = await self._ask(broker, request, "describing settings")
-            _raise_failures(asked, response.results)
-            for each, answer in zip(asked, response.results, strict=True):
-                found[each] = {entry.name: _entry(entry) for entry in answer.configs}
 
-        grouped = _by_broker(wanted)
-        await self._ask_each(grouped, ask)
-        return {each: found[each] for each in wanted}
+        answers = await self._ask_each(wanted, request_for, attrgetter("results"), "describing settings")
+        return {each: {entry.name: _entry(entry) for entry in answers[each].configs} for each in wanted}
 
     async def incremental_alter_configs(
         self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
@@ -154,12 +151,11 @@ class ConfigAdmin(AdminCalls):
         m = messages.incremental_alter_configs_request
         wanted = {ConfigResource(*each): list(of_it) for each, of_it in changes.items()}
 
-        async def ask(broker: int | None) -> None:
-            asked = grouped[broker]
-            request = m.IncrementalAlterConfigsRequest(
+        def request_for(asked: Sequence[ConfigResource]) -> Request[Any]:
+            return m.IncrementalAlterConfigsRequest(
                 resources=[
                     m.AlterConfigsResource(
-                        resource_type=_type_of(each),
+                        resource_type=_RESOURCE_TYPES[each.type],
                         resource_name=each.name,
                         configs=[
                             m.AlterableConfig(
@@ -172,35 +168,38 @@ class ConfigAdmin(AdminCalls):
                 ],
                 validate_only=validate_only,
             )
-            response = await self._ask(broker, request, "changing settings")
-            _raise_failures(asked, response.responses)
 
-        grouped = _by_broker(wanted)
-        await self._ask_each(grouped, ask)
+        await self._ask_each(wanted, request_for, attrgetter("responses"), "changing settings")
 
     async def _ask_each(
         self,
-        grouped: Mapping[int | None, list[ConfigResource]],
-        ask: Callable[[int | None], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Ask every broker at once; what failed is reported by the resources' text."""
+        resources: Iterable[ConfigResource],
+        request_for: Callable[[Sequence[ConfigResource]], Request[Any]],
+        answers_of: Callable[[Any], Sequence[Any]],
+        what: str,
+    ) -> dict[ConfigResource, Any]:
+        """Return the answers for resources from the brokers that have them, all asked at once.
+
+        AdminError, by the resources' text, for those that failed.
+        """
+        found: dict[ConfigResource, Any] = {}
         failures: dict[str, ClientError] = {}
 
-        async def collecting(broker: int | None) -> None:
+        async def ask(broker: int | None, asked: Sequence[ConfigResource]) -> None:
             try:
-                await ask(broker)
+                answers = answers_of(await self._ask(broker, request_for(asked), what))
+                ensure_count(answers, len(asked), "settings of")
+                raise_failures("settings of", zip(asked, answers, strict=True))
+                found.update(zip(asked, answers, strict=True))
             except AdminError as problem:
                 failures.update(problem.failures)
             except ClientError as problem:
-                failures.update({str(each): problem for each in grouped[broker]})
+                failures.update((str(each), problem) for each in asked)
 
-        await all_of(collecting(broker) for broker in grouped)
+        await all_of(ask(broker, asked) for broker, asked in _by_broker(resources).items())
         if failures:
             raise AdminError(failures)
-
-
-def _type_of(resource: ConfigResource) -> int:
-    return _RESOURCE_TYPES[resource.type]
+        return found
 
 
 def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
@@ -210,11 +209,6 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
             raise ValueError(f"no resource type {each.type!r}; there are {', '.join(_RESOURCE_TYPES)}")
         grouped.setdefault(each.broker, []).append(each)
     return grouped
-
-
-def _raise_failures(asked: Sequence[ConfigResource], answers: Sequence[Any]) -> None:
-    ensure_count(answers, len(asked), "settings of")
-    raise_failures("settings of", zip(asked, answers, strict=True))
 
 
 def _entry(answer: Any) -> ConfigEntry:

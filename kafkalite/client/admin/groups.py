@@ -186,10 +186,7 @@ class GroupAdmin(AdminCalls):
         request = m.OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=NO_GENERATION, topics=topics)
         what = f"committing offsets of group {group_id}"
 
-        def read(response: Any, _: int) -> None:
-            _raise_failures(response.topics, what)
-
-        await self._at_coordinator(group_id, request, read, what)
+        await self._at_coordinator(group_id, request, lambda answer, _: _raise_failures(answer.topics, what), what)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
         """Forget what a group has committed for partitions that nobody in it is subscribed to (KIP-496).
@@ -228,11 +225,9 @@ class GroupAdmin(AdminCalls):
         request = messages.delete_groups_request.DeleteGroupsRequest(groups_names=[group_id])
         what = f"deleting group {group_id}"
 
-        def read(response: Any, _: int) -> None:
-            result = one_of(response.results, what)
-            _check(result.error_code, what)
-
-        await self._at_coordinator(group_id, request, read, what)
+        await self._at_coordinator(
+            group_id, request, lambda answer, _: _check(one_of(answer.results, what).error_code, what), what
+        )
 
 
 def _problem(code: int, what: str) -> ClientError:

@@ -18,12 +18,7 @@ PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 
 _REMEMBERED_KEY_BYTES = 64
 
-_NULL_KEY_STRATEGY = {
-    "murmur2": "round_robin",
-    "round_robin": "round_robin",
-    "sticky": "sticky",
-    "murmur3": "round_robin",
-}
+_NAMES = ("murmur2", "round_robin", "sticky", "murmur3")
 
 
 @lru_cache(maxsize=16384)
@@ -60,12 +55,12 @@ class Partitioner:
         self._counters: dict[str, int] = {}
         if callable(choice):
             self._function = choice
-        elif choice in _NULL_KEY_STRATEGY:
-            self._sticky = _NULL_KEY_STRATEGY[choice] == "sticky"
+        elif choice in _NAMES:
+            self._sticky = choice == "sticky"
             if choice == "murmur3":
                 self._hash = murmur3_partition
         else:
-            raise ValueError(f"no partitioner {choice!r}; there are {', '.join(_NULL_KEY_STRATEGY)} or a callable")
+            raise ValueError(f"no partitioner {choice!r}; there are {', '.join(_NAMES)} or a callable")
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
         """The partition for a record; `available` are those that have a leader, `partitions` all, from 0 without gaps."""
