@@ -23,7 +23,7 @@ class ClientError(KafkaError):
 
     @property
     def name(self) -> str:
-        """Kafka's name of the error."""
+        """Return Kafka's name of the error."""
         return self.code.name
 
     @property
@@ -196,7 +196,7 @@ class TransactionAbortedError(ClientError):
 
 
 def error_of(code: int, context: str, message: str | None = None, *, explanation: str | None = None) -> ClientError:
-    """The error for a broker's `code`; `context` says what was asked, `message` is the broker's own text, `explanation` ours."""
+    """Return the error for a broker's `code`; `context` says what was asked, `message` is the broker's own text, `explanation` ours."""
     try:
         known = ErrorCode(code)
     except ValueError:

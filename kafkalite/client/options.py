@@ -83,7 +83,7 @@ class ConnectionOptions(SecurityOptions):
 
     @classmethod
     def client_name(cls) -> str:
-        """The client that these are the options of."""
+        """Return the client that these are the options of."""
         return cls.__name__.removesuffix("Options")
 
     @property
@@ -123,7 +123,7 @@ def shows(options: type[ConnectionOptions]) -> Callable[[Function], Function]:
 
 
 def option_names(options: type[ConnectionOptions]) -> list[str]:
-    """The options of a client, as keyword arguments."""
+    """Return the options of a client, as keyword arguments."""
     return [each.name for each in fields(options)]
 
 

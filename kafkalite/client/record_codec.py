@@ -64,7 +64,7 @@ class BatchWriter:
         self.add_record: Callable[..., Any] = self._builder.append
 
     def build(self, codec: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Buffer:
-        """The finished batch, compressed with `codec` where that makes it smaller. The writer is spent."""
+        """Return the finished batch, compressed with `codec` where that makes it smaller. The writer is spent."""
         builder, self._builder = self._builder, None
         builder.set_producer_state(producer_id, producer_epoch, base_sequence)
         batch: Buffer = builder.build()
@@ -77,7 +77,7 @@ class BatchWriter:
 
 
 def reassemble_batch(header: BatchHeader, body: Buffer, **changes: int) -> bytearray:
-    """A batch of `header` with `changes` around `body`, with right length and CRC."""
+    """Return a batch of `header` with `changes` around `body`, with right length and CRC."""
     facts = {
         "records_count": header.records_count,
         "last_offset_delta": header.last_offset_delta,
@@ -147,7 +147,7 @@ class RecordReader:
         self._records: Iterator[Any] = records
 
     def read(self, limit: int, to_key: Decode | None = None, to_value: Decode | None = None) -> list[ConsumerRecord]:
-        """Up to `limit` records, [] at the end of the batch.
+        """Return up to `limit` records, [] at the end of the batch.
 
         ClientError, naming the partition, for a batch that cannot be read (CORRUPT_MESSAGE, or the code of the failed decompression);
         RecordDeserializationError for a record that cannot be decoded. Records before it are returned first; it is raised by
@@ -177,7 +177,7 @@ class RecordReader:
             self._read_decoded(found, limit, to_key, to_value)
 
     def _leniently(self, problem: Exception, index: int) -> list[Record]:
-        """The records from the `index`-th on, as `iter_records` reads them; ClientError of `problem` when it cannot either.
+        """Return the records from the `index`-th on, as `iter_records` reads them; ClientError of `problem` when it cannot either.
 
         Brokers, Kafka's too, take what the compiled decoder does not (names of headers that are not UTF-8, odd varints), and what
         anybody may produce must not stop all who read the topic.
@@ -288,12 +288,12 @@ class BatchRecords:
         return len(self.plain_body()) if self.header.codec else self.header.size
 
     def plain_body(self) -> Buffer:
-        """The encoded records, decompressed; ClientError when that fails."""
+        """Return the encoded records, decompressed; ClientError when that fails."""
         self.decompress()
         return memoryview(self.data)[slice(*self.span)] if self._plain is None else self._plain
 
     def parts(self, rows: int, size_bytes: int) -> Iterator[BatchRecords]:
-        """The batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one
+        """Yield the batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one
         record at least: a megabyte may hold ten million records. ClientError."""
         left = self.header.records_count
         if left <= rows and self.decompressed_size() <= _PART_FACTOR * size_bytes:
@@ -345,7 +345,7 @@ def _unreadable(where: str, problem: Exception) -> ClientError:
 def read_records(
     data: Buffer, header: BatchHeader, topic: str, partition: int, from_offset: int
 ) -> list[ConsumerRecord]:
-    """All records of the batch at `header` from `from_offset` on, with keys and values as bytes. Errors as `RecordReader.read`."""
+    """Return all records of the batch at `header` from `from_offset` on, with keys and values as bytes. Errors as `RecordReader.read`."""
     reader = RecordReader(data, header, TopicPartition(topic, partition), from_offset)
     found = reader.read(max(header.records_count, 1))
     if reader.remaining:

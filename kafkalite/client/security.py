@@ -161,7 +161,7 @@ def _login_module(security: SecurityOptions) -> LoginModule:
 
 
 def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
-    """The context of the client's connections, read from files; None where its protocol has none. OSError names what is wrong."""
+    """Return the context of the client's connections, read from files; None where its protocol has none. OSError names what is wrong."""
     if not security.security_protocol.endswith("SSL"):
         return None
     if security.ssl_context is not None:

@@ -106,7 +106,7 @@ def _format(name: str) -> Format:
 
 
 def serializer_for(choice: SerializerChoice, topic: str) -> Serializer:
-    """The serializer that `choice` means for `topic`; bytes when it says nothing. ValueError for an unknown name."""
+    """Return the serializer that `choice` means for `topic`; bytes when it says nothing. ValueError for an unknown name."""
     if isinstance(choice, Mapping):
         choice = choice.get(topic)
     if choice is None:
@@ -115,7 +115,7 @@ def serializer_for(choice: SerializerChoice, topic: str) -> Serializer:
 
 
 def deserializer_for(choice: DeserializerChoice, topic: str) -> Deserializer | None:
-    """The deserializer that `choice` means for `topic`; None when bytes are left as they are. ValueError for an unknown name."""
+    """Return the deserializer that `choice` means for `topic`; None when bytes are left as they are. ValueError for an unknown name."""
     if isinstance(choice, Mapping):
         choice = choice.get(topic)
     if choice is None or choice == "bytes":

@@ -25,7 +25,7 @@ class AclAdmin(AdminCalls):
     no authorizer."""
 
     async def describe_acls(self, wanted: AclFilter | None = None) -> list[AclBinding]:
-        """The rules that a filter takes, all by default, in order."""
+        """Return the rules that a filter takes, all by default, in order."""
         wanted = wanted or AclFilter()
         request = messages.describe_acls_request.DescribeAclsRequest(**_filter_fields(wanted))
         response = await self._ask(None, request, "describing ACLs")
@@ -57,7 +57,7 @@ class AclAdmin(AdminCalls):
 def creation_request(
     bindings: Iterable[tuple[ResourcePattern, AclEntry]],
 ) -> messages.create_acls_request.CreateAclsRequest:
-    """The request that adds these rules."""
+    """Return the request that adds these rules."""
     m = messages.create_acls_request
     return m.CreateAclsRequest(
         creations=[

@@ -51,7 +51,7 @@ class Admin(
     @classmethod
     @shows(AdminOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
-        """An admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+        """Return an admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
 
         ValueError for a name that is no option, and for text that does not fit.
         """

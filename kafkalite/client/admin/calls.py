@@ -91,7 +91,7 @@ class AdminCalls:
         return await self._retrying(attempt, what)
 
     async def _brokers(self) -> list[int]:
-        """The brokers that live now."""
+        """Return the brokers that live now."""
         await self._retrying(self._cluster.refresh, "finding the brokers")
         return list(self._cluster.view.brokers)
 
@@ -121,7 +121,7 @@ def ensure_count(answers: Sequence[Any], count: int, what: str) -> None:
 
 
 def one_of(answers: Sequence[Any], what: str) -> Any:
-    """The only answer. ClientError UNKNOWN_SERVER_ERROR for none, and for several."""
+    """Return the only answer. ClientError UNKNOWN_SERVER_ERROR for none, and for several."""
     ensure_count(answers, 1, what)
     return answers[0]
 
@@ -166,7 +166,7 @@ class Results:
 
 
 async def all_of(calls: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of calls that go on at once; the first error ends the others."""
+    """Return the results of calls that go on at once; the first error ends the others."""
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)

@@ -46,7 +46,7 @@ class ConfigResource(NamedTuple):
 
     @property
     def broker(self) -> int | None:
-        """The broker that alone can answer; None when any can. ValueError for a broker that is no number."""
+        """Return the broker that alone can answer; None when any can. ValueError for a broker that is no number."""
         return int(self.name) if self.type in ("broker", "broker_logger") and self.name else None
 
 
@@ -98,7 +98,7 @@ class ConfigAdmin(AdminCalls):
         documentation: bool = False,
         synonyms: bool = False,
     ) -> dict[str, ConfigEntry]:
-        """The settings of one resource, all or only `keys`.
+        """Return the settings of one resource, all or only `keys`.
 
         UNKNOWN_TOPIC_OR_PARTITION, BROKER_NOT_AVAILABLE; ValueError when there is no such type of resource.
         """
@@ -119,7 +119,7 @@ class ConfigAdmin(AdminCalls):
         documentation: bool = False,
         synonyms: bool = False,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """The settings of several resources by name. AdminError, by the resources' text, for those that failed."""
+        """Return the settings of several resources by name. AdminError, by the resources' text, for those that failed."""
         m = messages.describe_configs_request
         wanted = [ConfigResource(*each) for each in resources]
 

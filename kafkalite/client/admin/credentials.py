@@ -50,7 +50,7 @@ class CredentialAdmin(AdminCalls):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] = ()
     ) -> dict[str, tuple[ScramCredentialInfo, ...]]:
-        """The credentials of users, of all who have some by default; users without any are left out.
+        """Return the credentials of users, of all who have some by default; users without any are left out.
 
         AdminError, by user, where a broker could not tell.
         """
@@ -108,7 +108,7 @@ class CredentialAdmin(AdminCalls):
 
 
 def scram_mechanism(name: str) -> ScramMechanism:
-    """The mechanism of a name such as "SCRAM-SHA-256". ValueError."""
+    """Return the mechanism of a name such as "SCRAM-SHA-256". ValueError."""
     for each in ScramMechanism:
         if each.config_key == name:
             return each
@@ -116,5 +116,5 @@ def scram_mechanism(name: str) -> ScramMechanism:
 
 
 def _mechanism_name(number: int) -> str:
-    """A newer broker may know mechanisms that have no name here."""
+    """Return a mechanism's name, or its number: a newer broker may know more mechanisms."""
     return next((each.config_key for each in ScramMechanism if each == number), f"mechanism {number}")

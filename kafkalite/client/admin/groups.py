@@ -83,7 +83,7 @@ class GroupAdmin(AdminCalls):
     """Lists, describes and deletes consumer groups and their committed offsets, at their coordinators."""
 
     async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of all brokers, by name; with `states` only those in one of them ("Stable", "Empty", …; case does not matter).
+        """Return the groups of all brokers, by name; with `states` only those in one of them ("Stable", "Empty", …; case does not matter).
 
         Fails when one of the brokers does not answer, since its groups would be missing.
         """
@@ -103,7 +103,7 @@ class GroupAdmin(AdminCalls):
         ]
 
     async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members of groups. Of one that is not there the state is "Dead".
+        """Return state and members of groups. Of one that is not there the state is "Dead".
 
         AdminError with GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, … for those that failed.
         """

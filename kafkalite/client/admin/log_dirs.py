@@ -55,7 +55,7 @@ class LogDirAdmin(AdminCalls):
     async def describe_log_dirs(
         self, brokers: Iterable[int] | None = None, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[int, tuple[LogDir, ...]]:
-        """The log directories of brokers (default: all that live) with the replicas of `partitions` (default: all).
+        """Return the log directories of brokers (default: all that live) with the replicas of `partitions` (default: all).
 
         AdminError, by the brokers' ids, for those that failed.
         """

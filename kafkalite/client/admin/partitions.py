@@ -164,7 +164,7 @@ class PartitionAdmin(AdminCalls):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The moves that are going on, of all partitions or of some; those that do not move are not in it."""
+        """Return the moves that are going on, of all partitions or of some; those that do not move are not in it."""
         m = messages.list_partition_reassignments_request
         wanted = None if partitions is None else group_by_topic(TopicPartition(*each) for each in partitions)
         request = m.ListPartitionReassignmentsRequest(

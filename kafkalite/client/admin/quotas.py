@@ -60,7 +60,7 @@ class QuotaAdmin(AdminCalls):
     async def describe_client_quotas(
         self, filters: Iterable[QuotaFilter] = (), *, strict: bool = False
     ) -> list[ClientQuota]:
-        """The quotas of entities that all `filters` accept; with `strict` only of those without other parts. All by default."""
+        """Return the quotas of entities that all `filters` accept; with `strict` only of those without other parts. All by default."""
         m = messages.describe_client_quotas_request
         request = m.DescribeClientQuotasRequest(
             components=[

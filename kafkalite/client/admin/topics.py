@@ -53,7 +53,7 @@ class TopicDescription(PlainValues):
         return len(self.partitions[0].replicas) if self.partitions else 0
 
     def partition(self, number: int) -> PartitionView | None:
-        """One of them; None when there is none of that number."""
+        """Return one of them; None when there is none of that number."""
         place = bisect_left(self.partitions, number, key=lambda each: each.partition)
         found = self.partitions[place] if place < len(self.partitions) else None
         return found if found is not None and found.partition == number else None
@@ -117,12 +117,12 @@ class TopicAdmin(AdminCalls):
         results.raise_failures()
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """Names of the topics that this client may see, sorted."""
+        """Return names of the topics that this client may see, sorted."""
         view = await self._cluster.fetch_all_topics()
         return sorted(name for name, topic in view.topics.items() if include_internal or not topic.is_internal)
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> list[TopicDescription]:
-        """Topics with partitions, leaders and replicas; all of them by default. UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return topics with partitions, leaders and replicas; all of them by default. UNKNOWN_TOPIC_OR_PARTITION."""
         if topics is None:
             view = await self._cluster.fetch_all_topics()
             found: list[TopicDescription] = []
@@ -148,7 +148,7 @@ class TopicAdmin(AdminCalls):
     # cluster
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Brokers, controller and cluster id, as one broker sees them now."""
+        """Return brokers, controller and cluster id, as one broker sees them now."""
         request = messages.describe_cluster_request.DescribeClusterRequest()
         try:
             response = await self._retrying(lambda: self._cluster.request_any(request), "describing the cluster")

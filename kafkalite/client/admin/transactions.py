@@ -97,7 +97,7 @@ class TransactionAdmin(AdminCalls):
     async def list_transactions(
         self, states: Iterable[str] = (), producer_ids: Iterable[int] = (), *, duration_ms: int | None = None
     ) -> list[TransactionListing]:
-        """The transactional ids of all coordinators, by id; with `states` or `producer_ids` only those, with `duration_ms` only
+        """Return the transactional ids of all coordinators, by id; with `states` or `producer_ids` only those, with `duration_ms` only
         those whose transaction is open for longer (KIP-994; UNSUPPORTED_VERSION where a broker does not know that).
 
         Fails when one of the brokers does not answer, since its transactions would be missing.
@@ -118,7 +118,7 @@ class TransactionAdmin(AdminCalls):
         ]
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """State, producer and partitions of transactional ids. AdminError with TRANSACTIONAL_ID_NOT_FOUND, … for those that failed."""
+        """Return state, producer and partitions of transactional ids. AdminError with TRANSACTIONAL_ID_NOT_FOUND, …"""
         return await each_of(transactional_ids, self._describe_transaction)
 
     async def _describe_transaction(self, transactional_id: str) -> TransactionDescription:
@@ -146,7 +146,7 @@ class TransactionAdmin(AdminCalls):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], *, broker: int | None = None
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """The producers that the leaders of partitions know, or that `broker` does; in the order of their ids.
+        """Return the producers that the leaders of partitions know, or that `broker` does; in the order of their ids.
 
         UNKNOWN_TOPIC_OR_PARTITION; AdminError with NOT_LEADER_OR_FOLLOWER (`broker` has no replica), … for those that failed.
         """

@@ -34,7 +34,7 @@ class LoopThread:
 
     @classmethod
     def acquire(cls) -> LoopThread:
-        """The process's loop thread, for one more user."""
+        """Return the process's loop thread, for one more user."""
         with cls._lock:
             if cls._shared is None or cls._shared._pid != os.getpid():
                 cls._shared = cls()

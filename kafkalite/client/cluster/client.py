@@ -161,7 +161,7 @@ class ClusterClient:
         return connection
 
     async def _ensure_connection(self, address: tuple[str, int]) -> Connection:
-        """The open connection to `address`, made if need be. ConnectionError or TimeoutError."""
+        """Return the open connection to `address`, made if need be. ConnectionError or TimeoutError."""
         self._check_open()
         link = self._links.setdefault(address, _BrokerLink())
         if link.connection is not None and not link.connection.closed:
@@ -193,7 +193,7 @@ class ClusterClient:
             self._notify()
 
     def open_connection(self, broker_id: int) -> Connection | None:
-        """The broker's connection when it is open now; otherwise None, and opening has begun (listeners hear of its end)."""
+        """Return the broker's connection when it is open now; otherwise None, and opening has begun (listeners hear of its end)."""
         node = self.view.brokers.get(broker_id)
         if node is None or self._closed:
             return None
@@ -212,12 +212,12 @@ class ClusterClient:
         return link.problem if link else ""
 
     async def open_separate(self, host: str, port: int) -> Connection:
-        """A connection that the caller owns and closes. ConnectionError, TimeoutError."""
+        """Return a connection that the caller owns and closes. ConnectionError, TimeoutError."""
         self._check_open()
         return await self._opener(host, port)
 
     async def connection(self, broker_id: int) -> Connection:
-        """The connection to a broker. ClientError BROKER_NOT_AVAILABLE when the view lacks it, ConnectionError, TimeoutError."""
+        """Return the connection to a broker. ClientError BROKER_NOT_AVAILABLE when the view lacks it, ConnectionError, TimeoutError."""
         node = self.view.brokers.get(broker_id)
         if node is None:
             raise ClientError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not there")
@@ -388,7 +388,7 @@ class ClusterClient:
                 del self._links[address]
 
     async def fetch_topics(self, topics: Sequence[str]) -> ClusterView:
-        """A view of these topics, asked for now; none is created. Does not change `view`.
+        """Return a view of these topics, asked for now; none is created. Does not change `view`.
 
         ClientError (UNKNOWN_TOPIC_OR_PARTITION, …) for the first topic that cannot be described.
         """
@@ -406,7 +406,7 @@ class ClusterClient:
         return view
 
     async def fetch_all_topics(self) -> ClusterView:
-        """A view of every topic of the cluster, not only the watched ones; does not change `view`."""
+        """Return a view of every topic of the cluster, not only the watched ones; does not change `view`."""
         request = messages.metadata_request.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         response = await self.retrying(lambda: self.request_any(request), "listing topics", self.request_timeout_s)
         for view in views_of(response):  # noqa: B007 -- the last one is whole
@@ -472,7 +472,7 @@ class ClusterClient:
 
 
 def version_for(connection: Connection, message: Message, max_version: int | None = None) -> int:
-    """The highest version of `message` that both sides speak. ClientError UNSUPPORTED_VERSION when there is none."""
+    """Return the highest version of `message` that both sides speak. ClientError UNSUPPORTED_VERSION when there is none."""
     try:
         version = connection.version_of(message.API.key)
     except ValueError as problem:

@@ -95,7 +95,7 @@ class ClusterView:
         return topic.partitions.get(topic_partition.partition) if topic else None
 
     def leader_of(self, topic_partition: TopicPartition) -> int:
-        """The leader's id, NO_BROKER when there is none or the partition is not known."""
+        """Return the leader's id, NO_BROKER when there is none or the partition is not known."""
         found = self.partition(topic_partition)
         return found.leader if found else NO_BROKER
 
@@ -105,7 +105,7 @@ class ClusterView:
     def with_metadata(
         self, response: messages.metadata_response.MetadataResponse, everything: bool = False
     ) -> ClusterView:
-        """The view after a MetadataResponse; with `everything` the answer lists all topics, and others are forgotten."""
+        """Return the view after a MetadataResponse; with `everything` the answer lists all topics, and others are forgotten."""
         topics = {} if everything else dict(self.topics)
         errors: dict[str, int] = {} if everything else dict(self.topic_errors)
         for answer in response.topics:
@@ -127,7 +127,7 @@ class ClusterView:
         )
 
     def with_leader(self, topic_partition: TopicPartition, leader: int, leader_epoch: int) -> ClusterView:
-        """The view after a broker named a newer leader in an answer (KIP-951); itself when that is no news."""
+        """Return the view after a broker named a newer leader in an answer (KIP-951); itself when that is no news."""
         known = self.partition(topic_partition)
         if known is None or leader < 0 or leader_epoch <= known.leader_epoch or leader not in self.brokers:
             return self
@@ -138,12 +138,12 @@ class ClusterView:
         return replace(self, topics=MappingProxyType({**self.topics, topic.name: changed}))
 
     def with_brokers(self, nodes: Iterable[BrokerNode]) -> ClusterView:
-        """The view with `nodes` added or replaced (the node endpoints of KIP-951)."""
+        """Return the view with `nodes` added or replaced (the node endpoints of KIP-951)."""
         return replace(self, brokers=MappingProxyType({**self.brokers, **{node.id: node for node in nodes}}))
 
 
 def views_of(response: messages.metadata_response.MetadataResponse) -> Iterator[ClusterView]:
-    """The view of an answer that lists all topics, and before it what it is after each `TOPICS_AT_ONCE` of them."""
+    """Yield the view of an answer that lists all topics, and before it what it is after each `TOPICS_AT_ONCE` of them."""
     topics, view = response.topics, ClusterView()
     for begin in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
         response.topics = topics[begin : begin + TOPICS_AT_ONCE]

@@ -63,7 +63,7 @@ class Consumer:
     @classmethod
     @shows(ConsumerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
-        """A consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
+        """Return a consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
 
         ValueError for a name that is no option, and for text that does not fit.
         """
@@ -152,7 +152,7 @@ class Consumer:
             self._assignment_changed()
 
     def subscription(self) -> set[str]:
-        """The topics that this member reads; for a pattern those that match now."""
+        """Return the topics that this member reads; for a pattern those that match now."""
         if self._wanted is not None:
             return set(self._wanted[0])
         return self._group.subscription if self._group is not None else set()
@@ -179,7 +179,7 @@ class Consumer:
         self._fetcher.wake()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now, given by `assign` or by the group."""
+        """Return the partitions that are read now, given by `assign` or by the group."""
         return set(self._buffer.states)
 
     def _state(self, topic_partition: TopicPartition | tuple[str, int]) -> PartitionState:
@@ -208,7 +208,7 @@ class Consumer:
         self._fetcher.wake()
 
     def paused(self) -> set[TopicPartition]:
-        """The assigned partitions that `pause` stopped."""
+        """Return the assigned partitions that `pause` stopped."""
         return {each for each, state in self._buffer.states.items() if state.paused}
 
     # positions
@@ -246,7 +246,7 @@ class Consumer:
         self._fetcher.wake()
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        """The offset of the next record. ClientTimeoutError when it is not known in `timeout` seconds (default_api_timeout_ms)."""
+        """Return the offset of the next record. ClientTimeoutError when it is not known in `timeout` seconds (default_api_timeout_ms)."""
         timeout = self._api_timeout_s if timeout is None else timeout
         state = self._state(partition)
         try:
@@ -265,7 +265,7 @@ class Consumer:
     # commits
 
     def consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The position of each assigned partition that has one, as it would be committed now."""
+        """Return the position of each assigned partition that has one, as it would be committed now."""
         found = {}
         unread = first_offsets(self._iterated)
         for each, state in self._buffer.states.items():
@@ -301,7 +301,7 @@ class Consumer:
         return task
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group committed for a partition; None for nothing."""
+        """Return the offset that the group committed for a partition; None for nothing."""
         found = (await self.committed_offsets([partition]))[TopicPartition(*partition)]
         return None if found is None else found.offset
 
@@ -323,11 +323,11 @@ class Consumer:
     # offsets
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset that each partition still has."""
+        """Return the first offset that each partition still has."""
         return await self._offsets_at(EARLIEST, partitions)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that this consumer's isolation level may see."""
+        """Return the offset behind the last record that this consumer's isolation level may see."""
         return await self._offsets_at(LATEST, partitions)
 
     async def _offsets_at(self, timestamp: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -363,12 +363,12 @@ class Consumer:
         return self._state(partition).last_stable_offset
 
     async def partitions_for_topic(self, topic: str) -> set[int]:
-        """The partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic."""
+        """Return the partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION when there is no such topic."""
         view = await self._cluster.fetch_topics([topic])
         return set(view.topics[topic].partitions)
 
     async def topics(self) -> set[str]:
-        """All topics that this client may see."""
+        """Return all topics that this client may see."""
         return set((await self._cluster.fetch_all_topics()).topics)
 
     # reading
@@ -376,7 +376,7 @@ class Consumer:
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The next records by partition, of all assigned ones by default; {} when none came within `timeout_ms`.
+        """Return the next records by partition, of all assigned ones by default; {} when none came within `timeout_ms`.
 
         Raises RecordDeserializationError (the position stays before the record: seek past it), NoOffsetForPartitionError and
         ClientError of a partition that cannot be read; records before the trouble are returned first.
@@ -418,7 +418,7 @@ class Consumer:
         return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """The next record, however long it takes."""
+        """Return the next record, however long it takes."""
         while True:
             found = await self.getmany(*partitions, timeout_ms=60_000, max_records=1)
             for records in found.values():
@@ -433,7 +433,7 @@ class Consumer:
         columns: Collection[str] | None = None,
         batch_rows: int = 65_536,
     ) -> AsyncIterator[Any]:
-        """The records from offset `start` to before `end` as `pyarrow.RecordBatch`es of about `batch_rows` rows (`range_reader`).
+        """Return the records from offset `start` to before `end` as `pyarrow.RecordBatch`es of about `batch_rows` rows (`range_reader`).
 
         Independent of assignment and positions. Columns: key, value, partition, offset, timestamp, timestamp_type, headers, or those
         of them that are in `columns`. Waits for offsets that are not written yet, `default_api_timeout_ms` at most without news.

@@ -92,7 +92,7 @@ class Chunk:
     def read_records(
         self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
     ) -> tuple[list[ConsumerRecord], int]:
-        """Up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk, and
+        """Return up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk, and
         where the next batch is deferred.
 
         ClientError CORRUPT_MESSAGE and others for a batch that cannot be read, RecordDeserializationError; the position stays before it.
@@ -124,7 +124,7 @@ class Chunk:
                 position = max(position, self._reader_end)
 
     def take_batch(self, position: int, check_crcs: bool, limit_bytes: int) -> BatchRecords | None:
-        """The next batch with records from `position` on, decompressed; None at the end. Not together with `read_records`.
+        """Return the next batch with records from `position` on, decompressed; None at the end. Not together with `read_records`.
 
         ClientError CORRUPT_MESSAGE and others; DecompressedTooLarge for more than a limit below the largest, and the batch is
         still the next.
@@ -155,7 +155,7 @@ class Chunk:
         self._reader, self._reader_end = self._reader_of(header, position, check_crcs, AT_ONCE_BYTES)
 
     def _reader_of(self, header: BatchHeader, position: int, check_crcs: bool, limit_bytes: int) -> OpenedBatch:
-        """A reader of the batch at the front. ClientError; DecompressedTooLarge for more than a limit below the largest."""
+        """Return a reader of the batch at the front. ClientError; DecompressedTooLarge for more than a limit below the largest."""
         data = self.data
         if header.records_count < 0:
             if header.magic == MAGIC:
@@ -171,7 +171,7 @@ class Chunk:
     def _convert_to_batch(
         self, check_crcs: bool, limit_bytes: int = DECOMPRESSED_LIMIT_BYTES
     ) -> tuple[Buffer, BatchHeader]:
-        """The message of an older format at the front as a batch; a plain one together with plain ones behind it.
+        """Return the message of an older format at the front as a batch; a plain one together with plain ones behind it.
 
         Of those, the last one is left at the front.
         """
@@ -380,7 +380,7 @@ class FetchBuffer:
     def read_many(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
+        """Return up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         try:
             while limit > 0 and (taken := self.read_next(limit, only)) is not None:
@@ -395,7 +395,7 @@ class FetchBuffer:
     def read_next(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> tuple[PartitionState, list[ConsumerRecord]] | None:
-        """Up to `limit` records of the next partition in turn that has some; None when nothing is buffered.
+        """Return up to `limit` records of the next partition in turn that has some; None when nothing is buffered.
 
         Raises the error of a partition whose turn it is and that has nothing else; positions are behind what is returned.
         """

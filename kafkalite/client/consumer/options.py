@@ -105,5 +105,5 @@ class ConsumerOptions(ConnectionOptions):
         return _ISOLATION_LEVELS[self.isolation_level]
 
     def assignors(self) -> list[Assignor]:
-        """The assignors of `partition_assignment_strategy`."""
+        """Return the assignors of `partition_assignment_strategy`."""
         return assignors_named(self.partition_assignment_strategy)

@@ -62,7 +62,7 @@ class RangeReader:
         self._what = f"reading {topic_partition}"
 
     async def read(self, start: int, end: int) -> AsyncIterator[pyarrow.RecordBatch]:
-        """The records from `start` to before `end`, in order.
+        """Yield the records from `start` to before `end`, in order.
 
         ClientError OFFSET_OUT_OF_RANGE when the log does not reach from `start`, ClientTimeoutError when no more comes within the
         timeout, CORRUPT_MESSAGE and others as for consumers.
@@ -109,7 +109,7 @@ class RangeReader:
         return asyncio.get_running_loop().create_task(self._fetch(offset))
 
     async def _fetch(self, offset: int) -> Chunk:
-        """The next chunk with something from `offset` on; it waits for records that are not there yet."""
+        """Return the next chunk with something from `offset` on; it waits for records that are not there yet."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.timeout_s
         size_bytes = self._settings.fetch_bytes

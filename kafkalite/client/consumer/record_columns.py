@@ -46,7 +46,7 @@ _HEADERS_TOGETHER = 32
 
 
 def schema_of(columns: Collection[str]) -> Any:
-    """The schema of record batches with these of FIELDS, in FIELDS' order. ValueError for a column that there is not."""
+    """Return the schema of record batches with these of FIELDS, in FIELDS' order. ValueError for a column that there is not."""
     unknown = set(columns) - set(FIELDS)
     if unknown:
         raise ValueError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(FIELDS)}")
@@ -54,7 +54,7 @@ def schema_of(columns: Collection[str]) -> Any:
 
 
 def record_batch(batches: Sequence[BatchRecords], start: int, end: int, schema: Any) -> Any:
-    """The records with offsets from `start` to before `end` as one `pyarrow.RecordBatch`.
+    """Return the records with offsets from `start` to before `end` as one `pyarrow.RecordBatch`.
 
     ClientError CORRUPT_MESSAGE and others as `BatchRecords.named`, for the first batch that cannot be read.
     """
@@ -106,7 +106,7 @@ class _Records:
         return len(self.offsets)
 
     def _spread(self, fact: int) -> Integers:
-        """A fact of the batches (see `_base_of`) for each of their records."""
+        """Return a fact of the batches (see `_base_of`) for each of their records."""
         return numpy.repeat(self._base[fact], self._counts)
 
     @property
@@ -125,7 +125,7 @@ class _Records:
         return types
 
     def pieces(self, starts: Integers, ends: Integers, present: Any, kind: Any) -> Any:
-        """A binary or string array of data[start:end], null where not `present`; starts are in order and no piece overlaps another."""
+        """Return a binary or string array of data[start:end], null where not `present`; starts are in order, no piece overlaps another."""
         bounds = numpy.empty(2 * len(starts), numpy.int32)
         bounds[0::2], bounds[1::2] = starts, ends
         buffers = [None, pyarrow.py_buffer(bounds), pyarrow.py_buffer(self.data)]
@@ -135,7 +135,7 @@ class _Records:
 
 
 def _base_of(batch: BatchRecords) -> tuple[int, int, int]:
-    """Base offset, the timestamp that deltas are added to or that all records have, and the timestamp type."""
+    """Return base offset, the timestamp that deltas are added to or that all records have, and the timestamp type."""
     header = batch.header
     if header.uses_log_append_time:
         return header.base_offset, header.max_timestamp, 1
@@ -143,7 +143,7 @@ def _base_of(batch: BatchRecords) -> tuple[int, int, int]:
 
 
 def _join_batches(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int, int]]]:
-    """One buffer with the plain records of all batches, and where each batch's begin and end in it; copies only what it must."""
+    """Return one buffer with the plain records of all batches, and where each batch's begin and end in it; copies only what it must."""
     first = batches[0]
     if all(batch.data is first.data and not batch.header.codec for batch in batches):
         return first.data, [batch.span for batch in batches]
@@ -164,7 +164,7 @@ def _record_starts(data: Any, batches: Sequence[BatchRecords], spans: Sequence[t
 
 
 def _varints(octets: Any, at: Integers, last_shift: int = _INT_SHIFT) -> tuple[Integers, Integers]:
-    """The zig-zag varints at these positions, and the positions behind them. IndexError, ValueError for what is none."""
+    """Return the zig-zag varints at these positions, and the positions behind them. IndexError, ValueError for what is none."""
     octet = octets[at]
     numbers = (octet & 0x7F).astype(numpy.int64)
     at = at + 1
@@ -183,7 +183,7 @@ def _varints(octets: Any, at: Integers, last_shift: int = _INT_SHIFT) -> tuple[I
 
 
 def _parts(octets: Any, at: Integers, ends: Integers) -> tuple[Integers, Integers, Integers]:
-    """Keys or values, each a varint and so many bytes: sizes (-1 is null), starts, ends. None of them goes beyond its record."""
+    """Return keys or values, each a varint and so many bytes: sizes (-1 is null), starts, ends. None of them goes beyond its record."""
     sizes, starts = _varints(octets, at)
     if (sizes > ends - starts).any():
         raise ValueError("a record is longer than its length")
@@ -191,7 +191,7 @@ def _parts(octets: Any, at: Integers, ends: Integers) -> tuple[Integers, Integer
 
 
 def _headers(records: _Records) -> Any:
-    """Lists of structs; an empty list for a record without headers. Goes from the first headers of all records to their second, …"""
+    """Return lists of structs; an empty list for a record without headers. Goes from the first headers of all records to their second, …"""
     counts = records.header_counts
     bounds = numpy.zeros(len(counts) + 1, numpy.int32)
     numpy.cumsum(counts, out=bounds[1:])
@@ -232,7 +232,7 @@ def _headers(records: _Records) -> Any:
 
 
 def _one_by_one(data: Any, position: int, count: int, end: int) -> tuple[Integers, ...]:
-    """The `count` headers at `position` of a record that ends at `end`, as `_headers` finds the first headers of all records."""
+    """Return the `count` headers at `position` of a record that ends at `end`, as `_headers` finds the first headers of all records."""
     if count > end - position:
         raise ValueError(f"{count} headers in {end - position} bytes")
     found = array("q"), array("q"), array("q"), array("q"), array("q")

@@ -33,7 +33,7 @@ class Assignor(Protocol):
 
     @property
     def name(self) -> str:
-        """The protocol's name in JoinGroup."""
+        """Return the protocol's name in JoinGroup."""
 
     @property
     def cooperative(self) -> bool:
@@ -44,7 +44,7 @@ class Assignor(Protocol):
         return None
 
     def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignments:
-        """Partitions for each member; `partition_counts` has the topics that exist."""
+        """Return partitions for each member; `partition_counts` has the topics that exist."""
 
 
 def _sorted_members(members: Mapping[str, Subscription]) -> list[str]:
@@ -158,7 +158,7 @@ class CooperativeStickyAssignor(Assignor):
 
     @staticmethod
     def _changing_hands(result: StickyResult, members: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
-        """Partitions that somebody still owns and another one is to get."""
+        """Return partitions that somebody still owns and another one is to get."""
         if result.transferred is not None:
             return result.transferred
         added: dict[TopicPartition, str] = {}
@@ -176,7 +176,7 @@ ASSIGNORS: dict[str, Assignor] = {
 
 
 def assignors_named(choice: str | Assignor | Sequence[str | Assignor]) -> list[Assignor]:
-    """The assignors for `partition_assignment_strategy`: names (also "a,b"), Java's class names, or objects. ValueError."""
+    """Return the assignors for `partition_assignment_strategy`: names (also "a,b"), Java's class names, or objects. ValueError."""
     items = choice.split(",") if isinstance(choice, str) else choice if isinstance(choice, Sequence) else [choice]
     found: list[Assignor] = []
     for item in items:

@@ -19,7 +19,7 @@ OnCommit = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | Non
 
 
 def committable(offsets: Mapping[TopicPartition, Committable]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets with notes, from what programs give: an offset, a pair of offset and note, or both as `OffsetAndMetadata`."""
+    """Return offsets with notes, from what programs give: an offset, a pair of offset and note, or both as `OffsetAndMetadata`."""
     found = {}
     for each, given in offsets.items():
         if isinstance(given, int):

@@ -115,7 +115,7 @@ class _Reader:
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSION) -> bytes:
-    """The subscription in `version` (0 to 3). ValueError for another."""
+    """Return the subscription in `version` (0 to 3). ValueError for another."""
     _check_writable(version)
     parts = [_I16.pack(version), _I32.pack(len(subscription.topics)), *map(_string, subscription.topics)]
     parts.append(_nullable_bytes(subscription.user_data))
@@ -129,7 +129,7 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST_VERSIO
 
 
 def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Subscription:
-    """A member's subscription in the version that it names. ValueError for bytes that are none."""
+    """Return a member's subscription in the version that it names. ValueError for bytes that are none."""
     reader = _Reader(bytes(data))
     version = _read_version(reader)
     topics = tuple(reader.string() for _ in range(reader.count()))
@@ -144,13 +144,13 @@ def decode_subscription(data: bytes, group_instance_id: str | None = None) -> Su
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:
-    """The assignment in `version` (0 to 3, which do not differ). ValueError for another."""
+    """Return the assignment in `version` (0 to 3, which do not differ). ValueError for another."""
     _check_writable(version)
     return _I16.pack(version) + _partitions(assignment.partitions) + _nullable_bytes(assignment.user_data)
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """An assignment; no bytes at all, as a coordinator answers a member that the leader left out, are an empty one."""
+    """Return an assignment; no bytes at all, as a coordinator answers a member that the leader left out, are an empty one."""
     if not data:
         return Assignment(())
     reader = _Reader(bytes(data))
@@ -159,7 +159,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_sticky_data(previous: Sequence[TopicPartition], generation: int) -> bytes:
-    """The sticky assignor's user data: what the member had, and in which generation."""
+    """Return the sticky assignor's user data: what the member had, and in which generation."""
     return _partitions(previous) + _I32.pack(generation)
 
 
@@ -171,7 +171,7 @@ def decode_sticky_data(data: bytes) -> tuple[tuple[TopicPartition, ...], int | N
 
 
 def encode_generation(generation: int) -> bytes:
-    """The cooperative sticky assignor's user data."""
+    """Return the cooperative sticky assignor's user data."""
     return _I32.pack(generation)
 
 

@@ -29,7 +29,7 @@ PREDECESSORS: Final = {
 
 
 def assignor_failed(problem: Exception) -> ClientError:
-    """The program's own assignor raised `problem`, which is the error's cause."""
+    """Return the error for `problem`, its cause, which the program's own assignor raised."""
     error = ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the assignor failed: {problem!r}")
     error.__cause__ = problem
     return error

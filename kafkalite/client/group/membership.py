@@ -349,7 +349,7 @@ class Membership:
     # heartbeats
 
     def next_heartbeat(self, now_ms: float) -> HeartbeatOrLeave | None:
-        """The Heartbeat that is due, a LeaveGroup when the program did not poll for too long, or None."""
+        """Return the Heartbeat that is due, a LeaveGroup when the program did not poll for too long, or None."""
         if self._heartbeat.in_flight or not self.is_member or self.failure is not None or self.stalled:
             return None
         if self._heartbeat.poll_expired(now_ms):
@@ -401,7 +401,7 @@ class Membership:
         return message
 
     def leave_request(self, reason: str) -> messages.leave_group_request.LeaveGroupRequest | None:
-        """The LeaveGroup of this member; None for static members, whose place is kept for them (KIP-345), and non-members."""
+        """Return the LeaveGroup of this member; None for static members, whose place is kept for them (KIP-345), and non-members."""
         if self.settings.group_instance_id is not None or self.member_id == NO_MEMBER:
             return None
         return leave_group(self.settings, self.member_id, reason)

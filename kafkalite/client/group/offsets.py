@@ -100,7 +100,7 @@ class GroupOffsets:
         return {each: offset for each, offset in offsets.items() if each.topic in known}
 
     async def _commit_once(self, offsets: Offsets) -> int:
-        """The first error code of the answer, 0 for none."""
+        """Return the first error code of the answer, 0 for none."""
         if not offsets:
             return 0
         m = messages.offset_commit_request

@@ -229,7 +229,7 @@ class _Movements:
             self._add(partition, (source, target))
 
     def better_choice(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition of the same topic to move instead, when one came from `target` to `source` before."""
+        """Return the partition of the same topic to move instead, when one came from `target` to `source` before."""
         pairs = self.by_topic.get(partition.topic)
         if pairs is None:
             return partition
@@ -380,6 +380,6 @@ class _Balance:
 
 
 def _unevenness(assignments: Assignments) -> int:
-    """The sum of the differences of all pairs of members."""
+    """Return the sum of the differences of all pairs of members."""
     sizes = sorted(map(len, assignments.values()))
     return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))

@@ -83,7 +83,7 @@ class Batch:
         return len(self.timestamps)
 
     def part_of(self, index: int) -> tuple[Batch, int]:
-        """The batch in which record `index` travelled, and its place there: itself, or a part after a split."""
+        """Return the batch in which record `index` travelled, and its place there: itself, or a part after a split."""
         if self.parts is None:
             return self, index
         first, second = self.parts
@@ -146,7 +146,7 @@ class Accumulator:
         return self.used_bytes < self.buffer_memory
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
-        """The queue of a partition, for `append_to`; it is the same one for ever."""
+        """Return the queue of a partition, for `append_to`; it is the same one for ever."""
         queue = self._queues.get(topic_partition)
         if queue is None:
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
@@ -216,17 +216,17 @@ class Accumulator:
         return batch.created_ms + self.linger_ms
 
     def ready_partitions(self, now_ms: float) -> list[TopicPartition]:
-        """Partitions whose first batch can be sent now."""
+        """Return partitions whose first batch can be sent now."""
         return [tp for tp, queue in self._active.items() if self._sendable(queue, now_ms)]
 
     def complete_among(self, among: Iterable[TopicPartition], now_ms: float) -> list[TopicPartition]:
-        """Those of which the first batch can be sent now and takes no more records."""
+        """Return those of which the first batch can be sent now and takes no more records."""
         return [
             tp for tp in among if self._sendable(self._queues[tp], now_ms) and self.first_batch(tp).state is not _OPEN
         ]
 
     def next_event_ms(self, now_ms: float, delivery_timeout_ms: float) -> float | None:
-        """The earliest moment after `now_ms` at which a waiting batch becomes ripe, ends its backoff or expires; None without one."""
+        """Return the first moment after `now_ms` at which a waiting batch becomes ripe, ends its backoff or expires; None without one."""
         moments = []
         for queue in self._active.values():
             if queue.waiting:
@@ -236,7 +236,7 @@ class Accumulator:
         return min((moment for moment in moments if moment > now_ms), default=None)
 
     def first_batch(self, topic_partition: TopicPartition) -> Batch:
-        """The batch that `take_batch` would give."""
+        """Return the batch that `take_batch` would give."""
         return self._queues[topic_partition].waiting[0]
 
     def take_batch(self, topic_partition: TopicPartition) -> Batch:
@@ -250,7 +250,7 @@ class Accumulator:
         return batch
 
     def in_flight(self, topic_partition: TopicPartition) -> list[Batch]:
-        """The partition's batches in flight, oldest first."""
+        """Return the partition's batches in flight, oldest first."""
         queue = self._queues.get(topic_partition)
         return list(queue.in_flight) if queue else []
 
@@ -321,7 +321,7 @@ class Accumulator:
         return part
 
     def expired_batches(self, now_ms: float, delivery_timeout_ms: float) -> list[Batch]:
-        """Waiting batches whose time for delivery is over, oldest first in each partition."""
+        """Return waiting batches whose time for delivery is over, oldest first in each partition."""
         limit_ms = now_ms - delivery_timeout_ms
         found = []
         for queue in self._active.values():
@@ -337,12 +337,12 @@ class Accumulator:
         return any(each.ordinal < batch.ordinal for each in (*queue.in_flight, *queue.waiting))
 
     def waiting(self, topic_partition: TopicPartition) -> list[Batch]:
-        """The partition's batches that wait, oldest first."""
+        """Return the partition's batches that wait, oldest first."""
         queue = self._queues.get(topic_partition)
         return list(queue.waiting) if queue else []
 
     def batches(self) -> Iterator[Batch]:
-        """All batches that are not done."""
+        """Yield all batches that are not done."""
         for queue in list(self._active.values()):
             yield from list(queue.in_flight)
             yield from list(queue.waiting)

@@ -56,7 +56,7 @@ class Delivery:
         return self.batch.part_of(self.index)[0].error if self.done() else None
 
     def result(self) -> RecordMetadata:
-        """The metadata of a delivered record. Raises its error, and asyncio.InvalidStateError while its fate is open."""
+        """Return the metadata of a delivered record. Raises its error, and asyncio.InvalidStateError while its fate is open."""
         if not self.done():
             raise asyncio.InvalidStateError("the record is not delivered yet")
         if self.batch.error is not None and (error := self.batch.part_of(self.index)[0].error) is not None:

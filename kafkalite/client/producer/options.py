@@ -116,7 +116,7 @@ class ProducerOptions(ConnectionOptions):
 
     @property
     def codec(self) -> int:
-        """The number of the compression type in a batch's attributes, 0 for none."""
+        """Return the number of the compression type in a batch's attributes, 0 for none."""
         return int(CODEC_OF_NAME[self.compression_type or "none"])
 
     @property

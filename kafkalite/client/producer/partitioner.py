@@ -27,7 +27,7 @@ def _remembered_murmur2(key: bytes) -> int:
 
 
 def murmur2_partition(key: bytes, partition_count: int) -> int:
-    """Kafka's default: the positive part of murmur2 of the key, modulo the number of partitions.
+    """Return Kafka's default: the positive part of murmur2 of the key, modulo the number of partitions.
 
     Short keys come again and again, and a hash in Python takes longer than the rest of a send: they are remembered.
     """
@@ -63,7 +63,7 @@ class Partitioner:
             raise ValueError(f"no partitioner {choice!r}; there are {', '.join(_NAMES)} or a callable")
 
     def partition(self, topic: str, key: bytes | None, partitions: Sequence[int], available: Sequence[int]) -> int:
-        """The partition for a record; `available` are those that have a leader, `partitions` all, from 0 without gaps."""
+        """Return the partition for a record; `available` are those that have a leader, `partitions` all, from 0 without gaps."""
         if self._function is not None:
             return self._function(key, partitions, available)
         if key is not None:

@@ -98,7 +98,7 @@ class Producer:
     @classmethod
     @shows(ProducerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
-        """A producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments.
+        """Return a producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments.
 
         ValueError for a name that is no option, and for text that does not fit.
         """
@@ -477,11 +477,11 @@ class Producer:
     # looking
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION, ClientTimeoutError."""
+        """Return the partitions of a topic. ClientError UNKNOWN_TOPIC_OR_PARTITION, ClientTimeoutError."""
         return set((await self._topic_view(topic)).partitions)
 
     def statistics(self) -> dict[str, int]:
-        """Counts since the start, and what waits now."""
+        """Return counts since the start, and what waits now."""
         return {
             "delivered_records": self._sender.delivered_records,
             "failed_records": self._sender.failed_records,

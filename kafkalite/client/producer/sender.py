@@ -481,5 +481,5 @@ class Sender:
 
 
 def _still_in_flight(sent: list[tuple[Batch, int]]) -> list[Batch]:
-    """Those that were not taken back meanwhile."""
+    """Return those that were not taken back meanwhile."""
     return [batch for batch, attempt in sent if batch.attempts == attempt and batch.state is BatchState.IN_FLIGHT]

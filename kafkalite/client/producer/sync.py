@@ -50,7 +50,7 @@ class SyncDelivery(Delivery):
         return self.problem or (Delivery.exception(self) if self.handed_over else None)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """The record's metadata; raises its error, or ClientTimeoutError when it is not known within `timeout` seconds."""
+        """Return the record's metadata; raises its error, or ClientTimeoutError when it is not known within `timeout` seconds."""
         if not self.done():
             self.producer._wait_for(self, timeout)
         if self.problem is not None:
@@ -233,7 +233,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         self._running().call(self._after_all_sent(lambda: self._core.abort_transaction(timeout)))
 
     async def _after_all_sent(self, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """A record belongs to the transaction in which `send` was called, not to that in which the loop gets it."""
+        """Await `call` once the core has all records: one belongs to the transaction in which `send` was called."""
         await self._wait_for_drain()
         return await call()
 

@@ -83,7 +83,7 @@ def is_fatal_for_batch(problem: ClientError) -> bool:
 
 
 def coordinator_error(code: int, what: str, message: str | None = None) -> ClientError:
-    """The error for a coordinator's code. Coordinators of before KIP-588 say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
+    """Return the error for a coordinator's code. Coordinators of before KIP-588 say INVALID_PRODUCER_EPOCH for PRODUCER_FENCED."""
     error = error_of(ErrorCode.PRODUCER_FENCED if code in _FENCED else code, what, message)
     return ProducerFencedError.of(error) if code in _FENCED else error
 

@@ -156,7 +156,7 @@ class TransactionManager:
             raise self._lifecycle.error
 
     async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do `work`; an unexpected error breaks the producer, because its callers would wait for ever otherwise."""
+        """Await `work`; an unexpected error breaks the producer, because its callers would wait for ever otherwise."""
         try:
             await work()
         except ClientClosedError as problem:
