@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kafkalite.client.errors import ClientClosedError
-from kafkalite.client.records import OffsetAndMetadata
+from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.types import TopicPartition, group_by_topic
 
 Topic = TypeVar("Topic")
