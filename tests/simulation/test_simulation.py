@@ -37,14 +37,25 @@ def test_promises_hold(first: int) -> None:
     assert len(begun) >= 5
 
 
+def _digests_of(seeds: range, hash_seed: int) -> list[str]:
+    """Return the digests of seeds that run one after the other in another process, whose sets of strings `hash_seed` orders."""
+    options = f"-m tests.simulation --from {seeds.start} --seeds {len(seeds)} --jobs 2 --tell".split()
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    told = subprocess.run([sys.executable, *options], env=environment, capture_output=True, text=True, check=True)
+    return re.findall("digest ([0-9a-f]+)", told.stdout)
+
+
 def test_a_seed_replays_identically_also_in_another_process() -> None:
     first, second = SimulationRun(draw_plan(3)).run(), SimulationRun(Plan.parse(str(draw_plan(3)))).run()
     assert (first.digest, str(first.simulation.trace)) == (second.digest, str(second.simulation.trace))
-    command = [sys.executable, "-m", "tests.simulation", "--from", "3", "--seeds", "1", "--jobs", "2", "--tell"]
-    other = subprocess.run(
-        command, env={**os.environ, "PYTHONHASHSEED": "12345"}, capture_output=True, text=True, check=True
-    )
-    assert re.findall("digest ([0-9a-f]+)", other.stdout) == [first.digest]
+    assert _digests_of(range(3, 4), 12345) == [first.digest]
+
+
+def test_a_run_of_transactions_depends_on_its_seed_alone() -> None:
+    """Markers went to brokers in the order of a set, which is another one in each process."""
+    (alone,) = _digests_of(range(9, 10), 1)
+    _, behind_another = _digests_of(range(8, 10), 2)
+    assert alone == behind_another
 
 
 def test_a_broker_that_is_not_registered_yet_serves_nobody() -> None:

@@ -42,21 +42,21 @@ Outcomes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 
 class _Transaction:
-    """A decided transaction and the partitions whose markers are not known to be written."""
+    """A decided transaction and the partitions whose markers are not known to be written, in the order in which these are sent."""
 
     __slots__ = ("coordinator", "failures", "left", "marker")
 
     def __init__(self, coordinator: int, marker: WriteMarkers) -> None:
         self.coordinator, self.marker = coordinator, marker
         self.left = {
-            TopicPartition(topic, partition)
+            TopicPartition(topic, partition): None
             for topic, partitions in marker.partitions.items()
             for partition in partitions
         }
         self.failures = 0
 
 
-_Queue: TypeAlias = dict[_Transaction, set[TopicPartition]]
+_Queue: TypeAlias = dict[_Transaction, dict[TopicPartition, None]]
 
 
 class _Destination:
@@ -69,7 +69,7 @@ class _Destination:
         self.endpoint: Endpoint | None = None
 
     def add(self, transaction: _Transaction, partitions: Iterable[TopicPartition]) -> None:
-        self.queue.setdefault(transaction, set()).update(partitions)
+        self.queue.setdefault(transaction, {}).update(dict.fromkeys(partitions))
 
     def next_batch(self) -> _Queue:
         """Remove and return what goes into one request."""
@@ -122,7 +122,7 @@ class MarkerSender:
     def unwritten(self, transactional_id: str) -> Collection[TopicPartition] | None:
         """Return the partitions whose marker is not written yet; None for a transaction that is not being completed here."""
         transaction = self._current.get(transactional_id)
-        return None if transaction is None else transaction.left
+        return None if transaction is None else transaction.left.keys()
 
     def close(self) -> None:
         """Stop sending, at shutdown; the supervisor ends the tasks."""
@@ -197,7 +197,7 @@ class MarkerSender:
                     later.append(each)
                 else:
                     logger.info("%s: was deleted, and gets no marker of %s", each, transaction.marker.transactional_id)
-                    transaction.left.discard(each)
+                    transaction.left.pop(each, None)
         except Exception as problem:
             logger.info("%s: looking for it failed: %r; trying again", partitions[0], problem)
             later = [each for each in partitions if each in transaction.left]
@@ -284,7 +284,7 @@ class MarkerSender:
         for each in partitions:
             code = outcomes.get(each, ErrorCode.NETWORK_EXCEPTION)
             if code in _DONE:
-                transaction.left.discard(each)
+                transaction.left.pop(each, None)
             elif code in _FENCED and epoch == self._coordinator_epoch(transaction.coordinator):
                 logger.warning(
                     "%s: refuses the marker of %s with %s; another coordinator is in charge",

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkalite.broker.coordination.marker_sender import MarkerSender
 from kafkalite.broker.coordination.transaction_markers import TransactionMarker
+from kafkalite.controller.control_requests import LiveBroker
 from kafkalite.coordinators.transaction.requests import WriteMarkers
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -146,6 +147,22 @@ def test_a_transaction_without_partitions_is_done() -> None:
         assert not site.written, "not before the machine has heard that it is sent"
         await virtual_time.settle()
         assert site.written == DONE
+
+    play(scenario)
+
+
+def test_brokers_get_markers_in_the_order_of_the_partitions() -> None:
+    """A set gave the order, another one in each process, so that a simulation run did not repeat."""
+
+    async def scenario(site: Site) -> None:
+        leaders = {f"topic-{broker_id}": broker_id for broker_id in range(2, 22)}
+        for topic, broker_id in leaders.items():
+            know(site.metadata, TopicPartition(topic, 0), leader=broker_id)
+            endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+            site.metadata.brokers[broker_id] = LiveBroker(broker_id, {"PLAINTEXT": endpoint})
+        site.send(**{topic: {0} for topic in leaders})
+        await virtual_time.settle()
+        assert [marker.topics[0].name for each in site.peer.requests for marker in each.markers] == list(leaders)
 
     play(scenario)
 
