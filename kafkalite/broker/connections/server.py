@@ -141,7 +141,7 @@ class Server:
             for connection in tuple(self.connections):
                 if connection.listener not in wanted:
                     connection.close()
-            for name in wanted.keys() - self._bound.keys():
+            for name in [each for each in wanted if each not in self._bound]:
                 try:
                     await self._security.prepare()
                     await self._bind(wanted[name])

@@ -87,7 +87,7 @@ class DelegationTokens:
     async def load(self) -> None:
         """Read all tokens."""
         there = await self._store.children(paths.DELEGATION_TOKENS)
-        for token_id in {*there, *self._tokens}:
+        for token_id in dict.fromkeys((*there, *self._tokens)):
             await self._read(token_id)
 
     async def _take_change(self, data: bytes) -> None:

@@ -384,7 +384,7 @@ def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
     found = {entry.name: entry for entry in disk.list(path) if not entry.is_directory}
     if all(name.endswith(_SETTLED) for name in found):
         return found
-    names = set(found)
+    names = dict.fromkeys(found)
 
     def bases_of(suffix: str) -> list[int]:
         return [base for name in names if (base := offset_of(name, LOG + suffix)) is not None]
@@ -392,7 +392,7 @@ def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
     def remove(unwanted: Sequence[str]) -> None:
         for name in unwanted:
             disk.remove(os.path.join(path, name))
-            names.discard(name)
+            del names[name]
 
     unfinished = min(bases_of(CLEANED), default=None)
     remove([name for name in names if name.endswith((DELETED, ".tmp"))])

@@ -71,6 +71,20 @@ def test_a_listener_is_added_and_removed_with_its_connections_and_the_other_goes
     run(act)
 
 
+def test_new_listeners_are_bound_in_the_order_of_the_setting() -> None:
+    """A set gave the order, another one in each process."""
+
+    async def act(scene: Scene) -> None:
+        names = list("ABCDEFGH")
+        await scene.alter(
+            listeners=",".join(f"{name}://127.0.0.1:0" for name in names),
+            listener_security_protocol_map=",".join(f"{name}:PLAINTEXT" for name in names),
+        )
+        assert list(scene.server.bound_ports) == names
+
+    run(act)
+
+
 def test_a_listener_moves_to_another_port() -> None:
     async def act(scene: Scene) -> None:
         before = scene.server.bound_ports["A"]

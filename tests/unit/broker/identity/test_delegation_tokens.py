@@ -274,6 +274,25 @@ def test_tokens_are_shown_to_those_concerned_and_to_those_who_may_see_them() -> 
     with_broker(script)
 
 
+def test_tokens_are_read_in_the_order_of_their_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set gave the order, another one in each process."""
+
+    async def script(broker: Broker) -> None:
+        made = {(await broker.create(ALICE)).token_id for _ in range(10)}
+        asked: list[str] = []
+        read = broker.store.read
+
+        async def note_and_read(path: str) -> Any:
+            asked.append(path.rpartition("/")[2])
+            return await read(path)
+
+        monkeypatch.setattr(broker.store, "read", note_and_read)
+        await broker.delegation_tokens.load()
+        assert asked == sorted(made)
+
+    with_broker(script)
+
+
 def test_who_may_not_ask_for_a_token_is_refused() -> None:
     async def script(broker: Broker) -> None:
         by_token = KafkaPrincipal("User", "alice", by_token=True)

@@ -10,6 +10,7 @@ import pytest
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.protocol.record_batches.records import TRANSACTIONAL, BatchHeader, build_marker, iter_batches
+from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log.append_checks import AppendOrigin
 from tests.unit.storage.logs import (
     NOW_MS,
@@ -176,6 +177,24 @@ def test_left_overs_of_deletion_and_compaction(tmp_path):
     log = reopened(log, clean=True)
     assert not list(directory.glob("*.deleted")) and not list(directory.glob("*.cleaned"))
     assert log.log_end_offset == 1
+
+
+def test_left_overs_are_removed_in_the_order_of_the_directory(tmp_path, monkeypatch):
+    """A set gave the order, so a power loss left other files in each process, and a simulation run did not repeat."""
+    log = new_log(tmp_path)
+    append(log)
+    for number in range(20):
+        (Path(log.directory) / f"{number:020d}.log.deleted").write_bytes(b"x")
+    listed = [each.name for each in OsDisk().list(log.directory) if each.name.endswith(".deleted")]
+    removed, remove = [], OsDisk.remove
+
+    def note_and_remove(disk, path):
+        removed.append(os.path.basename(path))
+        remove(disk, path)
+
+    monkeypatch.setattr(OsDisk, "remove", note_and_remove)
+    reopened(log, clean=True)
+    assert removed == listed
 
 
 def test_a_finished_compaction_is_swapped_in(tmp_path):
