@@ -9,8 +9,8 @@ bytes that were made to harm.
 - A length near 2**63 makes it ask for that much memory, which is refused: MemoryError or OverflowError, not a crash.
 - It checks that lengths are within the data and add up, and that nothing is left behind the last record. Where it says no, the walk in
   Python (`record_walk`) decides, which is exact. But it takes three things that no producer writes for more than they are: lengths,
-  counts and offset deltas in varints of six to ten bytes, attributes as a varint, and of numbers beyond 64 bits the rest. To find these
-  would take as long as the walk.
+  counts and offset deltas in varints of six to ten bytes, attributes as a varint, and of numbers beyond 64 bits the rest. Readers do not
+  care; `check_compiled` does, for what a broker takes: records with any of them are longer than the shortest form of what was read.
 
 aiokafka's package takes 0.2 s to import, so a broker that starts does not wait for it: `preload` brings it in afterwards, and until then
 (`is_loaded`) the event loop does without it.
@@ -44,7 +44,8 @@ _COPIED_AT_ONCE_BYTES: Final = 1024 * 1024
 _RECORDS_AT_ONCE: Final = 512
 _TIMESTAMP_DELTA_LIMIT: Final = 1 << 62
 _OFFSETS: Final = list(range(_RECORDS_AT_ONCE))
-_offset_of, _timestamp_of, _key_of = attrgetter("offset"), attrgetter("timestamp"), attrgetter("key")
+_offset_of, _timestamp_of = attrgetter("offset"), attrgetter("timestamp")
+_key_of, _value_of, _headers_of = attrgetter("key"), attrgetter("value"), attrgetter("headers")
 
 
 class DecodedRecord(Protocol):
@@ -75,6 +76,9 @@ class _Compiled(NamedTuple):
     batch: Any
     builder: Any
     decode_varint: Any
+    size_in_bytes: Callable[[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]], int]
+    """Size of the shortest form of a record: offset and timestamp delta, key, value, headers."""
+
     unreadable: tuple[type[Exception], ...]
 
 
@@ -91,8 +95,17 @@ def _load() -> _Compiled:
     from aiokafka.record.util import decode_varint  # type: ignore[import-untyped]
 
     refusals = (CorruptRecordException, ValueError, IndexError, MemoryError, OverflowError)
-    _loaded = _Compiled(DefaultRecordBatch, DefaultRecordBatchBuilder, decode_varint, refusals)
+    _loaded = _Compiled(DefaultRecordBatch, DefaultRecordBatchBuilder, decode_varint, _sizes(), refusals)
     return _loaded
+
+
+def _sizes() -> Callable[..., int]:
+    """Return `size_in_bytes` of a builder whose base timestamp is 0."""
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+    builder = DefaultRecordBatchBuilder(MAGIC, 0, 0, NO_PRODUCER_ID, -1, -1, 1024)
+    builder.append(0, 0, None, None, [])
+    return builder.size_in_bytes  # type: ignore[no-any-return]
 
 
 def preload() -> None:
@@ -191,10 +204,11 @@ def find_starts(data: Buffer, position: int, end: int, count: int, starts: Start
 
 
 def check_compiled(data: Buffer, count: int) -> CheckedRecords | None:
-    """Return the facts of `count` well-formed records that fill `data`; None when they may be otherwise."""
+    """Return the facts of `count` well-formed records that fill `data`, each in its shortest form; None when they may be otherwise."""
     header = BatchHeader(0, 0, 0, MAGIC, 0, 0, count - 1, 0, 0, NO_PRODUCER_ID, -1, -1, count, 0)
     smallest, largest, all_have_keys = _TIMESTAMP_DELTA_LIMIT, -_TIMESTAMP_DELTA_LIMIT, True
-    done = 0
+    done = shortest = 0
+    size_in_bytes = (_loaded or _load()).size_in_bytes
     try:
         batch = decode_plain(data, header)
         while records := list(islice(batch, _RECORDS_AT_ONCE)):
@@ -204,10 +218,17 @@ def check_compiled(data: Buffer, count: int) -> CheckedRecords | None:
                 return None
             timestamps = list(map(_timestamp_of, records))
             smallest, largest = min(smallest, min(timestamps)), max(largest, max(timestamps))
-            all_have_keys = all_have_keys and None not in map(_key_of, records)
+            keys = list(map(_key_of, records))
+            all_have_keys = all_have_keys and None not in keys
+            parts = map(_value_of, records), map(_headers_of, records)
+            shortest += sum(map(size_in_bytes, expected, timestamps, keys, *parts))
             done += taken
     except unreadable():
         return None
-    if done != count or not -_TIMESTAMP_DELTA_LIMIT < smallest <= largest < _TIMESTAMP_DELTA_LIMIT:
+    if (
+        done != count
+        or shortest != len(data)
+        or not -_TIMESTAMP_DELTA_LIMIT < smallest <= largest < _TIMESTAMP_DELTA_LIMIT
+    ):
         return None
     return CheckedRecords(smallest, largest, all_have_keys)

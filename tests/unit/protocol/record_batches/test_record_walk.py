@@ -255,6 +255,13 @@ def test_hostile_records_one_by_one(body: bytes, is_well_formed: bool, compiled_
     assert (walked(data, 1) is not None) == is_well_formed
     assert (answer(check_records, data, 1, keys_required=False) is not None) == is_well_formed
     assert (answer(decoded, batch, header) is not None) == compiled_takes_it
+    beside = [
+        with_length(b"\x00\x00" + long_varint(each, 1) + b"\x02k" + long_varint(each, 1) + b"v" * each + b"\x00")
+        for each in range(12)
+    ]
+    many = b"".join([data, *beside[1:]])  # irregular records, and enough of them for compiled code
+    assert (walked(many, 12) is not None) == is_well_formed
+    assert (answer(check_records, many, 12, keys_required=False) is not None) == is_well_formed
 
 
 def test_lengths_of_records_are_varints_of_five_bytes() -> None:
