@@ -72,7 +72,7 @@ RUN_FOR_LONG: Final = {
     "spark reprocess": "tests/spark/test_archive.py",
     "spark run": "tests/spark/test_archive.py",
     "transaction abort": "tests/wire/test_transactions.py",
-    "zk run": "tests/unit/cli/test_zk_run.py",
+    "zk run": "tests/unit/cli/zookeeper/test_zk_run.py",
     "zk serve": "tests/contract/test_ensemble.py",
 }
 """Commands that start servers and stay, or Spark, or need a transaction that is open or a secured cluster: transcripts show how they
