@@ -84,7 +84,7 @@ def start_s(target: Target) -> float:
     broker = target.cluster.brokers[1]
     began = time.perf_counter()
     broker.start()
-    wait_until(broker.started, "the broker's start", TIMEOUT_S)
+    wait_until(broker.has_started, "the broker's start", TIMEOUT_S)
     return time.perf_counter() - began
 
 
