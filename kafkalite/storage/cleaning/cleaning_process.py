@@ -22,6 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from typing import BinaryIO, Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
@@ -86,7 +87,11 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
             yield step
     finally:
         target.close()
-        await _wait_for_child(process)
+        if await _wait_for_child(process) is not None:
+            with suppress(
+                ConnectionError
+            ):  # of a child that ended before it read all: what is not retrieved would be logged
+                await target.wait_closed()
 
 
 async def _wait_for_child(process: asyncio.subprocess.Process) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 from dataclasses import replace
@@ -234,6 +235,31 @@ def test_a_pass_without_memory_or_processes_is_made_again(tmp_path, problem):
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_a_child_that_ends_before_it_reads_interrupts_the_pass_and_is_no_error_of_its_own(monkeypatch):
+    start = asyncio.create_subprocess_exec
+    reported = []
+
+    async def start_and_wait(*_, **pipes):
+        receiving, sending = os.pipe()
+        script = f"exec 0<&-; echo > /dev/fd/{sending}; exit 1"
+        process = await start("sh", "-c", script, pass_fds=(sending,), **pipes)
+        os.read(receiving, 1)  # its standard input is closed, and the loop has not seen that yet
+        os.close(receiving)
+        os.close(sending)
+        return process
+
+    async def scenario():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        with pytest.raises(PassInterrupted, match="status 1"):
+            async for _ in in_process(bytes(1_000_000), 0.0):
+                pass
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_wait)
+    asyncio.run(scenario())
+    gc.collect()  # a future reports an exception that nobody retrieved when it goes
+    assert reported == []
 
 
 def test_an_unexpected_error_in_the_child_is_told_and_the_log_set_aside(tmp_path, capfd):
