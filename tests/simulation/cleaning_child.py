@@ -48,6 +48,9 @@ class CleaningChild:
         if self.returncode is not None:
             raise BrokenPipeError
 
+    async def wait_closed(self) -> None:
+        """Nothing that was written is left."""
+
     def close(self) -> None:
         self._later(_EXIT_S, self.end, _BY_CLOSED_INPUT)
 

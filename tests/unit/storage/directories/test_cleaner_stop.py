@@ -29,6 +29,9 @@ class Stdin:
     async def drain(self) -> None:
         pass
 
+    async def wait_closed(self) -> None:
+        """Nothing that was written is left."""
+
     def close(self) -> None:
         self._child.end()
 
