@@ -124,19 +124,19 @@ class Brokers:
         async def handle() -> str:
             what = f"{int.from_bytes(data[:2], 'big')} {int.from_bytes(data[2:4], 'big')}"
             try:
-                answer = dispatcher.handle(frame, FakeConnection("stranger"))  # type: ignore[arg-type]
-                if isinstance(answer, asyncio.Future):
-                    done, _ = await asyncio.wait({answer}, timeout=_ANSWER_S)
+                response = dispatcher.handle(frame, FakeConnection("stranger"))  # type: ignore[arg-type]
+                if isinstance(response, asyncio.Future):
+                    done, _ = await asyncio.wait({response}, timeout=_ANSWER_S)
                     if not done:
                         return f"{what} waits"
-                    failure = answer.exception()
+                    failure = response.exception()
                     if isinstance(
                         failure, (ProtocolViolation, KafkaError)
-                    ):  # raised here, its traceback would hold the answer
+                    ):  # raised here, its traceback would hold the response
                         return declared(failure)
-                    answer = answer.result()
+                    response = response.result()
             except (ProtocolViolation, KafkaError) as problem:
                 return declared(problem)
-            return f"{what} {0 if answer is None else sum(map(len, answer)).bit_length()}"
+            return f"{what} {0 if response is None else sum(map(len, response)).bit_length()}"
 
         return await broker.process.run(handle())

@@ -222,7 +222,7 @@ class World:
             await self._injecting
 
     healed = wait_healed
-    """The name of `wait_healed` in the stories of earlier releases."""
+    """The former name of `wait_healed`."""
 
     # faults
 
