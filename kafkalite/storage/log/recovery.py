@@ -49,7 +49,7 @@ from kafkalite.storage.log_files import (
 from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producers.producer_state import ProducerState
-from kafkalite.storage.segments.segment import RELATIVE_OFFSET_LIMIT, FileSizes, Segment
+from kafkalite.storage.segments.segment import FileSizes, Segment
 from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
@@ -289,7 +289,7 @@ class _Loader:
             if not active.size:
                 return active.base_offset
             last = active.last_header()
-            if last is not None and last.end == active.size and last.last_offset_delta >= 0:
+            if last is not None and last.end == active.size:
                 return last.next_offset
             logger.warning("%s: %s does not end with a whole batch", self.topic_partition, active)
             self._rebuild(active)
@@ -355,13 +355,7 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
         if position + HEADER_SIZE > start + len(chunk):
             chunk, start = file.read_at(position, _CHUNK_BYTES), position
         header = header_at(chunk, position - start, start)
-        if (
-            header is None
-            or header.end > size
-            or header.base_offset < next_offset
-            or header.last_offset_delta < 0
-            or header.last_offset > segment.base_offset + RELATIVE_OFFSET_LIMIT
-        ):
+        if header is None or header.end > size or not segment.can_follow(header, next_offset):
             return
         checked_from, checksum = checksum_of(header.magic)
         crc, at = 0, position + checked_from

@@ -344,12 +344,25 @@ class Segment:
             position = header.end
         return None if position == self.size else _NO_BATCH
 
+    def can_follow(self, header: BatchHeader, next_offset: int) -> bool:
+        """True if a batch with this header may stand here behind one that ends before `next_offset`: offsets grow and fit the indexes."""
+        return (
+            header.base_offset >= next_offset
+            and header.last_offset_delta >= 0
+            and header.last_offset <= self.base_offset + RELATIVE_OFFSET_LIMIT
+        )
+
     def last_header(self) -> BatchHeader | None:
-        """Return the header of the last batch, found from the last index entry on; also learns the largest timestamp on the way."""
-        last = None
+        """Return the header of the last batch, found from the last index entry on; also learns the largest timestamp on the way.
+
+        The search ends at a batch that cannot follow the one before it.
+        """
+        last, next_offset = None, self.base_offset
         largest: tuple[int, int] = self.time_index.last
         for header in self.headers(self.offset_index.last.position if self.offset_index.count else 0):
-            last = header
+            if not self.can_follow(header, next_offset):
+                break
+            last, next_offset = header, header.next_offset
             if header.max_timestamp > largest[0]:
                 largest = (header.max_timestamp, header.last_offset)
         self._largest = largest

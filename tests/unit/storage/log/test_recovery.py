@@ -312,6 +312,27 @@ def test_a_directory_that_says_clean_and_is_not_is_checked(tmp_path):
     assert log.log_end_offset == 5
 
 
+@pytest.mark.parametrize(
+    "base_offset", [0, 4, 1 << 40], ids=["from the start", "inside the batch before", "out of reach"]
+)
+def test_a_clean_directory_whose_last_batch_has_an_offset_that_cannot_follow_loses_that_batch_only(
+    tmp_path, base_offset
+):
+    log = new_log(tmp_path)
+    append(log, batch(5))
+    append(log, batch(5))
+    last = headers_of(log)[-1]
+    log.close()
+    with open(log.segments.active.path, "r+b") as file:
+        file.seek(last.position)
+        file.write(base_offset.to_bytes(8, "big"))
+    log = reopened(log, clean=True)
+    assert log.log_end_offset == 5
+    append(log, batch(5))
+    assert [header.base_offset for header in headers_of(log)] == [0, 5]
+    check_files(log)
+
+
 def test_the_same_bytes_whether_opened_clean_or_not(tmp_path):
     log = new_log(tmp_path / "a", TopicConfig(segment_bytes=500, index_interval_bytes=100))
     for number in range(20):
