@@ -45,6 +45,7 @@ _SYSTEM_BUFFERS: Final = "the system sizes socket buffers as it sees fit"
 _NO_QUEUE: Final = "requests are not queued: a connection is not read while its own wait"
 _NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+DETECTIONS: Final = ("session", "observe", "evidence")
 DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
 
@@ -269,6 +270,27 @@ class BrokerSettings(ZookeeperSettings):
         100_000,
         "Longest clean stop, half of it for handing over leaderships; what is not done by then is left behind, with exit status 1.",
         at_least(1),
+    )
+
+    # Detection of dead brokers: settings of our own
+    kafkalite_failover_detection: str = _text(
+        "session",
+        "When a dead broker's ZooKeeper session ends: at its timeout (session), there too but with a log of what peers saw (observe), "
+        "or as soon as there is evidence (evidence).",
+        one_of(*DETECTIONS),
+    )
+    kafkalite_failover_heartbeat_interval_ms: int = _int(
+        200, "Pause between heartbeats to other brokers.", at_least(10)
+    )
+    kafkalite_failover_silence_ms: int = _int(
+        1200,
+        "Unanswered heartbeats for so long, seen by two brokers, are evidence: more than any pause of a broker may take. 0: never.",
+        at_least(0),
+    )
+    kafkalite_failover_proxied_listeners: tuple[str, ...] = declare(
+        ConfigType.LIST,
+        (),
+        "Names of listeners behind a proxy or a firewall that may refuse connections while the broker lives.",
     )
 
     # Groups
