@@ -17,6 +17,7 @@ from zk.store import (
     SessionState,
     Store,
     StoreClosedError,
+    StoreError,
 )
 from zk.subtree import create_ancestors
 
@@ -27,6 +28,7 @@ class SessionStore(Store, ABC):
     def __init__(self) -> None:
         self._state = SessionState.CLOSED
         self._session_id = 0
+        self._session_password = b""
         self._listeners: list[SessionListener] = []
 
     @property
@@ -36,6 +38,10 @@ class SessionStore(Store, ABC):
     @property
     def session_id(self) -> int:
         return self._session_id
+
+    @property
+    def session_password(self) -> bytes:
+        return self._session_password
 
     def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)
@@ -70,6 +76,11 @@ class SessionStore(Store, ABC):
             raise StoreClosedError(path, "the store is closed")
         if self._state is SessionState.EXPIRED:
             raise SessionExpiredError(path, "the session has expired")
+
+    def _ensure_connected(self, path: str) -> None:
+        self._ensure_session(path)
+        if self._state is not SessionState.CONNECTED:
+            raise StoreError(path, "there is no connection to ZooKeeper")
 
     def _set_state(self, state: SessionState) -> None:
         if state is not self._state:

@@ -63,6 +63,13 @@ class SessionState(Enum):
     CLOSED = "closed"
 
 
+class SessionEnding(Enum):
+    """Outcome of ending another session. REFUSED: it was over already, or the password is wrong; servers do not say which."""
+
+    ENDED = "ended"
+    REFUSED = "refused"
+
+
 SessionListener: TypeAlias = Callable[[SessionState], None]
 
 
@@ -156,6 +163,10 @@ class Store(Protocol):
     def session_id(self) -> int:
         """The id that ephemeral znodes of this session carry as `ephemeral_owner`; 0 before the first connection."""
 
+    @property
+    def session_password(self) -> bytes:
+        """The password with which this session may be ended, changes with `session_id`; empty before the first connection."""
+
     def add_session_listener(self, listener: SessionListener) -> None:
         """Call `listener(state)` on the event loop at every change of state, in order."""
 
@@ -190,3 +201,10 @@ class Store(Protocol):
 
     async def sync(self, path: str = "/") -> None:
         """Wait until this client sees everything that was committed before the call."""
+
+    async def end_session(self, session_id: int, password: bytes, timeout_s: float) -> SessionEnding:
+        """End another session; its ephemeral znodes vanish, and a client that has it finds it expired.
+
+        The end is committed on return, but the server of this client may not have seen it yet. Raises StoreError without a connection
+        of its own, or when no server has answered in time, where the session may have ended nevertheless; it may be asked again.
+        """

@@ -5,10 +5,7 @@ ZooKeeper is asked and not a broker, because a broker that was paused or cut off
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
-from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -19,14 +16,13 @@ from kafkalite.types import NO_BROKER
 from zk import paths
 from zk.kazoo_adapter.kazoo_client import threaded_client
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.session_ending import end_session
+from zk.store import StoreError
 from zk.znodes.brokers import BrokerRegistration
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 _TIMEOUT_S: Final = 20.0
-_STOLEN_TIMEOUT_MS: Final = 2_000
-_CLOSE_SESSION: Final = -11
-"""Number of the operation closeSession in ZooKeeper's protocol."""
 _SUPER_SECRET: Final = 0xB3415C00
 """The constant from which a ZooKeeper server derives the passwords of its sessions."""
 
@@ -35,6 +31,7 @@ class ClusterFacts:
     """A ZooKeeper session that reads. All methods block, and raise kazoo's exceptions when ZooKeeper does not answer."""
 
     def __init__(self, zookeeper_connect: str, security: StoreSecurity = PLAINTEXT) -> None:
+        self._zookeeper_connect, self._security = zookeeper_connect, security
         self.client = threaded_client(zookeeper_connect, _TIMEOUT_S, security)
         self.client.logger.setLevel("CRITICAL")
         self.client.start(_TIMEOUT_S)
@@ -119,25 +116,13 @@ class ClusterFacts:
             time.sleep(POLL_S)
         owner = registration.ephemeralOwner
         while (found := self.client.exists(path)) is not None and found.ephemeralOwner == owner:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the session of broker {broker_id} could not be ended in {_TIMEOUT_S:g} s")
-            for host, port in self.client.hosts:
-                with suppress(OSError):
-                    _close_session(host, port, owner & 0xFFFFFFFFFFFFFFFF)
-
-
-def _close_session(host: str, port: int, session_id: int) -> None:
-    """Take over a session and close it at once. Both requests leave together: its owner connects again, and would take it back meanwhile.
-
-    The server says nothing to a session that is another's again, or is over: whoever calls looks what has become of it. OSError.
-    """
-    wish = struct.pack(">iqiQ", 0, 0, _STOLEN_TIMEOUT_MS, session_id) + struct.pack(">i", 16)
-    connect = wish + session_password(session_id) + b"\0"
-    close = struct.pack(">ii", 1, _CLOSE_SESSION)
-    with socket.create_connection((host, port), _STOLEN_TIMEOUT_MS / 1000) as thief:
-        thief.sendall(b"".join(struct.pack(">i", len(each)) + each for each in (connect, close)))
-        while thief.recv(1024):
-            pass
+            left_s = deadline - time.monotonic()
+            try:
+                end_session(self._zookeeper_connect, owner, session_password(owner), self._security, left_s)
+            except StoreError as problem:
+                raise TimeoutError(
+                    f"the session of broker {broker_id} could not be ended in {_TIMEOUT_S:g} s: {problem}"
+                ) from None
 
 
 def session_password(session_id: int) -> bytes:

@@ -26,11 +26,14 @@ _chroots = itertools.count()
 class Stores:
     """Sessions on one tree, empty at the start of the test."""
 
-    open: Callable[[], AbstractAsyncContextManager[Store]]
+    open: Callable[..., AbstractAsyncContextManager[Store]]
+    """Open a session, by default with a timeout of 4 s."""
     expire: Callable[[Store], None]
     """Have the server end the session; the client learns it by itself."""
     drop_connection: Callable[[Store], None]
     """Break the connection; the client connects again by itself, to the same session."""
+    abandon: Callable[[Store], None]
+    """Have the client die: its connection breaks, its session lasts until the server ends it."""
 
 
 @pytest.fixture(scope="session")
@@ -68,11 +71,20 @@ def memory_stores() -> Stores:
         assert isinstance(store, MemoryStore)
         store.expire_session()
 
-    return Stores(lambda: _opened(MemoryStore(server)), expire, drop)
+    def abandon(store: Store) -> None:
+        assert isinstance(store, MemoryStore)
+        store.suspend()
+
+    return Stores(lambda session_timeout_s=4.0: _opened(MemoryStore(server, session_timeout_s)), expire, drop, abandon)
 
 
 def kazoo_stores(connect: str) -> Stores:
-    return Stores(lambda: _opened(KazooStore(connect, session_timeout_s=4.0)), expire_kazoo, drop_kazoo)
+    return Stores(
+        lambda session_timeout_s=4.0: _opened(KazooStore(connect, session_timeout_s)),
+        expire_kazoo,
+        drop_kazoo,
+        abandon_kazoo,
+    )
 
 
 @pytest.fixture
@@ -96,6 +108,14 @@ def expire_kazoo(store: Store) -> None:
     rival.start(10)
     rival.stop()
     rival.close()
+
+
+def abandon_kazoo(store: Store) -> None:
+    """Stop kazoo's thread without closing the session, and the store with it."""
+    assert isinstance(store, KazooStore)
+    store._closing = True
+    _client(store)._stopped.set()
+    drop_kazoo(store)
 
 
 def _client(store: Store) -> KazooClient:

@@ -18,6 +18,7 @@ from zk.store import (
     NoNodeError,
     NotEmptyError,
     RolledBackError,
+    SessionEnding,
     SessionExpiredError,
     SessionState,
     Stat,
@@ -395,6 +396,99 @@ def test_expiry_ends_ephemerals_and_watches_and_a_new_session_follows(stores):
             _, stat = await other.read("/e")
             assert stat.ephemeral_owner == store.session_id
             await until(lambda: refused)
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_owners_session_is_ended_long_before_its_timeout(stores):
+    async def scenario():
+        async with stores.open() as other, stores.open(session_timeout_s=100.0) as owner:
+            gone = Events()
+            await owner.create("/e", ephemeral=True)
+            await other.sync()
+            await other.exists("/e", gone)
+            stores.abandon(owner)
+            ending = await other.end_session(owner.session_id, owner.session_password, 20)
+            assert ending is SessionEnding.ENDED
+            assert await gone.next() == (EventType.DELETED, "/e")
+            again = await other.end_session(owner.session_id, owner.session_password, 20)
+            assert again is SessionEnding.REFUSED, "it is gone"
+
+    asyncio.run(scenario())
+
+
+def test_a_living_owner_of_an_ended_session_gets_another(stores):
+    async def scenario():
+        async with stores.open() as other, stores.open(session_timeout_s=100.0) as owner:
+            states: list[SessionState] = []
+            owner.add_session_listener(states.append)
+            await owner.create("/e", ephemeral=True)
+            ended = (owner.session_id, owner.session_password)
+            assert await other.end_session(*ended, 20) is SessionEnding.ENDED
+            await other.sync()
+            assert await other.exists("/e") is None
+            await until(lambda: SessionState.EXPIRED in states and owner.state is SessionState.CONNECTED)
+            assert owner.session_id != ended[0]
+            assert owner.session_password not in (b"", ended[1])
+            await owner.create("/e", ephemeral=True)
+            assert await other.end_session(*ended, 20) is SessionEnding.REFUSED
+            assert await other.end_session(owner.session_id, ended[1], 20) is SessionEnding.REFUSED
+            await owner.sync()
+            assert await owner.exists("/e"), "the next session is another's"
+
+    asyncio.run(scenario())
+
+
+def test_a_session_is_not_ended_with_a_wrong_password(stores):
+    async def scenario():
+        async with stores.open() as other, stores.open() as owner:
+            states: list[SessionState] = []
+            owner.add_session_listener(states.append)
+            await owner.create("/e", ephemeral=True)
+            session_id = owner.session_id
+            for wrong in (b"", bytes(16), other.session_password, owner.session_password[:-1]):
+                assert await other.end_session(session_id, wrong, 20) is SessionEnding.REFUSED
+            assert await other.end_session(session_id + 1000, owner.session_password, 20) is SessionEnding.REFUSED
+            await owner.sync()
+            assert (await owner.read("/e"))[1].ephemeral_owner == owner.session_id == session_id
+            assert SessionState.EXPIRED not in states
+
+    asyncio.run(scenario())
+
+
+def test_a_session_may_be_ended_by_two_at_once(stores):
+    async def scenario():
+        async with stores.open() as one, stores.open() as two, stores.open(session_timeout_s=100.0) as owner:
+            states: list[SessionState] = []
+            owner.add_session_listener(states.append)
+            await owner.create("/e", ephemeral=True)
+            ended = (owner.session_id, owner.session_password)
+            endings = await asyncio.gather(*(each.end_session(*ended, 20) for each in (one, two, one)))
+            assert SessionEnding.ENDED in endings
+            await until(lambda: SessionState.EXPIRED in states and owner.state is SessionState.CONNECTED)
+            assert await owner.exists("/e") is None
+            await owner.create("/e", ephemeral=True)
+            assert states.count(SessionState.EXPIRED) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_client_can_end_its_own_session(stores):
+    async def scenario():
+        async with stores.open() as owner:
+            session_id = owner.session_id
+            assert await owner.end_session(session_id, owner.session_password, 20) is SessionEnding.ENDED
+            await until(lambda: owner.session_id != session_id and owner.state is SessionState.CONNECTED)
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_store_ends_no_session(stores):
+    async def scenario():
+        async with stores.open() as owner, stores.open() as other:
+            await other.close()
+            with pytest.raises(StoreClosedError):
+                await other.end_session(owner.session_id, owner.session_password, 20)
 
     asyncio.run(scenario())
 

@@ -24,6 +24,7 @@ from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeSt
 from kazoo.security import ACL
 
 from zk import paths
+from zk.connect_string import split_connect
 from zk.kazoo_adapter.kazoo_bridge import Mailbox
 from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
 from zk.kazoo_adapter.kazoo_requests import RequestQueue, store_error
@@ -31,6 +32,7 @@ from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
 from zk.listeners import report
+from zk.session_ending import request_session_end
 from zk.session_store import SessionStore
 from zk.store import (
     ANY_VERSION,
@@ -42,6 +44,7 @@ from zk.store import (
     NoNodeError,
     Operation,
     Result,
+    SessionEnding,
     SessionExpiredError,
     SessionState,
     Stat,
@@ -159,6 +162,10 @@ class KazooStore(SessionStore):
 
     async def sync(self, path: str = "/") -> None:
         await self._request(path, methodcaller("sync_async", self._full(path)), lambda _: None)
+
+    async def end_session(self, session_id: int, password: bytes, timeout_s: float) -> SessionEnding:
+        self._ensure_connected("/")
+        return await request_session_end(self._servers, session_id, password, self._security, timeout_s)
 
     async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
         """Replace a znode's ACL, for the tool that protects znodes. Raises NoNodeError, NoAuthError."""
@@ -316,15 +323,14 @@ class KazooStore(SessionStore):
         if client is None:
             return
         client_id = client.client_id
-        session_id = client_id[0] if client_id else 0
-        self._mailbox.post(self._on_state, state, client.client_state, session_id, client.last_zxid)
+        self._mailbox.post(self._on_state, state, client.client_state, client_id or (0, b""), client.last_zxid)
 
-    def _on_state(self, state: str, keeper_state: str, session_id: int, last_zxid: int) -> None:
+    def _on_state(self, state: str, keeper_state: str, client_id: tuple[int, bytes], last_zxid: int) -> None:
         requests = self._requests
         if self._closing or requests is None:
             return
         if state == KazooState.CONNECTED:
-            self._on_connected(session_id, requests)
+            self._on_connected(client_id, requests)
         elif state == KazooState.SUSPENDED:
             logger.warning("connection to ZooKeeper lost (session 0x%x)", self._session_id)
             requests.block()
@@ -333,9 +339,9 @@ class KazooStore(SessionStore):
         else:
             self._on_session_end(keeper_state, requests)
 
-    def _on_connected(self, session_id: int, requests: RequestQueue) -> None:
-        logger.info("connected to ZooKeeper at %s (session 0x%x)", self._servers, session_id)
-        self._session_id = session_id
+    def _on_connected(self, client_id: tuple[int, bytes], requests: RequestQueue) -> None:
+        self._session_id, self._session_password = client_id
+        logger.info("connected to ZooKeeper at %s (session 0x%x)", self._servers, self._session_id)
         self._connected.set()
         self._set_state(SessionState.CONNECTED)
         self._rearm(requests)
@@ -370,21 +376,6 @@ class KazooStore(SessionStore):
             logger.warning("closing the ZooKeeper connection: %s", problem)
         finally:
             self._mailbox.post(stopped.set)
-
-
-def split_connect(connect: str) -> tuple[str, str]:
-    """Split `h1:2181,h2:2181/kafka` into servers and chroot, which is empty or starts with a slash.
-
-    Raises ValueError without a server or for an invalid chroot.
-    """
-    servers, slash, chroot = connect.strip().partition("/")
-    hosts = [server.strip() for server in servers.split(",")]
-    if not all(hosts):
-        raise ValueError(f"zookeeper.connect {connect!r} does not name a server")
-    chroot = slash + chroot.strip("/") if chroot.strip("/") else ""
-    if chroot:
-        paths.check(chroot)
-    return ",".join(hosts), chroot
 
 
 def _stat(stat: ZnodeStat) -> Stat:

@@ -21,6 +21,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
 from zk import paths
@@ -34,6 +35,7 @@ from zk.store import (
     EventType,
     Operation,
     Result,
+    SessionEnding,
     SessionExpiredError,
     SessionState,
     Stat,
@@ -46,6 +48,8 @@ from zk.store import (
 
 T = TypeVar("T")
 _FIRST_SESSION_ID = 0x1000_0000_0001
+_PASSWORD_KEY = b"the secret of the ZooKeeper in memory"
+_PASSWORD_BYTES = 16
 _START_AGAIN_S = 0.25
 _CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
 
@@ -86,6 +90,13 @@ class MemoryZooKeeper:
         if store is not None:
             self._delete_ephemerals(session_id)
             store._session_expired()
+
+    def end_session(self, session_id: int, password: bytes) -> SessionEnding:
+        """End a session for anybody who knows its password."""
+        if session_id not in self._sessions or password != _password_of(session_id):
+            return SessionEnding.REFUSED
+        self.expire(session_id)
+        return SessionEnding.ENDED
 
     def administer(self, operations: Sequence[Operation]) -> list[Result]:
         """Carry out operations of no session, as an administrator's shell does."""
@@ -241,6 +252,34 @@ class MemoryStore(SessionStore):
     async def sync(self, path: str = "/") -> None:
         await self._request(path, lambda: None)
 
+    async def end_session(self, session_id: int, password: bytes, timeout_s: float) -> SessionEnding:
+        self._ensure_connected("/")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[SessionEnding] = loop.create_future()
+
+        def arrive(result: SessionEnding) -> None:
+            if not self._cut_off and not answer.done():
+                answer.set_result(result)
+
+        def serve() -> None:
+            if self._cut_off or not self.server.has_quorum:
+                return
+            result = self.server.end_session(session_id, password)
+            if self._lose_reply:
+                self._lose_reply = False
+            elif self.server.loop is not None:
+                loop.call_later(self.server.latency_s() + self.lag_s, arrive, result)
+            else:
+                arrive(result)
+
+        lag_s = self.lag_s if self.server.loop is not None else 0.0
+        (self.server.loop or loop).call_later(self.server.latency_s() + lag_s, serve)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            raise StoreError("/", f"no answer within {timeout_s:g} s to the end of session 0x{session_id:x}") from None
+
     # -- requests
 
     async def _read(
@@ -385,6 +424,7 @@ class MemoryStore(SessionStore):
         if self._cut_off or not self.server.has_quorum:
             return
         self._session_id = self.server._open(self)
+        self._session_password = _password_of(self._session_id)
         self._expired_unnoticed = False
         self._set_state(SessionState.CONNECTED)
 
@@ -449,3 +489,8 @@ class MemoryStore(SessionStore):
     def _renew_session(self) -> None:
         if self._state is SessionState.EXPIRED:
             self._new_session()
+
+
+def _password_of(session_id: int) -> bytes:
+    """Return the password of a session: repeatable, and not to be guessed from the id by who does not look here."""
+    return blake2b(session_id.to_bytes(8), digest_size=_PASSWORD_BYTES, key=_PASSWORD_KEY).digest()

@@ -53,7 +53,7 @@ class BrokerClock(NamedTuple):
 
 async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[ServerAnswer]:
     """Ask every server of a connect string at once. ValueError when it names none."""
-    from zk.kazoo_adapter.kazoo_store import split_connect
+    from zk.connect_string import split_connect
 
     addresses = split_connect(connect)[0].split(",")
     return await asyncio.gather(*[_ask_server(each, timeout_s, security) for each in addresses])
@@ -61,7 +61,7 @@ async def ask_servers(connect: str, timeout_s: float, security: StoreSecurity = 
 
 async def check_exposure(connect: str, timeout_s: float, security: StoreSecurity = PLAINTEXT) -> list[Finding]:
     """Return what the servers of a connect string reveal to unauthenticated clients. Raises ValueError when it names none."""
-    from zk.kazoo_adapter.kazoo_store import split_connect
+    from zk.connect_string import split_connect
 
     def asker(address: str) -> AskWord:
         return lambda word: four_letter_word(address, word, timeout_s, security)
@@ -170,7 +170,8 @@ async def open_store(connect: str, timeout_s: float, security: StoreSecurity) ->
 
     Raises OSError, TimeoutError, StoreError, and ValueError for an invalid connect string.
     """
-    from zk.kazoo_adapter.kazoo_store import KazooStore, split_connect
+    from zk.connect_string import split_connect
+    from zk.kazoo_adapter.kazoo_store import KazooStore
 
     servers, chroot = split_connect(connect)
     store = KazooStore(servers, security=security)

@@ -7,9 +7,9 @@ import kazoo.exceptions
 import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 
+from zk.connect_string import split_connect
 from zk.kazoo_adapter.kazoo_bridge import Answer, LoopHandler, Mailbox
 from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, store_error
-from zk.kazoo_adapter.kazoo_store import split_connect
 from zk.kazoo_adapter.kazoo_watches import WatchKind, WatchTable
 from zk.store import EventType, NoAuthError, SessionExpiredError, StoreClosedError, StoreError, WatchEvent
 
