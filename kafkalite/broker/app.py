@@ -328,6 +328,7 @@ class Broker:
         stop.call("coordinators", parts.coordinators.close)
         stop.call("transaction markers", parts.marker_sender.close)
         stop.call("transaction verification", parts.transaction_verifier.close)
+        stop.call("proofs of leadership", parts.leadership.close)
         await stop.step("connections", server.close())
         stop.call("requests", dispatcher.cancel_all)
         await stop.step("producer ids", parts.producer_ids.close())

@@ -18,9 +18,11 @@ from kafkalite.broker.coordination.coordinators import Coordinators
 from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
 from kafkalite.broker.coordination.marker_sender import MarkerSender
 from kafkalite.broker.coordination.producer_ids import ProducerIds, blocks_from_controller, blocks_from_zookeeper
+from kafkalite.broker.coordination.replica_questions import ReplicaQuestions
 from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
 from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
+from kafkalite.broker.failure_detection.detection_settings import DetectionMode, read_detection_settings
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.fetch.replica_selector import selector
@@ -321,11 +323,16 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         leadership=LeadershipProof(
             broker_id,
             session_doubt,
+            read_detection_settings(config).mode is DetectionMode.EVIDENCE,
             replicas.partitions.get,
-            lambda broker: metadata.endpoint(broker, live.current.inter_broker_listener_name),
-            versions.offset_for_leader_epoch,
+            ReplicaQuestions(
+                broker_id,
+                lambda broker: metadata.endpoint(broker, live.current.inter_broker_listener_name),
+                versions.offset_for_leader_epoch,
+                jobs.spawn,
+                connect,
+            ),
             jobs.spawn,
-            connect,
         ),
         marker_writer=marker_writer,
         marker_sender=marker_sender,

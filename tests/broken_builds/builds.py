@@ -98,9 +98,9 @@ BUILDS: Final = (
     ),
     BrokenBuild(
         "a restarted replica proves that its coordinator still leads",
-        "kafkalite/broker/coordination/leadership_proof.py",
-        "return codes == _FOLLOWS",
-        "return codes[-1:] == _FOLLOWS[-1:]",
+        "kafkalite/broker/coordination/replica_questions.py",
+        "codes.get(each.topic_partition) == _FOLLOWS",
+        "codes.get(each.topic_partition, [])[-1:] == _FOLLOWS[-1:]",
     ),
     BrokenBuild(
         "the fetch session of a delayed fetch is evicted",

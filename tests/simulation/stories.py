@@ -78,6 +78,8 @@ from zk.znodes import ControllerEpoch, ControllerSeat
 FOLDER: Final = Path(__file__).with_name("transcripts")
 _DELIVERY_MS: Final = 4_000
 _READ_S: Final = 3.0
+_UNNOTICED_S: Final = 600.0
+"""Longer than any story."""
 
 
 @dataclass
@@ -431,8 +433,8 @@ class Story(Sights, Members):
         self.cluster.zookeeper.regain_quorum()
         return []
 
-    async def _cut_zookeeper(self, broker: str) -> list[str]:
-        self._running(broker)[1].suspend()
+    async def _cut_zookeeper(self, broker: str, *words: str) -> list[str]:
+        self._running(broker)[1].suspend(noticed_after_s=_UNNOTICED_S if "unnoticed" in words else 0.0)
         return []
 
     async def _heal_zookeeper(self, broker: str) -> list[str]:

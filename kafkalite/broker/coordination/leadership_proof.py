@@ -7,6 +7,9 @@ old ones while the new coordinator acknowledges others; Apache Kafka's does.
 So while there is a doubt about the session (`SessionDoubt`), a coordinator asks all in-sync replicas first (`LeadershipProof`). A
 successor is elected among these only, so when none of them is in a later leader epoch, nobody else had led when they were asked. Without
 ZooKeeper's quorum no successor is elected, the replicas confirm, and groups go on.
+
+Where peers end sessions on evidence (`kafkalite.failover.detection=evidence`) a successor may lead before anything is in doubt here, so the
+replicas are asked always.
 """
 
 from __future__ import annotations
@@ -15,31 +18,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.broker.replication.leader_offsets import code_of
+from kafkalite.broker.coordination.replica_questions import ReplicaQuestions
 from kafkalite.clock import Clock
-from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.lifecycle import report
-from kafkalite.net.connection import OpenToBroker, open_unauthenticated
-from kafkalite.protocol import messages
-from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from kafkalite.types import BrokerId, TopicPartition
 from zk.store import SessionState, Store
 
 if TYPE_CHECKING:
     from kafkalite.broker.replication.partition import Partition
-
-_TIMEOUT_S: Final = 1.0
-"""A replica that does not answer for so long proves nothing; clients retry."""
-
-_KNOWS_EPOCHS_FROM: Final = 2
-"""OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
-
-_FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-"""Error codes of a replica that follows in an epoch, for a question in the next epoch and for one in that epoch.
-
-NOT_LEADER_OR_FOLLOWER alone proves nothing: a replica that was just restarted, and hosts the partition not yet, answers it to every
-question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earlier one, or none yet as long as its leader is not known
-there, is UNKNOWN_LEADER_EPOCH to both.
-"""
 
 CHECKS: Final = 6
 """Calls of `SessionDoubt.check_pause` within a session's timeout."""
@@ -77,29 +63,33 @@ class SessionDoubt:
 
 
 class LeadershipProof:
-    """Asks in-sync replicas, with this `version` of OffsetForLeaderEpoch. Calls during a proof share the next one.
+    """Asks in-sync replicas. Calls during a proof share the next one.
 
-    `partition_of` has what this broker hosts, `endpoint_of` where brokers are, `spawn(coroutine, name)` runs a task under supervision.
+    With `ends_early` peers may end the session of this broker before it notices anything; `partition_of` has what this broker hosts,
+    `spawn(coroutine, name)` runs a task under supervision.
     """
 
     def __init__(
         self,
         broker_id: BrokerId,
         doubt: SessionDoubt,
+        ends_early: bool,
         partition_of: Callable[[TopicPartition], Partition | None],
-        endpoint_of: Callable[[BrokerId], Endpoint | None],
-        version: int,
+        questions: ReplicaQuestions,
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
-        connect: OpenToBroker = open_unauthenticated,
     ) -> None:
-        self._broker_id, self._doubt, self._partition_of = broker_id, doubt, partition_of
-        self._endpoint_of, self._version, self._spawn, self._connect = endpoint_of, version, spawn, connect
+        self._broker_id, self._doubt, self._ends_early = broker_id, doubt, ends_early
+        self._partition_of, self._questions, self._spawn = partition_of, questions, spawn
         self._waiting: dict[TopicPartition, list[asyncio.Future[bool]]] = {}
 
     @property
     def is_needed(self) -> bool:
-        """True if leadership is in doubt and replicas can be asked (inter.broker.protocol.version 2.1)."""
-        return self._doubt.holds() and self._version >= _KNOWS_EPOCHS_FROM
+        """True if leadership is in doubt, or may be lost without a sign of it, and replicas can be asked."""
+        return self._questions.can_ask and (self._ends_early or self._doubt.holds())
+
+    def close(self) -> None:
+        """Close the connections to replicas, at shutdown."""
+        self._questions.close()
 
     def seek(self, topic_partition: TopicPartition) -> asyncio.Future[bool]:
         """Return a future that is True if this broker led the partition at a moment after this call."""
@@ -132,35 +122,5 @@ class LeadershipProof:
             return False
         epoch = partition.leader_epoch
         others = [each for each in partition.maximal_isr if each != self._broker_id]
-        confirmed = await asyncio.gather(*(self._confirms(each, topic_partition, epoch) for each in others))
+        confirmed = await asyncio.gather(*(self._questions.ask(each, topic_partition, epoch) for each in others))
         return all(confirmed) and partition.is_leader and partition.leader_epoch == epoch
-
-    async def _confirms(self, replica: BrokerId, topic_partition: TopicPartition, epoch: int) -> bool:
-        """True if this replica follows in `epoch`, and in no later one."""
-        endpoint = self._endpoint_of(replica)
-        if endpoint is None:
-            return False
-        try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                connection = await self._connect(endpoint, f"broker-{self._broker_id}-leadership", _TIMEOUT_S)
-                try:
-                    await connection.negotiate(_TIMEOUT_S)
-                    response = await connection.request(self._make_request(topic_partition, epoch), self._version)
-                finally:
-                    connection.close()
-        except (OSError, TimeoutError, ProtocolViolation):
-            return False
-        codes = [code_of(answer.error_code) for topic in response.topics for answer in topic.partitions]
-        return codes == _FOLLOWS
-
-    def _make_request(self, topic_partition: TopicPartition, epoch: int) -> messages.OffsetForLeaderEpochRequest:
-        """Return the request in the epoch after `epoch` and in `epoch` itself, whose answers `_FOLLOWS` explains."""
-        m = messages.offset_for_leader_epoch_request
-        asked = [
-            m.OffsetForLeaderPartition(
-                partition=topic_partition.partition, current_leader_epoch=current, leader_epoch=epoch
-            )
-            for current in (epoch + 1, epoch)
-        ]
-        topic = m.OffsetForLeaderTopic(topic=topic_partition.topic, partitions=asked)
-        return m.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=[topic])

@@ -153,9 +153,20 @@ REPLICATION: Final = (
         "here: its NOT_LEADER_OR_FOLLOWER is taken for that of a follower, so a deposed coordinator tells offsets of before",
         (
             Edit(
+                "kafkalite.broker.coordination.replica_questions",
+                "codes.get(each.topic_partition) == _FOLLOWS",
+                "codes.get(each.topic_partition, [])[1:] == _FOLLOWS[1:]",
+            ),
+        ),
+    ),
+    Bug(
+        "a session that peers end is doubted only when its owner has noticed",
+        "here: the successor leads before the former coordinator hears of anything, which tells offsets of before",
+        (
+            Edit(
                 "kafkalite.broker.coordination.leadership_proof",
-                "        return codes == _FOLLOWS\n",
-                "        return codes[1:] == _FOLLOWS[1:]\n",
+                "(self._ends_early or self._doubt.holds())",
+                "self._doubt.holds()",
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
+from kafkalite.broker.coordination.replica_questions import UNUSED_S, ReplicaQuestions
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
@@ -19,6 +21,7 @@ from tests.unit.broker.memory_parts import MemoryParts, know
 from zk.store import SessionState
 
 PARTITION = TopicPartition("__consumer_offsets", 3)
+SECOND_PARTITION = TopicPartition("__consumer_offsets", 5)
 TIMEOUT_MS = 6000
 
 
@@ -93,58 +96,72 @@ class LedPartition:
 
 
 class Peer:
-    """A connection to a replica, whose answers are those of `request`."""
+    """A connection to a replica, whose answers are those of `send`."""
 
-    def __init__(self, request: Callable[[Any, int], Awaitable[Any]]) -> None:
-        self.request = request
+    def __init__(self, send: Callable[[Any, int], Awaitable[Any]]) -> None:
+        self.send = send
+        self.closed = False
 
     async def negotiate(self, timeout_s: float) -> None:
         pass
 
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 class Replicas:
-    """Others who answer so; `asked` has who was, in which epochs."""
+    """Others who answer so; `asked` has who was, in which epochs, `connections` what was opened to them."""
 
-    def __init__(self, answers: dict[BrokerId, Answer], version: int = 4) -> None:
+    def __init__(self, answers: dict[BrokerId, Answer], version: int = 4, *, ends_early: bool = False) -> None:
         self.answers = answers
         self.asked: list[tuple[str, list[int]]] = []
+        self.connections: list[Peer] = []
         self.partition: Any = LedPartition((1, *answers))
         self.session = Doubted()
-        self.session.store.enter(SessionState.SUSPENDED)
+        self.questions = ReplicaQuestions(
+            1,
+            lambda broker: Endpoint("PLAINTEXT", str(broker), self.port) if broker in self.answers else None,
+            version,
+            lambda coroutine, name: asyncio.ensure_future(coroutine),
+            self.connect,  # type: ignore[arg-type]
+        )
+        self.port = 9092
         self.proof = LeadershipProof(
             1,
             self.session.doubt,
-            {PARTITION: self.partition}.get,
-            lambda broker: Endpoint("PLAINTEXT", str(broker), 9092),
-            version,
+            ends_early,
+            lambda partition: self.partition if partition in (PARTITION, SECOND_PARTITION) else None,
+            self.questions,
             lambda coroutine, name: asyncio.ensure_future(coroutine),
-            self.connect,
         )
+
+    def lose_connection_to_zookeeper(self) -> None:
+        self.session.store.enter(SessionState.SUSPENDED)
 
     async def connect(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Any:
         await asyncio.sleep(0.01)
         answer = self.answers[int(endpoint.host)]
-        if isinstance(answer, OSError):
+        if isinstance(answer, ConnectionError):
             raise answer
 
-        async def request(message: Any, version: int) -> Any:
+        async def send(message: Any, version: int) -> Any:
+            answer = self.answers[int(endpoint.host)]
             if isinstance(answer, Exception):
                 await asyncio.sleep(1000)
                 raise answer
+            await asyncio.sleep(0.001)
             (topic,) = message.topics
             assert (message.replica_id, topic.topic) == (1, PARTITION.topic)
-            assert all(asked.partition == PARTITION.partition for asked in topic.partitions)
             self.asked.append((endpoint.host, [asked.current_leader_epoch for asked in topic.partitions]))
             m = messages.offset_for_leader_epoch_response
-            told = [m.EpochEndOffset(partition=PARTITION.partition, error_code=code) for code in answer]
+            answers = zip(topic.partitions, itertools.cycle(answer))
+            told = [m.EpochEndOffset(partition=asked.partition, error_code=code) for asked, code in answers]
             return m.OffsetForLeaderEpochResponse(
                 topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
             )
 
-        return Peer(request)
+        self.connections.append(Peer(send))
+        return self.connections[-1]
 
 
 FOLLOWS = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -171,7 +188,6 @@ TOOK_OVER_MEANWHILE = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_E
 def test_every_member_of_the_isr_has_to_follow(answers: dict[BrokerId, Answer], proven: bool) -> None:
     async def main() -> None:
         replicas = Replicas(answers)
-        assert replicas.proof.is_needed
         assert await replicas.proof.seek(PARTITION) is proven
         assert all(epochs == [8, 7] for _, epochs in replicas.asked)
 
@@ -204,7 +220,7 @@ def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
                 partition.become_follower(state)
             parts = MemoryParts(partition)
         know(parts.metadata, PARTITION)
-        question = Replicas({}).proof._make_request(PARTITION, 7)
+        question = Replicas({}).questions._make_request([(PARTITION, 7)])
         response = await parts.ask(question, 4)
         assert tuple(told.error_code for told in response.topics[0].partitions) == answer
 
@@ -247,19 +263,154 @@ def test_those_who_come_while_one_proof_is_sought_share_the_next() -> None:
     virtual_time.run(main())
 
 
+def test_replicas_are_asked_only_in_doubt_as_long_as_sessions_end_by_themselves() -> None:
+    replicas = Replicas({2: FOLLOWS})
+    assert not replicas.proof.is_needed
+    replicas.lose_connection_to_zookeeper()
+    assert replicas.proof.is_needed
+
+
+def test_replicas_are_asked_always_where_peers_end_sessions() -> None:
+    assert Replicas({2: FOLLOWS}, ends_early=True).proof.is_needed
+
+
 def test_replicas_that_know_no_epochs_are_not_asked() -> None:
-    assert not Replicas({2: FOLLOWS}, version=1).proof.is_needed
+    replicas = Replicas({2: FOLLOWS}, version=1, ends_early=True)
+    replicas.lose_connection_to_zookeeper()
+    assert not replicas.proof.is_needed
 
 
 def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> None:
     async def main() -> None:
         replicas = Replicas({2: FOLLOWS})
-        answers, replicas.answers = replicas.answers, {}  # so that it raises a KeyError, as no connection does
+        connect, replicas.questions._connect = replicas.questions._connect, None  # type: ignore[assignment]
         problems: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
         assert not await replicas.proof.seek(PARTITION)
         assert len(problems) == 1
-        replicas.answers = answers
+        replicas.questions._connect = connect
         assert await replicas.proof.seek(PARTITION)
+
+    virtual_time.run(main())
+
+
+def test_one_connection_to_each_replica_serves_all_questions() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS, 3: FOLLOWS})
+        for _ in range(5):
+            assert await replicas.proof.seek(PARTITION)
+        assert len(replicas.connections) == 2
+        assert not any(each.closed for each in replicas.connections)
+
+    virtual_time.run(main())
+
+
+def test_partitions_that_wait_in_the_same_turn_are_asked_about_in_one_request() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert all(await asyncio.gather(*(replicas.proof.seek(each) for each in (PARTITION, SECOND_PARTITION))))
+        assert replicas.asked == [("2", [8, 7, 8, 7])]
+
+    virtual_time.run(main())
+
+
+def test_partitions_that_are_sought_while_a_request_is_in_flight_share_the_next() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        first = replicas.questions.ask(2, PARTITION, 7)
+        await asyncio.sleep(0.005)
+        late = [replicas.questions.ask(2, TopicPartition(PARTITION.topic, index), 7) for index in range(20)]
+        assert all(await asyncio.gather(first, *late))
+        assert [len(epochs) for _, epochs in replicas.asked] == [2, 40]
+
+    virtual_time.run(main())
+
+
+def test_each_partition_has_its_own_answer() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: (*FOLLOWS, *FOLLOWS_LATER)})  # type: ignore[dict-item]
+        confirmed = (replicas.questions.ask(2, each, 7) for each in (PARTITION, SECOND_PARTITION))
+        assert await asyncio.gather(*confirmed) == [True, False]
+
+    virtual_time.run(main())
+
+
+def test_a_partition_is_not_confirmed_in_two_epochs_at_once() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        confirmed = (replicas.questions.ask(2, PARTITION, epoch) for epoch in (7, 8))
+        assert await asyncio.gather(*confirmed) == [False, False]
+
+    virtual_time.run(main())
+
+
+def test_a_connection_that_ended_is_opened_again() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert await replicas.proof.seek(PARTITION)
+        replicas.connections[0].close()
+        assert await replicas.proof.seek(PARTITION)
+        assert len(replicas.connections) == 2
+
+    virtual_time.run(main())
+
+
+def test_a_connection_that_did_not_answer_in_time_is_not_used_again() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: TimeoutError("silent")})
+        began_s = asyncio.get_running_loop().time()
+        assert not await replicas.proof.seek(PARTITION)
+        assert asyncio.get_running_loop().time() - began_s <= 1.1
+        assert replicas.connections[0].closed
+        replicas.answers[2] = FOLLOWS
+        assert await replicas.proof.seek(PARTITION)
+
+    virtual_time.run(main())
+
+
+def test_a_replica_that_moved_is_asked_at_its_new_address() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert await replicas.proof.seek(PARTITION)
+        replicas.port = 9093
+        assert await replicas.proof.seek(PARTITION)
+        assert [each.closed for each in replicas.connections] == [True, False]
+
+    virtual_time.run(main())
+
+
+def test_connections_to_brokers_that_left_or_are_not_asked_any_more_are_closed() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS, 3: FOLLOWS})
+        assert await replicas.proof.seek(PARTITION)
+        await asyncio.sleep(0.9 * UNUSED_S)
+        assert await replicas.questions.ask(2, PARTITION, 7)
+        await asyncio.sleep(0.2 * UNUSED_S)
+        del replicas.answers[2]
+        assert not await replicas.questions.ask(2, PARTITION, 7)
+        assert all(each.closed for each in replicas.connections)
+
+    virtual_time.run(main())
+
+
+def test_a_used_connection_stays_open() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        for _ in range(4):
+            assert await replicas.proof.seek(PARTITION)
+            await asyncio.sleep(0.6 * UNUSED_S)
+        assert len(replicas.connections) == 1
+        await asyncio.sleep(0.5 * UNUSED_S)
+        assert replicas.connections[0].closed
+
+    virtual_time.run(main())
+
+
+def test_connections_are_closed_at_shutdown() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS, 3: FOLLOWS})
+        assert await replicas.proof.seek(PARTITION)
+        replicas.proof.close()
+        assert all(each.closed for each in replicas.connections)
 
     virtual_time.run(main())

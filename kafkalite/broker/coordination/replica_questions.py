@@ -1,0 +1,169 @@
+"""Ask replicas whether they follow this broker: in the leader epoch in which it believes to lead a partition, and in no later one.
+
+Each broker has one connection, opened by the first question, closed when it has not been used for a while, and opened again by the next
+question after a failure. Each broker has one request in flight, with all questions that came together or while the one before was in
+flight, so that a busy coordinator asks no more often than its replicas answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, NamedTuple
+
+from kafkalite.broker.replication.leader_offsets import code_of
+from kafkalite.errors import ErrorCode, ProtocolViolation
+from kafkalite.lifecycle import report
+from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
+from kafkalite.protocol import messages
+from kafkalite.types import BrokerId, Endpoint, TopicPartition, group_by_topic
+
+_TIMEOUT_S: Final = 1.0
+"""A replica that does not answer for so long confirms nothing; clients retry."""
+
+UNUSED_S: Final = 10.0
+"""A connection that was not used for so long is closed, also that of a broker that has left."""
+
+_KNOWS_EPOCHS_FROM: Final = 2
+"""OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
+
+_FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+"""Error codes of a replica that follows in an epoch, for a question in the next epoch and for one in that epoch.
+
+NOT_LEADER_OR_FOLLOWER alone proves nothing: a replica that was just restarted, and hosts the partition not yet, answers it to every
+question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earlier one, or none yet as long as its leader is not known
+there, is UNKNOWN_LEADER_EPOCH to both.
+"""
+
+
+class _Question(NamedTuple):
+    """A partition and the leader epoch in which the replica has to follow."""
+
+    topic_partition: TopicPartition
+    epoch: int
+
+
+class _Replica:
+    """Another broker, with its connection and the questions queued for it."""
+
+    def __init__(self) -> None:
+        self.questions: dict[_Question, asyncio.Future[bool]] = {}
+        self.task: asyncio.Task[None] | None = None
+        self.endpoint: Endpoint | None = None
+        """Where the connection was opened to."""
+        self.connection: Connection | None = None
+        self.closing: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        if self.closing is not None:
+            self.closing.cancel()
+            self.closing = None
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+class ReplicaQuestions:
+    """The questions to each broker, sent in this `version` of OffsetForLeaderEpoch.
+
+    `endpoint_of` has where brokers are, `spawn(coroutine, name)` runs a task under supervision.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        endpoint_of: Callable[[BrokerId], Endpoint | None],
+        version: int,
+        spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
+        connect: OpenToBroker = open_unauthenticated,
+    ) -> None:
+        self._broker_id, self._endpoint_of, self._version = broker_id, endpoint_of, version
+        self._spawn, self._connect = spawn, connect
+        self._replicas: dict[BrokerId, _Replica] = {}
+
+    @property
+    def can_ask(self) -> bool:
+        """True if replicas know epochs (inter.broker.protocol.version 2.1)."""
+        return self._version >= _KNOWS_EPOCHS_FROM
+
+    def ask(self, broker: BrokerId, topic_partition: TopicPartition, epoch: int) -> asyncio.Future[bool]:
+        """Return a future that is True if this broker confirms that it follows in `epoch`, False also if it does not answer in time."""
+        replica = self._replicas.setdefault(broker, _Replica())
+        question = _Question(topic_partition, epoch)
+        future = replica.questions.get(question)
+        if future is None:
+            future = replica.questions[question] = asyncio.get_running_loop().create_future()
+        if replica.task is None or replica.task.done():
+            replica.task = self._spawn(self._send_questions(broker, replica), f"ask broker {broker} whom it follows")
+        return future
+
+    def close(self) -> None:
+        """Close the connections, at shutdown; the supervisor ends the tasks."""
+        for replica in self._replicas.values():
+            replica.close()
+
+    async def _send_questions(self, broker: BrokerId, replica: _Replica) -> None:
+        """Send requests to one broker, one after the other, until no question is queued."""
+        while replica.questions:
+            asked, replica.questions = replica.questions, {}
+            confirmed: frozenset[_Question] = frozenset()
+            try:
+                async with asyncio.timeout(_TIMEOUT_S):
+                    confirmed = await self._exchange(broker, replica, asked)
+            except (OSError, TimeoutError, ProtocolViolation):
+                pass
+            except Exception as problem:
+                report(f"broker {broker} could not be asked whom it follows", problem)
+            for question, future in asked.items():
+                if not future.done():
+                    future.set_result(question in confirmed)
+        if replica.connection is not None:
+            if replica.closing is not None:
+                replica.closing.cancel()
+            replica.closing = asyncio.get_running_loop().call_later(UNUSED_S, replica.close)
+
+    async def _exchange(
+        self, broker: BrokerId, replica: _Replica, questions: Iterable[_Question]
+    ) -> frozenset[_Question]:
+        """Send these questions in one request; return those that the broker confirms."""
+        try:
+            connection = await self._connect_to(broker, replica)
+            response = await connection.send(self._make_request(questions), self._version)
+        except BaseException:
+            replica.close()
+            raise
+        codes: dict[TopicPartition, list[ErrorCode]] = {}
+        for topic in response.topics:
+            for answer in topic.partitions:
+                codes.setdefault(TopicPartition(topic.topic, answer.partition), []).append(code_of(answer.error_code))
+        return frozenset(each for each in questions if codes.get(each.topic_partition) == _FOLLOWS)
+
+    async def _connect_to(self, broker: BrokerId, replica: _Replica) -> Connection:
+        endpoint = self._endpoint_of(broker)
+        if endpoint is None:
+            raise ConnectionError(f"broker {broker} is not alive as far as metadata knows")
+        if replica.closing is not None:
+            replica.closing.cancel()
+            replica.closing = None
+        if replica.connection is not None:
+            if replica.endpoint == endpoint and not replica.connection.closed:
+                return replica.connection
+            replica.close()
+        connection = await self._connect(endpoint, f"broker-{self._broker_id}-leadership", _TIMEOUT_S)
+        replica.connection, replica.endpoint = connection, endpoint
+        await connection.negotiate(_TIMEOUT_S)
+        return connection
+
+    def _make_request(self, questions: Iterable[_Question]) -> messages.OffsetForLeaderEpochRequest:
+        """Return the request for each question in the epoch after its own and in its own, whose answers `_FOLLOWS` explains."""
+        m = messages.offset_for_leader_epoch_request
+        asked = [
+            (
+                topic,
+                m.OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch),
+            )
+            for (topic, partition), epoch in questions
+            for current in (epoch + 1, epoch)
+        ]
+        topics = [m.OffsetForLeaderTopic(topic=name, partitions=those) for name, those in group_by_topic(asked).items()]
+        return m.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=topics)
