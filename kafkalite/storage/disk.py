@@ -28,6 +28,8 @@ _POOL_BYTES: Final = 32 * 1024 * 1024
 _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 """Linux: a read that fails instead of waiting for the medium; 0 where the system has no such thing."""
 
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+
 OUT_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk that works but is full."""
 
@@ -78,8 +80,11 @@ class Disk(Protocol):
     def read(self, path: str) -> bytes:
         """Return the whole content. FileNotFoundError."""
 
-    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
-        """Give the file this content, atomically; when `durable`, on the medium before this returns."""
+    def replace(self, path: str, content: bytes, *, durable: bool = True, only_for_owner: bool = False) -> None:
+        """Give the file this content, atomically; when `durable`, on the medium before this returns.
+
+        One that is `only_for_owner` can be read by this user alone, from its creation on.
+        """
 
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a directory, in no particular order."""
@@ -111,6 +116,12 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> Lock:
         """Take the lock at `path`, creating its file. BlockingIOError when another process holds it."""
+
+    def file_id(self, path: str) -> str:
+        """Return a text that no other file has, nor a copy of this one, nor this one after the machine has started again.
+
+        Empty where the system cannot tell one start of the machine from another. FileNotFoundError.
+        """
 
 
 class _OsFile:
@@ -204,9 +215,13 @@ class OsDisk:
         finally:
             os.close(descriptor)
 
-    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+    def replace(self, path: str, content: bytes, *, durable: bool = True, only_for_owner: bool = False) -> None:
         temporary = path + ".tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        if only_for_owner:
+            self.remove(temporary)  # one that somebody else has open, or may open
+            flags |= os.O_EXCL
+        descriptor = os.open(temporary, flags, 0o600 if only_for_owner else 0o666)
         try:
             left = memoryview(content)
             while left:
@@ -287,3 +302,17 @@ class OsDisk:
                 raise BlockingIOError(problem.errno, "locked by another process", path) from problem
             raise
         return _OsLock(descriptor)
+
+    def file_id(self, path: str) -> str:
+        status = os.stat(path)
+        boot_id = _read_boot_id()
+        return f"{boot_id}:{status.st_ino:x}-{status.st_ctime_ns:x}" if boot_id else ""
+
+
+def _read_boot_id() -> str:
+    """Return what Linux calls this start of the machine; empty elsewhere."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

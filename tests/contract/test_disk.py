@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -157,3 +160,49 @@ def test_a_lock_is_held_until_it_is_released(disk: Disk, tmp_path: Path) -> None
         assert refusal(disk.lock, path) is BlockingIOError
     lock.release()
     disk.lock(path).release()
+
+
+def test_a_file_for_its_owner_can_be_read_by_nobody_else_from_its_creation_on(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "secret")
+    write(disk, path + ".tmp", b"of somebody who waits for the next content")
+    disk.replace(path, b"one", only_for_owner=True)
+    disk.replace(path, b"two", only_for_owner=True, durable=False)
+    assert disk.read(path) == b"two"
+    if isinstance(disk, OsDisk):
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        seen: list[int] = []
+        monkeypatch.setattr(os, "write", lambda file, data: seen.append(os.fstat(file).st_mode & 0o777) or len(data))
+        disk.replace(path, b"three", only_for_owner=True)
+        assert seen == [0o600]
+
+
+def test_a_file_has_an_id_that_its_copy_has_not(disk: Disk, tmp_path: Path) -> None:
+    path, copy = str(tmp_path / ".lock"), str(tmp_path / "copy")
+    assert refusal(disk.file_id, path) is FileNotFoundError
+    disk.lock(path).release()
+    found = disk.file_id(path)
+    assert found
+    disk.lock(path).release()
+    write(disk, copy, b"")
+    assert disk.file_id(path) == found != disk.file_id(copy)
+    disk.remove(path)
+    write(disk, path, b"")
+    assert disk.file_id(path) != found
+
+
+def test_an_id_of_a_file_says_nothing_after_the_machine_has_started_again(tmp_path: Path) -> None:
+    disk = MemoryDisk(SystemClock())
+    write(disk, "/file", b"")
+    disk.sync("/file")
+    disk.sync("/")
+    before = disk.file_id("/file")
+    disk.lose_power(Random(1))
+    assert disk.file_id("/file") != before
+
+
+def test_there_is_no_id_where_starts_of_the_machine_look_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkalite.storage.disk._BOOT_ID", str(tmp_path / "none"))
+    write(OsDisk(), str(tmp_path / "file"), b"")
+    assert OsDisk().file_id(str(tmp_path / "file")) == ""

@@ -39,6 +39,7 @@ class Chance(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _FileNode:
+    number: int
     content: bytearray
     modified_ms: int
     in_memory: bool = True
@@ -114,6 +115,9 @@ class MemoryDisk:
         self._replaced: dict[str, bytes] = {}
         self._clock = clock
         self._on_write = on_write
+        self._boots = 1
+        """Starts of the machine."""
+        self._files_made = 0
         self._root = _DirectoryNode(clock.now_ms())
         self._unsynced_names: list[_NameChange] = []
         self._unsynced_files: dict[_FileNode, None] = {}
@@ -126,7 +130,7 @@ class MemoryDisk:
         if node is None:
             if not create:
                 raise _error(errno.ENOENT, path)
-            node = _FileNode(bytearray(), self._clock.now_ms())
+            node = self._make_file(b"")
             self._change_names((directory, name, node))
         return _OpenFile(self, path, _file(node, path))
 
@@ -136,7 +140,7 @@ class MemoryDisk:
         node.in_memory = True
         return bytes(node.content)
 
-    def replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+    def replace(self, path: str, content: bytes, *, durable: bool = True, only_for_owner: bool = False) -> None:
         self._may("write", path)
         directory, name = self._parent(path)
         before = directory.entries.get(name)
@@ -147,7 +151,7 @@ class MemoryDisk:
         if before is not None:
             self._replaced[path] = bytes(before.content)
         self._on_write(path, 0, content)
-        self._change_names((directory, name, _FileNode(bytearray(content), self._clock.now_ms())))
+        self._change_names((directory, name, self._make_file(content)))
         if durable:
             self._unsynced_names.clear()
 
@@ -224,6 +228,9 @@ class MemoryDisk:
         self.locks[path] = None
         return _MemoryLock(self, path)
 
+    def file_id(self, path: str) -> str:
+        return f"{self._boots}:{_file(self._find(path), path).number}"
+
     # faults
 
     def process_ended(self) -> None:
@@ -233,6 +240,7 @@ class MemoryDisk:
     def lose_power(self, chance: Chance) -> None:
         """Keep what was brought to the medium, and of the rest what chance decides."""
         self.process_ended()
+        self._boots += 1
         for node in self._unsynced_files:
             _lose_writes(node, chance)
         self._unsynced_files.clear()
@@ -295,6 +303,10 @@ class MemoryDisk:
         self._unsynced_files[node] = None
 
     # names
+
+    def _make_file(self, content: bytes) -> _FileNode:
+        self._files_made += 1
+        return _FileNode(self._files_made, bytearray(content), self._clock.now_ms())
 
     def _find(self, path: str) -> _Node:
         node: _Node = self._root
