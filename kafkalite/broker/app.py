@@ -19,6 +19,7 @@ from kafkalite.broker.config_updates import follow_settings
 from kafkalite.broker.connections.listener_security import LOOK_EVERY_S
 from kafkalite.broker.connections.server import Server
 from kafkalite.broker.coordination.leadership_proof import CHECKS
+from kafkalite.broker.failure_detection.own_session import OwnSession
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
 from kafkalite.broker.registration import registration_of
@@ -94,6 +95,7 @@ class Broker:
         )
         self.stages = stages or Stages()
         self.store: Store = session.store
+        self.own_session = OwnSession(early.live_config, early.logs, session.store)
         self.clock = clock
         self.broker_id = config.broker_id
         self.cluster_id = ""
@@ -127,6 +129,7 @@ class Broker:
         early.logs.acquire()
         self.broker_id = await again(self._resolve_broker_id)
         check_identity(early.logs.online_directories, self.broker_id, self.cluster_id)
+        await again(lambda: self.own_session.end_predecessor(self.broker_id))
         await again(lambda: early.dynamic_configs.load_broker(self.broker_id))
         stages.end("cluster and broker id")
         self.state = BrokerState.RECOVERY
@@ -197,6 +200,7 @@ class Broker:
     async def _register(self, serving: Serving) -> None:
         """Register the broker, at its start and under each new session, and note the broker epoch that results."""
         parts = serving.parts
+        self.own_session.write(parts.broker_id)
         try:
             parts.replicas.broker_epoch = await parts.registrar.register(self._registration(serving.server))
         except DuplicateBrokerError as problem:
@@ -310,7 +314,7 @@ class Broker:
             await stop.step("HTTP listener", self._observation.close())
         if self._fault_control is not None:
             stop.call("faults on purpose", self._fault_control.close)
-        await stop.step("session with ZooKeeper", self.store.close())
+        await stop.step("session with ZooKeeper", self.own_session.close())
         stages.end("session with ZooKeeper closed")
         stop.end()
 

@@ -124,7 +124,7 @@ async def _serve(
         reasons += await _run_until(stopping, broker, stages, tell)
     stop_asked.cancel()
     if reasons or starting.cancelled():
-        await store.close()
+        await broker.own_session.close()
     if reasons:
         print(f"kafkalite broker: {reasons[0]}", file=sys.stderr, flush=True)
     status = 1 if reasons else 0

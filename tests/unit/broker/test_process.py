@@ -32,6 +32,7 @@ class FakeBroker:
 
     def __init__(self, config: Any, session: Any, disk: Any, clock: Any, rng: Any, fatal: Any, *_: Any) -> None:
         self.errors = UnexpectedErrors(fatal)
+        self.own_session = session.store
 
     async def start(self) -> None:
         asyncio.get_running_loop().call_later(0.01, ensure, False, "the high watermark went back")
