@@ -1,0 +1,278 @@
+"""Clusters of three brokers in which one is killed again and again, and what each time cost.
+
+Everything has factor 3 and min.insync.replicas 2. The written partition is a topic of its own, made anew for each round with the leader
+that the round needs; the others of the asked number are one idle topic, whose leaders are spread evenly before each round.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.types import NO_BROKER
+from tests.bench.failover_clients import Moment, SteadyWriter, new_producer
+from tests.bench.failover_figures import Moments, Roles, Victim, choose_roles, first_acknowledgement
+from zk import paths
+from zk.znodes.controller import ControllerSeat
+from zk.znodes.topics import PartitionState
+
+PROPERTIES: Final = {
+    "zookeeper.session.timeout.ms": "18000",  # the default, which clusters for tests shorten
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",  # the bench moves leaders itself, between rounds
+}
+BROKERS: Final = 3
+IDLE: Final = "idle"
+WARM_RECORDS: Final = 20
+PORTION: Final = 1000
+"""Partitions that are made by one request."""
+
+ROUND_TIMEOUT_S: Final = 180.0
+SET_UP_TIMEOUT_S: Final = 1800.0
+_REQUEST_TIMEOUT_S: Final = 60.0
+_PASSING: Final = (
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+)
+
+
+@contextmanager
+def failover_cluster(
+    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, vanishing: bool, logs: Path
+) -> Iterator[LocalCluster]:
+    """Three brokers; what they logged is copied to `logs` when the block raises. `vanishing` ones reach each other through proxies."""
+    with LocalCluster(
+        brokers=BROKERS,
+        zookeepers=zookeepers,
+        properties=PROPERTIES | dict(properties),
+        command=command,
+        partitionable=vanishing,
+        start_timeout_s=ROUND_TIMEOUT_S,
+    ) as cluster:
+        try:
+            yield cluster
+        except BaseException:
+            logs.mkdir(parents=True, exist_ok=True)
+            for path in cluster.directory.glob("*.log"):
+                shutil.copy(path, logs)
+            raise
+
+
+class Failovers:
+    """Rounds on one cluster, which has `partitions` partitions while a round lasts."""
+
+    def __init__(self, cluster: LocalCluster, facts: ClusterFacts, partitions: int, client: str) -> None:
+        self._cluster, self._facts, self._idle, self._client = cluster, facts, partitions - 1, client
+        self._admin = self._new_admin()
+        self._rounds = 0
+
+    def create_idle(self) -> float:
+        """Create the idle topic; return the seconds until its partitions are led and replicated."""
+        began_s = time.monotonic()
+        wait_until(lambda: self._facts.controller() != NO_BROKER, "a controller", ROUND_TIMEOUT_S)
+        wait_until(
+            lambda: self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S).controller_id >= 0,
+            "a controller that clients know",
+            ROUND_TIMEOUT_S,
+        )
+        made = 0
+        while made < self._idle:
+            count = min(PORTION, self._idle - made)
+            topic = NewTopic(f"{IDLE}-{made // PORTION}", count, replica_assignment=self._assignment(made, count))
+            self._create(topic)
+            made += count
+            wait_until(partial(self._is_spread, made), f"{made} idle partitions", SET_UP_TIMEOUT_S)
+        return time.monotonic() - began_s
+
+    def run_round(self, victim: Victim) -> tuple[Moments, list[str]]:
+        """Kill a broker, and return what happened when, with the errors that the client reported; everything is whole again then."""
+        self._rounds += 1
+        topic = f"written-{self._rounds}"
+        roles = choose_roles(victim, self._facts.controller(), self._cluster.broker_ids)
+        self._create_written(topic, roles.leader)
+        epoch = self._facts.broker_epoch(roles.victim)
+        with SteadyWriter(self._client, self._cluster.bootstrap_servers, topic) as writer:
+            wait_until(lambda: len(writer.records) >= WARM_RECORDS, "a client that writes", ROUND_TIMEOUT_S)
+            if choose_roles(victim, self._facts.controller(), self._cluster.broker_ids) != roles:
+                raise RuntimeError("the controller moved while nobody was killed")
+            moments = self._strike(victim, roles, topic, writer)
+        self._restore(roles.victim, epoch, topic)
+        return moments, writer.problems
+
+    def _strike(self, victim: Victim, roles: Roles, topic: str, writer: SteadyWriter) -> Moments:
+        with ExitStack() as watches:
+
+            def watch(path: str, holds: Callable[[bytes | None], bool], what: str) -> Moment:
+                moment = Moment(self._facts.client, path, holds, what)
+                watches.callback(moment.cancel)
+                return moment
+
+            ended = watch(paths.broker(roles.victim), lambda found: found is None, "the end of the session")
+            seat = watch(paths.CONTROLLER, partial(is_taken, roles.victim), "a new controller")
+            elected = watch(paths.partition_state(topic, 0), partial(is_served_without, roles.victim), "an election")
+            if victim == "vanish":
+                struck_ns, exited_ns = self._cut_off(roles.victim), None
+            else:
+                struck_ns, exited_ns = kill(self._cluster, roles.victim)
+            ended_ns, elected_ns = ended.wait(ROUND_TIMEOUT_S), elected.wait(ROUND_TIMEOUT_S)
+            newcomer_ns = self._write_as_newcomer(roles.victim, topic) if victim == "vanish" else None
+            find = partial(first_acknowledgement, writer.records, struck_ns, ended_ns)
+            wait_until(lambda: find() is not None, "an acknowledgement", ROUND_TIMEOUT_S)
+            return Moments(
+                struck_ns,
+                exited_ns,
+                ended_ns,
+                seat.wait(ROUND_TIMEOUT_S) if victim == "controller" else None,
+                elected_ns,
+                find() or 0,
+                newcomer_ns,
+            )
+
+    def _cut_off(self, broker_id: int) -> int:
+        """Let a broker's host vanish: nothing passes between it and any other server, and its process answers no client."""
+        servers = [f"zk{number}" for number in range(1, len(self._cluster.zookeeper_connect.split(",")) + 1)]
+        others = [other for other in self._cluster.broker_ids if other != broker_id]
+        self._cluster.partition(broker_id, [*others, *servers])
+        self._cluster.pause(broker_id)
+        return time.monotonic_ns()
+
+    def _write_as_newcomer(self, victim: int, topic: str) -> int:
+        """Return when a client that connects now has its first record acknowledged."""
+        servers = ",".join(broker.address for broker in self._cluster.brokers.values() if broker.id != victim)
+        deadline_s = time.monotonic() + ROUND_TIMEOUT_S
+        with closing(new_producer(self._client, servers, topic)) as producer:
+            at_ns = producer.send(lambda: time.monotonic() > deadline_s)
+        if at_ns is None:
+            raise TimeoutError(f"a new client: nothing acknowledged within {ROUND_TIMEOUT_S:g} s")
+        return at_ns
+
+    def _restore(self, victim: int, epoch: int, topic: str) -> None:
+        """Start the victim again, delete the written topic, and give every idle partition back to its preferred leader."""
+        self._cluster.kill(victim)  # one that vanished runs still
+        self._cluster.heal()
+        self._cluster.start_broker(victim)
+        wait_until(
+            lambda: self._facts.broker_epoch(victim) not in (0, epoch), f"broker {victim} again", ROUND_TIMEOUT_S
+        )
+        self._ask(
+            lambda admin: admin.delete_topics([topic], request_timeout=_REQUEST_TIMEOUT_S)[topic],
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        wait_until(
+            lambda: self._facts.client.exists(paths.topic(topic)) is None, f"the end of {topic}", ROUND_TIMEOUT_S
+        )
+        wait_until(self._spread, "idle partitions in sync, led by their preferred leaders", SET_UP_TIMEOUT_S)
+
+    def _create_written(self, topic: str, leader: int) -> None:
+        others = [other for other in self._cluster.broker_ids if other != leader]
+        wanted = NewTopic(topic, 1, replica_assignment=[[leader, *others]])
+        self._create(wanted)
+
+        def is_ready() -> bool:
+            return self._facts.fully_replicated(topic) and self._facts.state(topic, 0).leader == leader
+
+        wait_until(is_ready, f"replicas of {topic}", ROUND_TIMEOUT_S)
+
+    def _create(self, topic: NewTopic) -> None:
+        self._ask(
+            lambda admin: admin.create_topics([topic], request_timeout=_REQUEST_TIMEOUT_S, operation_timeout=1)[
+                topic.topic
+            ],
+            KafkaError.TOPIC_ALREADY_EXISTS,
+        )
+
+    def _ask(self, request: Callable[[AdminClient], Future[object]], was_done: int | None = None) -> None:
+        """Ask the controller until it does it; a client that knows a former one is replaced. `was_done`: the error of a second time."""
+
+        def is_done() -> bool:
+            try:
+                request(self._admin).result(ROUND_TIMEOUT_S)
+            except KafkaException as problem:
+                code = problem.args[0].code()
+                if code not in (was_done, *_PASSING):
+                    raise
+                self._admin = self._new_admin()
+                return bool(code == was_done)
+            return True
+
+        wait_until(is_done, "a request to the controller", ROUND_TIMEOUT_S)
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
+
+    def _assignment(self, first: int, count: int) -> list[list[int]]:
+        ids = self._cluster.broker_ids
+        return [
+            [ids[(number + place) % len(ids)] for place in range(len(ids))] for number in range(first, first + count)
+        ]
+
+    def _spread(self) -> bool:
+        """True if the idle partitions are as they should be; asks for elections where only the leader is not."""
+        if self._is_spread(self._idle):
+            return True
+        moved = [
+            TopicPartition(name, number)
+            for name, partitions in self._idle_partitions().items()
+            for number, known in partitions.items()
+            if known.leader != known.replicas[0] and len(known.isrs) == len(known.replicas)
+        ]
+        if moved:
+            self._ask(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, moved))
+        return False
+
+    def _is_spread(self, count: int) -> bool:
+        known = [each for partitions in self._idle_partitions().values() for each in partitions.values()]
+        return len(known) == count and all(
+            each.leader == each.replicas[0] and len(each.isrs) == len(each.replicas) for each in known
+        )
+
+    def _idle_partitions(self) -> dict[str, dict[int, object]]:
+        topics = self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
+        return {name: topic.partitions for name, topic in topics.items() if name.startswith(f"{IDLE}-")}
+
+
+def kill(cluster: LocalCluster, broker_id: int) -> tuple[int, int]:
+    """Send SIGKILL, and return when, and when the process had ended. Raises TimeoutError."""
+    process = os.pidfd_open(cluster.broker(broker_id).pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        struck_ns = time.monotonic_ns()
+        if not select.select([process], [], [], ROUND_TIMEOUT_S)[0]:
+            raise TimeoutError(f"broker {broker_id} has not ended")
+        exited_ns = time.monotonic_ns()
+    finally:
+        os.close(process)
+    cluster.kill(broker_id)  # takes its status
+    return struck_ns, exited_ns
+
+
+def is_taken(former: int, seat: bytes | None) -> bool:
+    """True if the znode of the controller names another broker."""
+    return seat is not None and ControllerSeat.decode(seat).broker_id != former
+
+
+def is_served_without(victim: int, state: bytes | None) -> bool:
+    """True if a partition's state has a leader, and neither leader nor ISR is the victim."""
+    if state is None:
+        return False
+    known = PartitionState.decode(state)
+    return known.leader not in (victim, NO_BROKER) and victim not in known.isr
