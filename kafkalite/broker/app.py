@@ -138,7 +138,12 @@ class Broker:
         stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
-        dispatcher = Dispatcher(parts, await self._choose_served(), parts.acls or ALLOW_ALL)
+        dispatcher = Dispatcher(
+            parts,
+            await self._choose_served(),
+            parts.acls or ALLOW_ALL,
+            peer_listener=self.config.inter_broker_listener_name,
+        )
         metering = RequestMetering(early.quotas.requests, self.clock.monotonic_ms)
         early.quotas.requests.on_change = lambda is_set: dispatcher.run_within(metering.around if is_set else None)
         server = Server(early.live_config, dispatcher, self.security, early.quotas.opened)

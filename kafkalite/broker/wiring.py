@@ -23,6 +23,7 @@ from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
 from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, read_detection_settings
+from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.fetch.replica_selector import selector
@@ -99,6 +100,7 @@ class BrokerParts:
     broker_id: BrokerId
     cluster_id: str
     spoken: messages.api_versions_response.ApiVersionsResponse
+    spoken_to_peers: messages.api_versions_response.ApiVersionsResponse
     live_config: LiveConfig
     clock: Clock
     rng: random.Random
@@ -132,6 +134,7 @@ class BrokerParts:
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
     registrar: BrokerRegistrar
+    failure_detection: PeerSessions
 
     @property
     def config(self) -> BrokerConfig:
@@ -295,6 +298,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         broker_id=broker_id,
         cluster_id=cluster_id,
         spoken=spoken_of(served),
+        spoken_to_peers=spoken_of(served, to_peers=True),
         live_config=live,
         clock=clock,
         rng=early.rng,
@@ -353,6 +357,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             selector(config.replica_selector_class, metadata, broker_id),
         ),
         registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
+        failure_detection=PeerSessions(lambda: metadata.brokers, broker_epoch, early.rng),
     )
 
 

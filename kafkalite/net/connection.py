@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import AuthenticationError, ErrorCode, ProtocolViolation
@@ -40,6 +40,7 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 MAX_RESPONSE_BYTES = 1 << 30
 _FIRST_RESPONSE_BYTES = 256 * 1024
 """The most that ApiVersions may take: nothing is known of the other side yet. Apache Kafka's has less than a kilobyte."""
+_SOFTWARE_NAME: Final = "kafkalite"
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -107,6 +108,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._reason: Exception | None = None
         self._versions: dict[int, tuple[int, int]] = {}
+        self._negotiated_as = ""
         self._drained: asyncio.Future[None] | None = None
         self._credentials: SaslCredentials | None = None
         self._held: list[tuple[list[Buffer], _Expected | None]] | None = None
@@ -285,12 +287,15 @@ class Connection(asyncio.BufferedProtocol):
             self._end(ConnectionError(f"closed, because {reason}"))
             raise reason from None
 
-    async def negotiate(self, timeout_s: float = 10.0) -> None:
-        """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says; what is known is not asked again."""
-        if self._versions:
+    async def negotiate(self, timeout_s: float = 10.0, software_name: str = _SOFTWARE_NAME) -> None:
+        """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says; what is known is not asked again.
+
+        To another `software_name` the broker may speak other APIs, so it is asked anew (`apis.PEER_SOFTWARE_NAME`).
+        """
+        if self._versions and software_name == self._negotiated_as:
             return
         request = messages.api_versions_request.ApiVersionsRequest(
-            client_software_name="kafkalite", client_software_version="0.1"
+            client_software_name=software_name, client_software_version="0.1"
         )
         self._frames = FrameReader(receive_buffers(self._loop), _FIRST_RESPONSE_BYTES)
         response = await self.request(request, 3, timeout_s)
@@ -302,6 +307,7 @@ class Connection(asyncio.BufferedProtocol):
             raise ConnectionError(f"{self.address} refused ApiVersions: {why}")
         known = [each for each in response.api_keys if each.api_key in APIS]
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in known}
+        self._negotiated_as = software_name
         self._frames = FrameReader(receive_buffers(self._loop), self._max_response_bytes)
 
     def version_of(self, api_key: int) -> int:

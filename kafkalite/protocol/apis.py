@@ -3,12 +3,21 @@
 ApiVersions answers and request dispatch are derived from it. Highest versions are those of Apache Kafka 3.9. `shapes` names the versions
 whose fields together make the one shape that handlers see: the newest, and an older one where the structure changed (topic
 names became topic ids, one item became a list).
+
+Private APIs are kafkalite's own. Apache Kafka and clients neither send them nor are told of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
+
+FIRST_PRIVATE_KEY: Final = 20_000
+"""First key of kafkalite's own APIs, far above the keys of Apache Kafka (below 100) and below the end of int16."""
+
+PEER_SOFTWARE_NAME: Final = "kafkalite-broker"
+"""Client software name in ApiVersions (KIP-511) of a broker that asks another broker for private APIs too."""
 
 
 class ApiKey(IntEnum):
@@ -77,6 +86,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
+    PEER_HEARTBEAT = FIRST_PRIVATE_KEY
 
 
 NEVER_FLEXIBLE = 1 << 15
@@ -97,6 +107,11 @@ class Api:
     @property
     def name(self) -> str:
         return self.key.name.lower()
+
+    @property
+    def is_private(self) -> bool:
+        """True if the API is not Apache Kafka's but exists between kafkalite brokers only."""
+        return self.key >= FIRST_PRIVATE_KEY
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_from
@@ -170,7 +185,11 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 0, 0),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 0, 0),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+    Api(ApiKey.PEER_HEARTBEAT, 0, 0, 0),
 )
+
+KAFKA_APIS: dict[int, Api] = {key: api for key, api in APIS.items() if not api.is_private}
+"""The APIs that Apache Kafka has too."""
 
 
 def request_header_version(api: Api, version: int) -> int:

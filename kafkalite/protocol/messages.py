@@ -7,8 +7,8 @@ that of the newest version, plus the fields that only older structures have (`ap
 which `python -m kafkalite.protocol.stubs` writes.
 
 Schemas are kio's, read from `schema_tables`, which the same command writes: importing kio's classes takes a short command a third
-of its time. What kio does not ship is declared in the same form in `control_tables` and `legacy_tables`. What is in none of them is asked
-of kio itself, which only happens to who adds a version and has not written the tables yet: kio is not needed to run.
+of its time. What kio does not ship is declared in the same form in `control_tables`, `legacy_tables` and `private_tables`. What is in none
+of them is asked of kio itself, which only happens to who adds a version and has not written the tables yet: kio is not needed to run.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from kafkalite.protocol.apis import APIS, Api
 from kafkalite.protocol.schemas.control_tables import CONTROL_TABLES
 from kafkalite.protocol.schemas.legacy_tables import LEGACY_TABLES
+from kafkalite.protocol.schemas.private_tables import PRIVATE_TABLES
 from kafkalite.protocol.schemas.schema import Field, Struct
 from kafkalite.protocol.schemas.schema_notation import Schemas, read_schemas
 from kafkalite.protocol.schemas.schema_tables import TABLES
 
 _APIS_BY_NAME = {api.name: api for api in APIS.values()}
 
+_SECRET: Final = frozenset({"auth_bytes", "salted_password", "hmac", "session_password"})
+"""Fields that hold credentials, in any message."""
+
 
 class Message:
-    """Base of all generated classes: equality by value, and a repr that leaves defaults out."""
+    """Base of all generated classes: equality by value, and a repr that leaves out defaults, and what secret fields hold."""
 
     __slots__ = ()
     FIELDS: tuple[Field, ...] = ()
@@ -40,8 +44,13 @@ class Message:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (f for f in self.FIELDS if getattr(self, f.name) not in (f.default, []))
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+        values = ((f, getattr(self, f.name)) for f in self.FIELDS)
+        shown = (
+            f"{f.name}={'[hidden]' if f.name in _SECRET else repr(value)}"
+            for f, value in values
+            if value not in (f.default, [])
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class Request(Message):
@@ -104,7 +113,7 @@ def _find_in_table(name: str) -> Schemas | None:
 
 @cache
 def _find_declared(name: str) -> Schemas | None:
-    text = LEGACY_TABLES.get(name) or CONTROL_TABLES.get(name)
+    text = LEGACY_TABLES.get(name) or CONTROL_TABLES.get(name) or PRIVATE_TABLES.get(name)
     return None if text is None else read_schemas(text)
 
 

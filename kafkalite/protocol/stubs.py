@@ -2,7 +2,7 @@
 
 `messages.pyi` has the static types of the classes that `messages` makes, `schema_tables.py` the schemas that kio has. With `--check`
 nothing is written, and the exit status is 1 when a file is not what would be written. The output depends on nothing but the schemas
-of kio, `control_tables` and `legacy_tables`, and is formatted as `ruff format` would.
+of kio, `control_tables`, `legacy_tables` and `private_tables`, and is formatted as `ruff format` would.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from kafkalite.errors import KafkaError, ProtocolViolation
 from kafkalite.net.frames import read_head, read_request_header, request_frame, response_body_position, response_frame
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, Api, request_header_version
+from kafkalite.protocol.apis import APIS, KAFKA_APIS, Api, request_header_version
 from kafkalite.protocol.schemas.compiler import compile_writer
 from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct
 from kafkalite.types import ROOM_BYTES
@@ -116,7 +116,7 @@ class Requests:
 
 
 class Responses:
-    """As our clients read them. The input begins with API key and version, which the client knows."""
+    """As our clients read them. The input begins with API key and version, which the client knows; a private key has no room there."""
 
     name = "responses"
 
@@ -124,7 +124,7 @@ class Responses:
         return [
             bytes((api.key, version))
             + b"".join(response_frame(api, version, 7, body(api, "response", version, rng)))[4:]
-            for api in APIS.values()
+            for api in KAFKA_APIS.values()
             for version in range(api.min_version, api.max_version + 1)
         ]
 

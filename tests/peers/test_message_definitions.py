@@ -1,6 +1,7 @@
 """Every version of every message, compared with the definitions that Apache Kafka's jar brings along.
 
-Compared are the types, arrays, nulls and tags of all fields in their order, as they lie on the wire; names are kio's, or near it.
+Compared are the types, arrays, nulls and tags of all fields in their order, as they lie on the wire; names are kio's, or near it. Private
+APIs are ours alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from zipfile import ZipFile
 import pytest
 
 from kafkalite.protocol import messages
-from kafkalite.protocol.apis import APIS, Api, request_header_version
+from kafkalite.protocol.apis import KAFKA_APIS, Api, request_header_version
 from kafkalite.protocol.schemas.schema import Struct
 from tests.case import case
 from tests.peers import apache_kafka
@@ -90,7 +91,7 @@ def ours(struct: Struct, place: tuple[int, ...] = ()) -> Iterator[Wire]:
 
 @pytest.mark.parametrize("direction", ["request", "response"])
 def test_fields_are_those_of_apache_kafka(direction: str) -> None:
-    for api in APIS.values():
+    for api in KAFKA_APIS.values():
         message = definitions()[api.key, direction]
         common = {each["name"]: each["fields"] for each in message.get("commonStructs", [])}
         for version in range(api.min_version, api.max_version + 1):
@@ -99,7 +100,7 @@ def test_fields_are_those_of_apache_kafka(direction: str) -> None:
                 assert list(ours(messages.schema(api, direction, version))) == wanted
 
 
-@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("api", KAFKA_APIS.values(), ids=lambda api: api.name)
 def test_versions_are_those_of_apache_kafka(api: Api) -> None:
     request = definitions()[api.key, "request"]
     assert (api.min_version, api.max_version) == _range(request["validVersions"])

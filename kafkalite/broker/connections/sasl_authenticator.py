@@ -24,7 +24,7 @@ from kafkalite.broker.requests.request_handler import Answer, AuthenticationFail
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_frame
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.protocol.apis import APIS, KAFKA_APIS, ApiKey, request_header_version
 from kafkalite.security.principal import KafkaPrincipal
 from kafkalite.security.sasl_server import Identity, SaslMalformed, SaslRefused, SaslServer
 
@@ -141,7 +141,7 @@ class SaslAuthenticator:
             raise AuthenticationFailed(self._bad_mechanism_text())
         if self._state is State.AUTHENTICATE:
             return await self._evaluate_token(frame, connection)
-        if len(frame) < 8 or read_head(frame)[0] not in APIS:
+        if len(frame) < 8 or read_head(frame)[0] not in KAFKA_APIS:
             if self._state is State.INITIAL and "GSSAPI" in self._listener.mechanisms:  # as clients of 0.9 begin
                 self._mechanism, self._state = "GSSAPI", State.AUTHENTICATE
                 self._server = self._listener.server(self._mechanism)
@@ -201,7 +201,7 @@ class SaslAuthenticator:
             return [LENGTH.pack(len(token)) + token]
         api_key, version, correlation_id = read_head(frame)
         if api_key != ApiKey.SASL_AUTHENTICATE:
-            name = ApiKey(api_key).name if api_key in APIS else str(api_key)
+            name = ApiKey(api_key).name if api_key in KAFKA_APIS else str(api_key)
             reason = f"Unexpected Kafka request of type {name} during SASL authentication."
             raise AuthenticationFailed(reason, _refuse_out_of_order(api_key, version, correlation_id))
         request = _decode_request(frame, api_key, version)

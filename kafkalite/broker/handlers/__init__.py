@@ -35,6 +35,7 @@ from kafkalite.broker.handlers import (
     log_dirs,
     metadata,
     offset_for_leader_epoch,
+    peer_heartbeat,
     produce,
     producer_ids,
     sasl,
@@ -84,5 +85,6 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *sasl.APIS,
     *consumer_groups.APIS,
     *envelope.APIS,
+    *peer_heartbeat.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

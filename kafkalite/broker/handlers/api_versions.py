@@ -2,6 +2,7 @@
 
 - 0 to 2 the same; 3 client name and version, features (KIP-584); 4 the same shape. An unknown version is answered in
   version 0 by dispatch (KIP-511).
+- Private APIs are named only to a client that calls itself a kafkalite broker, on the inter-broker listener.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 import re
 from typing import Final, Protocol
 
+from kafkalite.broker.parts import HasConfig
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
 
 _NAMED_FROM: Final = 3
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-class Parts(Protocol):
+class Parts(HasConfig, Protocol):
     """The parts of the broker that this handler uses."""
 
     @property
     def spoken(self) -> messages.ApiVersionsResponse: ...
+
+    @property
+    def spoken_to_peers(self) -> messages.ApiVersionsResponse: ...
 
 
 def api_versions(
@@ -34,7 +39,11 @@ def api_versions(
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    return parts.spoken
+    is_peer = (
+        request.client_software_name == PEER_SOFTWARE_NAME
+        and context.listener == parts.config.inter_broker_listener_name
+    )
+    return parts.spoken_to_peers if is_peer else parts.spoken
 
 
 APIS: Final = (serve_api(ApiKey.API_VERSIONS, 0, 4, api_versions),)

@@ -33,7 +33,7 @@ from kafkalite.lifecycle import report
 from kafkalite.net.frames import RECEIVE_BYTES, owned_copy, read_head, read_request_header, response_frame
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import Api, ApiKey, request_header_version
+from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
 from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
 from kafkalite.protocol.produce_outline import one_batch_at
 from kafkalite.types import RoomyBytes
@@ -102,7 +102,10 @@ class _Undecoded(NamedTuple):
 
 
 class Dispatcher(Generic[PartsT_contra]):
-    """Serves the requests of all connections with the handlers of their APIs. `now_s` measures latencies."""
+    """Serves the requests of all connections with the handlers of their APIs. `now_s` measures latencies.
+
+    Private APIs are served on the listener of the name `peer_listener` and unknown on others.
+    """
 
     def __init__(
         self,
@@ -110,12 +113,15 @@ class Dispatcher(Generic[PartsT_contra]):
         served: Iterable[ServedApi[PartsT_contra]],
         authorizer: Authorizer = ALLOW_ALL,
         now_s: Callable[[], float] = perf_counter,
+        peer_listener: str | None = None,
     ) -> None:
-        self._parts, self._authorizer = parts, authorizer
+        self._parts, self._authorizer, self._peer_listener = parts, authorizer, peer_listener
         self.now_s = now_s
         self.portions = Portions()
         self.request_turns = RequestTurns(self.portions)
-        self._plain_routes = {int(each.api.key): _route(each, authorizer, parts) for each in served}
+        routes = {int(each.api.key): _route(each, authorizer, parts) for each in served}
+        self._plain_routes = {key: route for key, route in routes.items() if not route.api.is_private}
+        self._private_routes = {key: route for key, route in routes.items() if route.api.is_private}
         self._routes = self._plain_routes
         self._fast_paths = [route.fast_path for route in self._routes.values() if route.fast_path is not None]
         self._tasks: dict[asyncio.Task[Answer], None] = {}
@@ -123,14 +129,14 @@ class Dispatcher(Generic[PartsT_contra]):
         self._decoded_bytes = 0
         """Memory of the long requests in progress."""
         self._decoded_less = asyncio.Event()
-        self.latencies = {key: route.latency for key, route in self._routes.items()}
+        self.latencies = {key: route.latency for key, route in routes.items()}
         """From the turn of a request to its answer, what it waits for included, by API; of fetches, those of consumers."""
         self.follower_fetches = Histogram()
 
     def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
         """Call handlers through what `around` makes of them from now on, or with None as they are, which costs nothing.
 
-        `around` may return the handler that it is given; what it makes itself returns replies or futures.
+        `around` may return the handler that it is given; what it makes itself returns replies or futures. Private APIs stay as they are.
         """
         self._routes = self._plain_routes
         for fast_path in self._fast_paths:
@@ -153,7 +159,7 @@ class Dispatcher(Generic[PartsT_contra]):
         api_key, version, correlation_id = read_head(frame)
         route = self._routes.get(api_key)
         if route is None:
-            raise ProtocolViolation(f"unknown api key {api_key}")
+            route = self._private_route(api_key, connection)
         (
             served,
             api,
@@ -234,6 +240,13 @@ class Dispatcher(Generic[PartsT_contra]):
         latency.observe(self.now_s() - began_s)
         return answer
 
+    def _private_route(self, api_key: int, connection: ClientConnection) -> _Route[PartsT_contra]:
+        """Return the route of a private API. Raises ProtocolViolation for other keys, and on listeners of clients for every key."""
+        route = self._private_routes.get(api_key) if connection.listener == self._peer_listener else None
+        if route is None:
+            raise ProtocolViolation(f"unknown api key {api_key}")
+        return route
+
     def _its_turn(self, api_key: int, size: int, connection: ClientConnection) -> asyncio.Future[None] | None:
         """Return the future that a request has to wait for before it begins, None if it need not wait."""
         turns = self.request_turns
@@ -266,8 +279,7 @@ class Dispatcher(Generic[PartsT_contra]):
             try:
                 request = await _all_of(codec.request_portions(api_key, version, frame, position, budget), connection)
             except BoundExceeded as problem:
-                name = self._routes[api_key].api.name
-                raise BoundExceeded(problem.bound, f"{name} version {version}: {problem}") from None
+                raise BoundExceeded(problem.bound, f"{APIS[api_key].name} version {version}: {problem}") from None
             if request is None:
                 return None
             taken_bytes = budget.charged_bytes

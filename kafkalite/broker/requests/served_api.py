@@ -104,11 +104,15 @@ def run_in_portions(
     return handle
 
 
-def spoken_of(served: Iterable[ServedApi[Never]]) -> messages.ApiVersionsResponse:
-    """Return the response of ApiVersions: every API that is served, with its versions. It is made once, being the same for everybody."""
+def spoken_of(served: Iterable[ServedApi[Never]], *, to_peers: bool = False) -> messages.ApiVersionsResponse:
+    """Return the response of ApiVersions: every API that is served, with its versions; private ones only `to_peers`, which are brokers.
+
+    It is made once, being the same for everybody.
+    """
     m = messages.api_versions_response
     keys = [
         m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)
         for each in sorted(served, key=lambda each: each.api.key)
+        if to_peers or not each.api.is_private
     ]
     return m.ApiVersionsResponse(api_keys=keys)

@@ -1,8 +1,8 @@
 """The shape of one message in one version: structs of fields in wire order.
 
 A `Struct` is read from a table of kio's schemas (`schema_tables`), from one of those that kio does not ship (`control_tables`,
-`legacy_tables`) or from kio's generated classes (`kio_schemas`). `compiler` turns it into a reader and a writer. Type names
-are kio's, but for two that only matter to kio: durations and datetimes are `int32`/`int64` milliseconds here.
+`legacy_tables`, `private_tables`) or from kio's generated classes (`kio_schemas`). `compiler` turns it into a reader and a writer. Type
+names are kio's, but for two that only matter to kio: durations and datetimes are `int32`/`int64` milliseconds here.
 
 Source of the encodings: the Kafka protocol guide; flexible versions are KIP-482, nullable structs KIP-893.
 """

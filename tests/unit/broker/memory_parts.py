@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import Producer, Refusals
+from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.handlers import SERVED
@@ -54,6 +55,10 @@ class FakeBound:
     """A bound of responses that no test reaches."""
 
     response_bytes_max: int = 1 << 31
+
+
+BROKER_EPOCH = 70
+"""Of the registration of the broker whose parts these are."""
 
 
 class FakeConnection:
@@ -182,7 +187,8 @@ class MemoryParts:
     def __init__(self, *partitions: Partition, **settings: str) -> None:
         overrides = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.from_properties({"zookeeper.connect": "unused", "broker.id": "1"}, overrides)
-        self.broker_id, self.cluster_id, self.spoken = 1, "the-cluster", spoken_of(SERVED)
+        self.broker_id, self.cluster_id = 1, "the-cluster"
+        self.spoken, self.spoken_to_peers = spoken_of(SERVED), spoken_of(SERVED, to_peers=True)
         self.clock, self.traffic = LoopClock(), Traffic()
         self.quotas = ClientQuotas()
         self.metadata = MetadataCache()
@@ -215,6 +221,7 @@ class MemoryParts:
             lambda: self.config.request_timeout_ms,
             lambda *told: self.offsets_ended.append(told),
         )
+        self.failure_detection = PeerSessions(lambda: self.metadata.brokers, lambda: BROKER_EPOCH, random.Random(1))
         self.acls: Any = None
         self.controller: Any = None
         """What the test makes, where it is asked."""
@@ -223,18 +230,34 @@ class MemoryParts:
         """Configurations and quotas are kept in this store."""
         self.store, self.dynamic_configs = store, DynamicConfigs(store, LiveConfig(self.config))
 
-    async def ask(self, request: Message, version: int, authorizer: Authorizer = ALLOW_ALL) -> Any:
+    async def ask(
+        self, request: Message, version: int, authorizer: Authorizer = ALLOW_ALL, listener: str = "PLAINTEXT"
+    ) -> Any:
         """The decoded answer to a request, over dispatch and codec; None when there is none."""
+        body = await self.ask_bytes(request, version, authorizer, listener)
+        if body is None:
+            return None
+        position = response_body_position(request.API, version, body)
+        return codec.decode_response(request.API.key, version, body, position)
+
+    async def ask_bytes(
+        self, request: Message, version: int, authorizer: Authorizer = ALLOW_ALL, listener: str = "PLAINTEXT"
+    ) -> bytes | None:
+        """The answer's frame without its length."""
         api = request.API
-        dispatcher = Dispatcher(self, SERVED, authorizer)  # type: ignore[arg-type]
+        dispatcher = Dispatcher(
+            self,  # type: ignore[arg-type]
+            SERVED,
+            authorizer,
+            peer_listener=self.config.inter_broker_listener_name,
+        )
         frame = b"".join(request_frame(api, version, 7, "me", codec.encode_request(request, version)))
-        answer = dispatcher.handle(memoryview(bytearray(frame))[4:], FakeConnection())
+        connection = FakeConnection()
+        connection.listener = listener
+        answer = dispatcher.handle(memoryview(bytearray(frame))[4:], connection)
         if isinstance(answer, asyncio.Future):
             answer = await answer
-        if answer is None:
-            return None
-        body = b"".join(answer)[4:]
-        return codec.decode_response(api.key, version, body, response_body_position(api, version, body))
+        return None if answer is None else b"".join(answer)[4:]
 
 
 GROUPS_TOPIC = TopicPartition(OFFSETS_TOPIC, 0)

@@ -13,7 +13,7 @@ import pytest
 
 from kafkalite.net.frames import LENGTH, read_head, response_frame
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.apis import APIS, KAFKA_APIS, ApiKey
 
 HEAVY = {
     *(
@@ -71,7 +71,8 @@ def _answer(key: int, port: int) -> Any:
     if key == ApiKey.API_VERSIONS:
         m = messages.api_versions_response
         ranges = [
-            m.ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version) for a in APIS.values()
+            m.ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version)
+            for a in KAFKA_APIS.values()
         ]
         return m.ApiVersionsResponse(api_keys=ranges)
     if key == ApiKey.METADATA:

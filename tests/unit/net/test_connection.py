@@ -12,9 +12,9 @@ import pytest
 
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
-from kafkalite.net.frames import response_frame
+from kafkalite.net.frames import read_request_header, response_frame
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.apis import APIS, PEER_SOFTWARE_NAME, ApiKey
 
 DEADLINE_S = 10.0
 
@@ -26,6 +26,7 @@ class Request:
     api_key: int
     version: int
     correlation_id: int
+    frame: bytes = b""
 
 
 @dataclass
@@ -38,7 +39,8 @@ class Peer:
 
     async def read(self) -> Request:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))
-        request = Request(*struct.unpack_from(">hhi", await self.reader.readexactly(size)))
+        frame = await self.reader.readexactly(size)
+        request = Request(*struct.unpack_from(">hhi", frame), frame)
         self.requests.append(request)
         return request
 
@@ -303,6 +305,24 @@ def test_versions_are_negotiated() -> None:
             connection.version_of(ApiKey.PRODUCE)
 
     assert [request.version for request in run(script, act)] == [3]
+
+
+def test_versions_are_asked_again_under_another_name_only() -> None:
+    """A broker that is one of ours names private APIs to its peers."""
+
+    async def script(peer: Peer) -> None:
+        for _ in range(2):
+            request = await peer.read()
+            peer.writer.writelines(versions_reply(request, request.version))
+
+    async def act(connection: Connection) -> None:
+        for name in ("kafkalite", "kafkalite", PEER_SOFTWARE_NAME, PEER_SOFTWARE_NAME):
+            await connection.negotiate(software_name=name)
+
+    frames = [memoryview(request.frame) for request in run(script, act)]
+    bodies = [(frame, read_request_header(frame, 2).body_position) for frame in frames]
+    names = [codec.decode_request(ApiKey.API_VERSIONS, 3, *body).client_software_name for body in bodies]
+    assert names == ["kafkalite", "kafkalite-broker"]
 
 
 def test_an_old_broker_is_asked_again_in_version_0() -> None:

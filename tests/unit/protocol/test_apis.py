@@ -7,12 +7,14 @@ import itertools
 import pytest
 
 from kafkalite.broker.handlers import SERVED
-from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version, response_header_version
+from kafkalite.protocol.apis import APIS, KAFKA_APIS, Api, ApiKey, request_header_version, response_header_version
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.protocol.schemas.legacy_tables import LEGACY_TABLES
+from kafkalite.protocol.schemas.private_tables import PRIVATE_TABLES
 from kafkalite.protocol.schemas.schema_notation import read_schemas
 from tests.peers.old_requests import FETCHES, at_the_end, of_controller, of_coordinator, of_leader, of_zookeeper
 
+DIRECTIONS = ("request", "response")
 RANGES_OF_3_9 = {
     ApiKey.FETCH: (17, 12),
     ApiKey.LIST_OFFSETS: (9, 6),
@@ -30,6 +32,13 @@ RANGES_OF_3_9 = {
 def test_every_key_has_one_row() -> None:
     assert [api.key for api in APIS.values()] == list(ApiKey)
     assert all(number == api.key for number, api in APIS.items())
+
+
+def test_private_apis_are_those_above_all_keys_of_apache_kafka() -> None:
+    assert [api.key for api in APIS.values() if api.is_private] == [ApiKey.PEER_HEARTBEAT]
+    assert APIS.keys() - KAFKA_APIS.keys() == {20_000} and max(KAFKA_APIS) < 100
+    declared = {f"{api.name}_{direction}" for api in APIS.values() if api.is_private for direction in DIRECTIONS}
+    assert declared == set(PRIVATE_TABLES)
 
 
 @pytest.mark.parametrize("key", RANGES_OF_3_9, ids=lambda key: key.name)

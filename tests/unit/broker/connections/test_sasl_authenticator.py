@@ -132,6 +132,17 @@ def test_tokens_come_bare_after_the_first_handshake_version() -> None:
     assert str(act(script).principal) == "User:alice"
 
 
+def test_a_private_api_is_unknown_before_authentication() -> None:
+    """A client that has not proven who it is does not learn that there is such an API."""
+
+    async def script(client: Client) -> None:
+        with pytest.raises(AuthenticationFailed, match="the first packet is no request") as caught:
+            await client.raw(ApiKey.PEER_HEARTBEAT.to_bytes(2, "big") + bytes(20))
+        assert caught.value.answer is None
+
+    act(script)
+
+
 def test_the_first_token_of_kerberos_needs_no_handshake() -> None:
     """So did clients of 0.9, which knew no other mechanism."""
 

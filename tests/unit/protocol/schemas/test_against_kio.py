@@ -16,7 +16,7 @@ from tests.unit.protocol.kio_oracle import all_versions, as_ours, is_declared, r
 
 SEEDS = range(4)
 SHIPPED = [each for each in all_versions() if not is_declared(each.api, each.version)]
-"""Without the versions that are declared in `control_tables` and `legacy_tables`."""
+"""Without the versions that are declared in `control_tables`, `legacy_tables` and `private_tables`."""
 
 
 def test_we_read_what_kio_writes() -> None:

@@ -1,0 +1,31 @@
+"""Schemas of kafkalite's private APIs (`Api.is_private`), in the form of `schema_notation`.
+
+There is nobody to compare them with. Only brokers of one cluster send them, and during a rolling upgrade these are of two releases: a field
+that is added gets a version of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRIVATE_TABLES: Final[dict[str, str]] = {
+    "peer_heartbeat_request": """
+PeerHeartbeatRequest 0-0
+ broker_id int32 0-0 default=-1
+ broker_epoch int64 0-0 default=-1
+ incarnation uuid 0-0
+ session_id int64 0-0
+ session_password bytes? 0-0
+ accusations []Accusation 0-0
+  broker_id int32 0-0 default=-1
+  broker_epoch int64 0-0 default=-1
+  evidence int8 0-0
+""",
+    "peer_heartbeat_response": """
+PeerHeartbeatResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ broker_epoch int64 0-0 default=-1
+ incarnation uuid 0-0
+""",
+}
