@@ -2,7 +2,8 @@
 
 A leader that is cut off from ZooKeeper, was paused, or whose session has ended hears of its successor late. What it appends meanwhile is
 never acknowledged, because the in-sync replicas have left it. But a coordinator keeps committed offsets in memory, and would answer with
-old ones while the new coordinator acknowledges others; Apache Kafka's does.
+old ones while the new coordinator acknowledges others; Apache Kafka's does. A repeated EndTxn is answered from memory too: a coordinator
+whose last transaction of a producer was committed would say so of the next one, which it does not know.
 
 So while there is a doubt about the session (`SessionDoubt`), a coordinator asks all in-sync replicas first (`LeadershipProof`). A
 successor is elected among these only, so when none of them is in a later leader epoch, nobody else had led when they were asked. Without
@@ -16,16 +17,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafkalite.broker.coordination.replica_questions import ReplicaQuestions
 from kafkalite.clock import Clock
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import report
 from kafkalite.types import BrokerId, TopicPartition
 from zk.store import SessionState, Store
 
 if TYPE_CHECKING:
     from kafkalite.broker.replication.partition import Partition
+
+AnswerT = TypeVar("AnswerT")
 
 CHECKS: Final = 6
 """Calls of `SessionDoubt.check_pause` within a session's timeout."""
@@ -101,6 +105,23 @@ class LeadershipProof:
             self._waiting[topic_partition] = [future]
             self._spawn(self._seek(topic_partition), f"prove that {topic_partition} is led here")
         return future
+
+    def confirm(
+        self, topic_partition: TopicPartition, answer: AnswerT | asyncio.Future[AnswerT]
+    ) -> AnswerT | asyncio.Future[AnswerT]:
+        """Return an answer of a coordinator once it is sure that nobody else led the partition when it was made.
+
+        One that waits for an append is sure by that. The others, made from memory, wait for a proof where one is needed, and become
+        NOT_COORDINATOR without it.
+        """
+        if isinstance(answer, asyncio.Future) or not self.is_needed:
+            return answer
+        return asyncio.ensure_future(self._confirm(topic_partition, answer))
+
+    async def _confirm(self, topic_partition: TopicPartition, answer: AnswerT) -> AnswerT:
+        if not await self.seek(topic_partition):
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"another broker may lead {topic_partition}")
+        return answer
 
     async def _seek(self, topic_partition: TopicPartition) -> None:
         """Prove leadership for all calls that wait, then for those that came meanwhile, until none waits."""

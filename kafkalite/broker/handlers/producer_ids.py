@@ -34,8 +34,10 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.coordination.leadership_proof import LeadershipProof
     from kafkalite.broker.coordination.producer_ids import ProducerIds
     from kafkalite.types import BrokerId
     from zk.znodes import ProducerIdBlock
@@ -58,6 +60,9 @@ class Parts(HasConfig, HasTransactions, Protocol):
 
     @property
     def controller(self) -> Controller: ...
+
+    @property
+    def leadership(self) -> LeadershipProof: ...
 
 
 async def init_producer_id(
@@ -93,8 +98,10 @@ def _read_expected(request: messages.InitProducerIdRequest) -> ProducerIdAndEpoc
 
 async def _init_with_coordinator(parts: Parts, wanted: InitProducerId) -> InitProducerIdReply:
     """Ask the coordinator, again with a fresh producer id if it needs one. Raises KafkaError."""
+    place = TopicPartition(TRANSACTIONS_TOPIC, parts.transactions.partition_for(wanted.transactional_id))
     while True:
         reply = parts.transactions.submit(wanted.transactional_id, wanted, lambda reply: reply)
+        reply = parts.leadership.confirm(place, reply)
         if isinstance(reply, asyncio.Future):
             reply = await reply
         answer: InitProducerIdReply = reply

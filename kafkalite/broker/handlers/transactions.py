@@ -5,13 +5,14 @@
 - AddPartitionsToTxn 5, AddOffsetsToTxn 4, EndTxn 4 know TRANSACTION_ABORTABLE, which only verification answers here.
 - One partition that cannot be added leaves the others out too, as OPERATION_NOT_ATTEMPTED.
 - The group of AddOffsetsToTxn need not exist.
+- A coordinator that may have a successor has its leadership proven before it answers from memory (`broker/coordination/leadership_proof`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, READ_GROUP, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasGroups, HasMetadata, HasTransactions
@@ -24,11 +25,14 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.types import INTERNAL_TOPICS, OFFSETS_TOPIC, TopicPartition
+from kafkalite.types import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.coordination.leadership_proof import LeadershipProof
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.coordinators.transaction.transaction_record import Partitions
+
+ShapedT = TypeVar("ShapedT")
 
 _FENCED_FROM: Final = 2
 _BATCHED_FROM: Final = 4
@@ -41,6 +45,9 @@ _CodeOf: TypeAlias = Callable[[str, int], ErrorCode]
 
 class Parts(HasMetadata, HasGroups, HasTransactions, Protocol):
     """The parts of the broker that these handlers use."""
+
+    @property
+    def leadership(self) -> LeadershipProof: ...
 
 
 async def add_partitions_to_txn(
@@ -120,13 +127,21 @@ def _submit_partitions(
     try:
         if not transaction.verify_only:
             wanted = AddPartitions(transactional_id, *producer, partitions)
-            return parts.transactions.submit(transactional_id, wanted, ErrorCode)
+            return _submit(parts, transactional_id, wanted, ErrorCode)
         found = parts.transactions.machine_for(transactional_id).verify(transactional_id, *producer, partitions)
     except KafkaError as problem:
         return problem.code
     if isinstance(found, ErrorCode):
         return found
     return lambda topic, index: ErrorCode.NONE if index in found[topic] else ErrorCode.TRANSACTION_ABORTABLE
+
+
+def _submit(
+    parts: Parts, transactional_id: str, wanted: AddPartitions | EndTransaction, shape: Callable[[ErrorCode], ShapedT]
+) -> ShapedT | asyncio.Future[ShapedT]:
+    """Pass a request to the coordinator; an answer from its memory waits for a proof of leadership where one is needed."""
+    place = TopicPartition(TRANSACTIONS_TOPIC, parts.transactions.partition_for(transactional_id))
+    return parts.leadership.confirm(place, parts.transactions.submit(transactional_id, wanted, shape))
 
 
 async def _code_of(outcome: _CodeOf | ErrorCode | asyncio.Future[ErrorCode], version: int) -> _CodeOf:
@@ -173,7 +188,7 @@ def add_offsets_to_txn(
     def shape(code: ErrorCode) -> messages.AddOffsetsToTxnResponse:
         return messages.AddOffsetsToTxnResponse(error_code=_translate_code(version, code))
 
-    return parts.transactions.submit(request.transactional_id, wanted, shape)
+    return _submit(parts, request.transactional_id, wanted, shape)
 
 
 def end_txn(
@@ -187,7 +202,7 @@ def end_txn(
     def shape(code: ErrorCode) -> messages.EndTxnResponse:
         return messages.EndTxnResponse(error_code=_translate_code(version, code))
 
-    return parts.transactions.submit(request.transactional_id, wanted, shape)
+    return _submit(parts, request.transactional_id, wanted, shape)
 
 
 def _require_id(transactional_id: str) -> None:

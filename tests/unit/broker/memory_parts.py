@@ -210,7 +210,7 @@ class MemoryParts:
         )
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = self.transactions = MemoryGroups()
-        self.leadership: Any = SimpleNamespace(is_needed=False)
+        self.leadership: Any = SimpleNamespace(is_needed=False, confirm=lambda place, answer: answer)
         self.transaction_verifier = MemoryVerifier()
         self.marker_sender: Any = SimpleNamespace(unwritten=lambda transactional_id: None)
         self.offsets_ended: list[tuple[int, int, int, bool]] = []

@@ -12,7 +12,7 @@ import pytest
 
 from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
 from kafkalite.broker.coordination.replica_questions import UNUSED_S, ReplicaQuestions
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
@@ -412,5 +412,24 @@ def test_connections_are_closed_at_shutdown() -> None:
         assert await replicas.proof.seek(PARTITION)
         replicas.proof.close()
         assert all(each.closed for each in replicas.connections)
+
+    virtual_time.run(main())
+
+
+def test_an_answer_from_memory_waits_for_a_proof_and_one_that_was_appended_does_not() -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS})
+        assert replicas.proof.confirm(PARTITION, "at once") == "at once"
+        replicas.lose_connection_to_zookeeper()
+        appended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        assert replicas.proof.confirm(PARTITION, appended) is appended
+        confirmed = replicas.proof.confirm(PARTITION, "proven")
+        assert isinstance(confirmed, asyncio.Future) and await confirmed == "proven"
+        replicas.answers[2] = FOLLOWS_LATER
+        refused = replicas.proof.confirm(PARTITION, "old")
+        assert isinstance(refused, asyncio.Future)
+        with pytest.raises(KafkaError) as problem:
+            await refused
+        assert problem.value.code is ErrorCode.NOT_COORDINATOR
 
     virtual_time.run(main())

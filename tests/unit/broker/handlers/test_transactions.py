@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.coordination.leadership_proof import LeadershipProof
 from kafkalite.coordinators.runtime import CoordinatorRuntime, HostingRules
 from kafkalite.coordinators.transaction.machine import TransactionMachine
 from kafkalite.coordinators.transaction.requests import MarkersWritten, WriteMarkers
@@ -186,6 +187,42 @@ def test_one_partition_that_cannot_be_added_leaves_the_others_out() -> None:
         unknown = E.UNKNOWN_TOPIC_OR_PARTITION
         assert codes == [E.OPERATION_NOT_ATTEMPTED, unknown, unknown, E.TOPIC_AUTHORIZATION_FAILED]
         assert await site.end() is E.INVALID_TXN_STATE
+
+    play(scenario)
+
+
+class Leadership:
+    """A `LeadershipProof` that is needed; `is_proven` is its outcome."""
+
+    is_needed = True
+    confirm = LeadershipProof.confirm
+    _confirm = LeadershipProof._confirm
+
+    def __init__(self, is_proven: bool) -> None:
+        self.is_proven = is_proven
+
+    async def seek(self, topic_partition: TopicPartition) -> bool:
+        assert topic_partition == TopicPartition("__transaction_state", 0)
+        return self.is_proven
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_a_coordinator_that_may_have_a_successor_tells_nothing_from_memory(is_proven: bool) -> None:
+    """It would say that the next transaction is committed, which only its successor knows, or that its producer is fenced."""
+
+    async def scenario(site: Site) -> None:
+        await site.init()
+        await site.add(("t", 0))
+        assert await site.add(("t", 0)) == [E.NONE]
+        assert await site.end() is E.NONE
+        site.mark()
+        assert await site.end() is E.NONE
+        site.parts.leadership = Leadership(is_proven)
+        assert await site.end() is (E.NONE if is_proven else E.NOT_COORDINATOR)
+        fenced = E.PRODUCER_FENCED if is_proven else E.NOT_COORDINATOR
+        assert await site.end(producer=(1, 1)) is await site.add_offsets(producer=(1, 1)) is fenced
+        assert await site.add(("t", 0), producer=(1, 1)) == [fenced]
+        assert await site.init(producer_id=7, producer_epoch=0) == (fenced, -1, -1)
 
     play(scenario)
 
