@@ -60,10 +60,18 @@ class Bench:
     """What is asked for, and what was measured until now."""
 
     def __init__(
-        self, rounds: int, zookeepers: int, client: str, properties: dict[str, str], console: Console, *, verbose: bool
+        self,
+        rounds: int,
+        zookeepers: int,
+        client: str,
+        properties: dict[str, str],
+        console: Console,
+        *,
+        end_sessions: bool,
+        verbose: bool,
     ) -> None:
         self._rounds, self._zookeepers, self._client, self._properties = rounds, zookeepers, client, properties
-        self._console, self._verbose = console, verbose
+        self._console, self._end_sessions, self._verbose = console, end_sessions, verbose
         self.measured: Measured = {}
         self.creations_s: dict[tuple[str, int], float] = {}
         self.problems: list[str] = []
@@ -87,7 +95,7 @@ class Bench:
                 ) as cluster,
                 ClusterFacts(cluster.zookeeper_connect) as facts,
             ):
-                failovers = Failovers(cluster, facts, partitions, self._client)
+                failovers = Failovers(cluster, facts, partitions, self._client, end_sessions=self._end_sessions)
                 self.creations_s[side, partitions] = failovers.create_idle()
                 self._tell(f"{side}, {partitions} partitions, made in {self.creations_s[side, partitions]:.1f} s")
                 for number in range(1, self._rounds + 1):
@@ -175,6 +183,9 @@ def parse_properties(given: Sequence[str]) -> dict[str, str]:
 )
 @click.option("-X", "properties", multiple=True, help="key=value for our brokers; can be repeated.")
 @click.option("--beside-kafka", is_flag=True, help="Measure Apache Kafka too.")
+@click.option(
+    "--end-sessions", is_flag=True, help="End the victim's session at once, so that what follows it is measured alone."
+)
 @click.option("--verbose", is_flag=True, help="A line for each round.")
 @click.option("--output", type=click.Path(path_type=Path), help="Write what was measured there, as JSON.")
 def main(
@@ -185,12 +196,13 @@ def main(
     zookeepers: str,
     properties: Sequence[str],
     beside_kafka: bool,
+    end_sessions: bool,
     verbose: bool,
     output: Path | None,
 ) -> None:
     console = Console(width=max(Console().width, _WIDTH))
     given = parse_properties(properties)
-    bench = Bench(rounds, int(zookeepers), client, given, console, verbose=verbose)
+    bench = Bench(rounds, int(zookeepers), client, given, console, end_sessions=end_sessions, verbose=verbose)
     load = [os.getloadavg()[0]]
     try:
         for count in partitions:
@@ -202,6 +214,7 @@ def main(
             console.print(table_of(bench.measured))
         if output is not None:
             settings = {"rounds": rounds, "client": client, "zookeepers": int(zookeepers), "load": load}
+            settings |= {"sessions ended by the bench": end_sessions}
             settings |= {"properties": PROPERTIES, "properties of ours": given}
             output.write_text(json.dumps(content_of(bench, settings), indent=2) + "\n")
             console.print(f"written to {output}")

@@ -78,10 +78,13 @@ def failover_cluster(
 
 
 class Failovers:
-    """Rounds on one cluster, which has `partitions` partitions while a round lasts."""
+    """Rounds on one cluster, which has `partitions` partitions while a round lasts. With `end_sessions` no session is waited for."""
 
-    def __init__(self, cluster: LocalCluster, facts: ClusterFacts, partitions: int, client: str) -> None:
+    def __init__(
+        self, cluster: LocalCluster, facts: ClusterFacts, partitions: int, client: str, *, end_sessions: bool = False
+    ) -> None:
         self._cluster, self._facts, self._idle, self._client = cluster, facts, partitions - 1, client
+        self._end_sessions = end_sessions
         self._admin = self._new_admin()
         self._rounds = 0
 
@@ -133,6 +136,8 @@ class Failovers:
                 struck_ns, exited_ns = self._cut_off(roles.victim), None
             else:
                 struck_ns, exited_ns = kill(self._cluster, roles.victim)
+            if self._end_sessions:
+                self._facts.expire_session(roles.victim)
             ended_ns, elected_ns = ended.wait(ROUND_TIMEOUT_S), elected.wait(ROUND_TIMEOUT_S)
             newcomer_ns = self._write_as_newcomer(roles.victim, topic) if victim == "vanish" else None
             find = partial(first_acknowledgement, writer.records, struck_ns, ended_ns)
