@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
+from kafkalite.security.sasl_client import SaslCredentials
+from tests.wire.secured import USER, USER_PASSWORD, SecuredCluster
 
 _TIMEOUT_S = 30.0
 
@@ -53,3 +57,34 @@ def test_a_broker_answers_the_heartbeats_of_its_peers(servers: str, broker_comma
         assert len(found) == (3 if broker_command == BROKER_COMMAND else 0), "each process has its own"
 
     asyncio.run(scenario())
+
+
+def test_secured_brokers_serve_it_on_their_own_listener(tmp_path: Path) -> None:
+    """Named after the login as well, which asks for versions in another name; on listeners of clients nobody is told or served."""
+
+    async def ask(cluster: SecuredCluster, listener: str, protocol: str) -> int | None:
+        """Return the error code of a heartbeat, None if the broker closes the connection."""
+        host, _, port = cluster.servers(listener).rpartition(":")
+        connection = await Connection.open(
+            host,
+            int(port),
+            timeout_s=_TIMEOUT_S,
+            security_protocol=protocol,
+            ssl_context=ssl.create_default_context(cafile=cluster.trust),
+            credentials=SaslCredentials(mechanism="PLAIN", username=USER, password=USER_PASSWORD),
+        )
+        try:
+            await connection.negotiate(_TIMEOUT_S, PEER_SOFTWARE_NAME)
+            if listener != "BOTH":
+                with pytest.raises(ValueError, match="speaks peer_heartbeat 0 to -1"):
+                    connection.version_of(ApiKey.PEER_HEARTBEAT)
+            return (await connection.request(messages.PeerHeartbeatRequest(broker_id=9), 0)).error_code
+        except ConnectionError:
+            return None
+        finally:
+            connection.close()
+
+    listeners = {"PLAINTEXT": "PLAINTEXT", "TLS": "SSL", "SASL": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
+    with SecuredCluster(tmp_path / "files", 1) as cluster:
+        codes = {each: asyncio.run(ask(cluster, each, protocol)) for each, protocol in listeners.items()}
+    assert codes == dict.fromkeys(listeners) | {"BOTH": ErrorCode.BROKER_ID_NOT_REGISTERED}
