@@ -22,6 +22,7 @@ from kafkalite.broker.coordination.replica_questions import ReplicaQuestions
 from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import TransactionVerifier
 from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
+from kafkalite.broker.delayed_metadata import DelayedMetadata
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, read_detection_settings
 from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
@@ -108,6 +109,7 @@ class BrokerParts:
     jobs: Jobs
     versions: InterBrokerVersions
     metadata: MetadataCache
+    delayed_metadata: DelayedMetadata
     quotas: ClientQuotas
     traffic: Traffic
     logs: LogStore
@@ -306,6 +308,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         jobs=jobs,
         versions=versions,
         metadata=metadata,
+        delayed_metadata=DelayedMetadata(metadata, lambda broker: False),
         quotas=early.quotas,
         traffic=Traffic(),
         logs=logs,

@@ -6,6 +6,7 @@
 - A topic that is named several times is answered once, as in Kafka.
 - Topics that the caller may not see are left out where all are asked for, else refused; those that are asked for by id without their name.
   Making one needs CREATE on the cluster or on the topic. In 8 to 10 the operations on the cluster go to those who may describe it.
+- A request that names topics waits shortly where a leader is probably dead (`broker/delayed_metadata`).
 - A topic that is created on the way is answered with LEADER_NOT_AVAILABLE or UNKNOWN_TOPIC_OR_PARTITION, and the client asks again.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.delayed_metadata import HasDelayedMetadata
 from kafkalite.broker.handlers.topics import Mutating, mutations_of, silenced_for
 from kafkalite.broker.identity.authorizer import (
     CREATE_CLUSTER,
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
     from kafkalite.types import BrokerId
 
 _NEVER_STRICT: Final = 2**15
+_NULL_IS_ALL_FROM: Final = 1
 _CLUSTER_OPERATIONS_IN: Final = range(8, 11)
 
 
-class Parts(Mutating, HasConfig, HasClusterId, HasMetadata, HasTopicCreation, Protocol):
+class Parts(Mutating, HasConfig, HasClusterId, HasDelayedMetadata, HasMetadata, HasTopicCreation, Protocol):
     """The parts of the broker that these handlers use."""
 
 
@@ -54,6 +57,8 @@ async def metadata(
     """Return the cluster as this broker knows it, with endpoints of the caller's listener."""
     version, listener = context.api_version, context.listener
     await parts.metadata.wait_for_controller()
+    if version >= _NULL_IS_ALL_FROM:
+        await parts.delayed_metadata.wait_for_leaders(request.topics)
     cache = parts.metadata
     throttle_ms = 0
     topics, missing = await context.portions.finish(_collect_topics(parts, request, context))

@@ -14,6 +14,7 @@ from typing import Any
 
 from kafkalite.broker.coordination.transaction_markers import MarkerWriter
 from kafkalite.broker.coordination.transaction_verification import Producer, Refusals
+from kafkalite.broker.delayed_metadata import DelayedMetadata
 from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
@@ -196,6 +197,7 @@ class MemoryParts:
         self.metadata.brokers = {
             number: LiveBroker(number, {"PLAINTEXT": Endpoint("PLAINTEXT", f"host{number}", 9092)}) for number in (1, 2)
         }
+        self.delayed_metadata = DelayedMetadata(self.metadata, lambda broker: False)
         for each in partitions:
             know(self.metadata, each.topic_partition)
         self.proposed: list[IsrChange] = []
