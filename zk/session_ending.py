@@ -1,7 +1,7 @@
 """Ends another ZooKeeper session by its id and password: takes the session over and closes it at once.
 
-Both requests leave together, because a living owner connects again as soon as it has lost its connection, and would take the session
-back before a close that waited for the answer to the takeover. What ZooKeeper's servers (3.5 to 3.9) answer:
+Both requests leave together: a living owner connects again as soon as it has lost its connection, and would take the session back
+before a close that waited for the answer to the takeover. What ZooKeeper's servers (3.5 to 3.9) answer:
 
 - Session and password fit: the takeover is accepted (a timeout above 0), and the reply to closeSession arrives when the end is
   committed. Whether the owner lives makes no difference: a closeSession is carried out whoever has the session by then. A living owner
@@ -9,7 +9,8 @@ back before a close that waited for the answer to the takeover. What ZooKeeper's
   next attempt finds no session.
 - Unknown session, or another password: a timeout of 0, and the connection is closed; the two are not told apart. A living owner at the
   same server has lost its connection by then and takes its session back; it loses nothing else.
-- A server without a quorum, still starting, or read-only: the connection is closed, or stays without an answer.
+- A server without a quorum, still starting, or read-only: the connection is closed, or stays without an answer. A leader that has lost
+  its quorum and not noticed yet may refuse a session that is younger: a refusal proves nothing. What it accepts is not committed.
 - `sessionRequireClientSASLAuth`, or `enforce.auth.schemes` (from 3.6): the takeover is accepted, closeSession is refused with the error
   SESSIONCLOSEDREQUIRESASLAUTH, and the session lives on. With credentials it is tried again with a SASL exchange in between.
 
@@ -169,7 +170,7 @@ async def _authenticate(identity: DigestCredentials, reader: asyncio.StreamReade
         writer.write(sasl_request(xid, token))
         answer = await _read_frame(reader)
         if error := reply_error(answer):
-            if error == _AUTH_FAILED:
+            if error in (_AUTH_FAILED, _REQUIRES_SASL):
                 raise AuthFailedError("/", "the ZooKeeper server refused user name or password")
             raise ValueError(f"SASL was refused with error {error}")
         xid += 1

@@ -18,7 +18,8 @@ from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ALL, OPEN, READ, ZnodeAcl
 from zk.servers.ensemble import Ensemble
 from zk.servers.server_settings import EnsembleTls
-from zk.store import AuthFailedError, NoAuthError, SessionState
+from zk.session_ending import end_session, request_session_end
+from zk.store import AuthFailedError, NoAuthError, SessionEnding, SessionState, StoreError
 
 pytestmark = pytest.mark.usefixtures("java")
 
@@ -212,5 +213,29 @@ def test_who_is_refused_while_it_runs_tries_again_with_a_new_session(
         await store.exists("/")
         assert store.session_id != first
         await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_session_is_ended_over_tls(secured: Secured) -> None:
+    """With id and password by whoever is let in, the owner of the session or not."""
+    secure = secured.ensemble.secure_connect
+    stranger = secured.certificate("stranger")
+
+    async def run() -> None:
+        owner = KazooStore(secure, 100.0, security=secured.certificate("broker"))
+        await owner.start(20)
+        ended = (owner.session_id, owner.session_password)
+        for outsider in (PLAINTEXT, secured.certificate("foreign", Authority("another"))):
+            with pytest.raises(StoreError):
+                await request_session_end(secure, *ended, outsider, 1)
+        await owner.sync()
+        assert owner.session_id == ended[0]
+        assert await asyncio.to_thread(end_session, secure, *ended, stranger, 30) is SessionEnding.ENDED
+        async with asyncio.timeout(30):
+            while owner.session_id == ended[0] or owner.state is not SessionState.CONNECTED:
+                await asyncio.sleep(0.005)
+        assert await owner.end_session(*ended, 30) is SessionEnding.REFUSED
+        await owner.close()
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError, SessionClosedRequireSaslError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import SASL
 
@@ -47,6 +47,10 @@ class DigestConnection(ConnectionHandler):  # type: ignore[misc]
         header, buffer, offset = self._read_header(timeout)
         if header.zxid > 0:
             self.client.last_zxid = header.zxid
+        if (
+            header.err == SessionClosedRequireSaslError.code
+        ):  # instead of AuthFailedError, where servers require authentication
+            raise AuthFailedError("the server refused user name or password")
         if header.err:
             raise EXCEPTIONS[header.err]("the server refused user name or password")
         return SASL.deserialize(buffer, offset)[0] or b""

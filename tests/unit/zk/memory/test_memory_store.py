@@ -6,7 +6,17 @@ import random
 import pytest
 
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
-from zk.store import BadVersionError, Check, Create, Delete, NodeExistsError, SessionState, Write
+from zk.store import (
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    NodeExistsError,
+    SessionEnding,
+    SessionState,
+    StoreError,
+    Write,
+)
 
 
 async def connected(server: MemoryZooKeeper, **settings) -> MemoryStore:
@@ -119,3 +129,91 @@ def test_start_without_a_server_times_out():
             await MemoryStore(server).start(0.01)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("own_loop", [False, True])
+def test_who_is_cut_off_ends_no_session(own_loop):
+    async def scenario():
+        server = MemoryZooKeeper()
+        server.loop = asyncio.get_running_loop() if own_loop else None
+        victim, accuser = await connected(server), await connected(server)
+        session_id = victim.session_id
+        accuser.suspend()
+        with pytest.raises(StoreError, match="no connection"):
+            await accuser.end_session(victim.session_id, victim.session_password, 10)
+        accuser.resume()
+        accuser.suspend(noticed_after_s=60)
+        with pytest.raises(StoreError, match="no answer"):
+            await accuser.end_session(victim.session_id, victim.session_password, 0.01)
+        accuser.resume()
+        await accuser.sync()
+        assert victim.session_id == session_id, "nor is it asked later"
+
+    asyncio.run(scenario())
+
+
+def test_without_quorum_no_session_is_ended():
+    async def scenario():
+        server = MemoryZooKeeper(latency_s=lambda: 0.01)
+        victim, accuser = await connected(server), await connected(server)
+        asking = asyncio.ensure_future(accuser.end_session(victim.session_id, victim.session_password, 0.05))
+        await asyncio.sleep(0)
+        server.lose_quorum()
+        with pytest.raises(StoreError):
+            await asking
+        server.regain_quorum()
+        assert await accuser.end_session(victim.session_id, victim.session_password, 10) is SessionEnding.ENDED
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("own_loop", [False, True])
+def test_an_ending_whose_reply_is_lost_may_be_asked_again(own_loop):
+    async def scenario():
+        server = MemoryZooKeeper()
+        server.loop = asyncio.get_running_loop() if own_loop else None
+        victim, accuser = await connected(server), await connected(server)
+        ended = (victim.session_id, victim.session_password)
+        accuser.lose_next_reply()
+        with pytest.raises(StoreError):
+            await accuser.end_session(*ended, 0.01)
+        assert victim.session_id != ended[0]
+        assert await accuser.end_session(*ended, 10) is SessionEnding.REFUSED
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("own_loop", [False, True])
+def test_an_ending_takes_the_latency_of_a_request(own_loop):
+    """With a server that is a machine of its own, the session is over before its ender knows."""
+
+    async def scenario():
+        server = MemoryZooKeeper(latency_s=lambda: 0.02)
+        server.loop = asyncio.get_running_loop() if own_loop else None
+        victim, accuser = await connected(server), await connected(server)
+        victim.suspend()
+        session_id = victim.session_id
+        asking = asyncio.ensure_future(accuser.end_session(session_id, victim.session_password, 10))
+        await asyncio.sleep(0.001)
+        assert session_id in server._sessions
+        async with asyncio.timeout(5):
+            while session_id in server._sessions:
+                await asyncio.sleep(0.001)
+        assert asking.done() is not own_loop
+        assert await asking is SessionEnding.ENDED
+
+    asyncio.run(scenario())
+
+
+def test_passwords_of_sessions_differ_and_repeat():
+    async def passwords() -> list[bytes]:
+        server = MemoryZooKeeper()
+        store = await connected(server)
+        first = store.session_password
+        store.expire_session()
+        await asyncio.sleep(0)
+        return [first, store.session_password, (await connected(server)).session_password]
+
+    once, again = asyncio.run(passwords()), asyncio.run(passwords())
+    assert once == again
+    assert len(set(once)) == len(once) and all(len(password) == 16 for password in once)
