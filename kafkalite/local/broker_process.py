@@ -19,6 +19,8 @@ from zk.servers.java_properties import escaped_value, properties_text
 if TYPE_CHECKING:
     import ssl
 
+    from kafkalite.local.death_watch import DeathWatch
+
 BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
 """Command of a broker, to which the path of its properties file is appended."""
 
@@ -143,6 +145,8 @@ class BrokerProcess:
         self.http_port: Final = http_port
         if http_port is not None:
             self.properties["kafkalite.http.listener"] = f"{self.host}:{http_port}"
+        self.death_watch: DeathWatch | None = None
+        """Watches each of its processes, from its next start on."""
         self._process: Child | None = None
         self._log_start = 0
 
@@ -187,11 +191,15 @@ class BrokerProcess:
         """Start the process; `wait_started` tells when it serves. Does nothing while it runs."""
         if self.running:
             return
+        if self.death_watch is not None:
+            self.death_watch.finish(self.id)
         self.properties_path.touch(0o600)  # passwords are among them, sometimes
         self.properties_path.write_text(properties_text(self.properties))
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
             self._process = self.start_process([*self.command, str(self.properties_path)], log, self.environment)
+        if self.death_watch is not None:
+            self.death_watch.begin(self.id, self._process, self.properties)
 
     def has_started(self) -> bool:
         """True if the broker has logged that it serves. Raises BrokerDied, with its last log lines, when it has ended."""

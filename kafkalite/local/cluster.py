@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, Inside, check_directory
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
+from kafkalite.local.death_watch import DeathWatch
 from kafkalite.local.faults import ADDRESS_VARIABLE, SETTINGS, Faults
 from kafkalite.local.ports import ReservedPort
 from kafkalite.local.readiness import find_controller, until_ready
@@ -43,6 +45,8 @@ from zk.servers.ensemble import HOST, Ensemble, check_size
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
     from zk.kazoo_adapter.store_security import StoreSecurity
+
+logger = logging.getLogger("kafkalite.local.cluster")
 
 __all__ = ["LIVE_CLUSTERS", "LocalCluster"]
 
@@ -68,6 +72,9 @@ class LocalCluster(AskedThroughZooKeeper):
 
     `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
     `partition` can cut them from each other (on Linux). With `faults` the brokers fail on request: see `Faults`.
+
+    With `kafkalite.failover.detection` other than `session` among the properties, the session of a broker whose process ends without a
+    clean stop is ended at once, and `tell_death` hears of it, in another thread.
 
     `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach: see `security` and `kafkalite.local.secured`.
     """
@@ -117,6 +124,8 @@ class LocalCluster(AskedThroughZooKeeper):
         self._brokers_connect = ""
         self._side_ports: list[ReservedPort] = []
         """Of ZooKeeper and of status pages."""
+        self.tell_death: Callable[[str], object] = logger.info
+        self._death_watch = DeathWatch(lambda line: self.tell_death(line))
         self.ensemble: Ensemble | None = None
         self.brokers: dict[int, BrokerProcess] = {}
         self.directory = Path()
@@ -141,6 +150,7 @@ class LocalCluster(AskedThroughZooKeeper):
 
             self._security = ClusterSecurity(self.directory / "security")
             self._security.make()
+        self._death_watch = DeathWatch(lambda line: self.tell_death(line))
         LIVE_CLUSTERS.add(self)
         atexit.register(self.close)
         if self._partitionable:
@@ -231,9 +241,11 @@ class LocalCluster(AskedThroughZooKeeper):
         Returns the brokers that ran and did not stop cleanly, with their exit statuses; None for those that had to be killed.
         """
         atexit.unregister(self.close)
+        self._death_watch.close()
         unclean = self._stop_brokers(tell)
         for broker in self.brokers.values():
             broker.close()
+        self._death_watch.finish_all()
         if self.ensemble is not None:
             asyncio.run(self.ensemble.stop())
             self.ensemble = None
@@ -433,6 +445,7 @@ class LocalCluster(AskedThroughZooKeeper):
             port=None if self._base_port is None else self._base_port + place,
             http_port=self._choose_http_port(place),
         )
+        broker.death_watch = self._death_watch
         if len(self._broker_ids) > 1:
             broker.start_process = start_warm  # they import once for all
         broker.properties |= self._listeners(broker_id, broker.port)

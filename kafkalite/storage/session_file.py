@@ -50,7 +50,7 @@ class SessionRecord(NamedTuple):
     password: bytes
 
     def __repr__(self) -> str:
-        return f"SessionRecord(broker {self.broker_id}, session 0x{self.session_id & _UNSIGNED:x})"
+        return f"session 0x{self.session_id & _UNSIGNED:x} of broker {self.broker_id}"
 
 
 def encode(record: SessionRecord, lock_id: str) -> bytes:

@@ -63,19 +63,19 @@ class OwnSession:
                 return  # it is over
             self.predecessors_found += 1
             if self._mode is DetectionMode.OBSERVE:
-                logger.info("%s is held by %r, whose process was killed; mode evidence would end it", path, record)
+                logger.info("%s is held by %r, whose process is dead; mode evidence would end it", path, record)
                 return
             ending = await self._store.end_session(record.session_id, record.password, _ENDING_TIMEOUT_S)
         except SessionExpiredError:
             raise
         except StoreError as problem:
-            logger.warning("%r of the process before this one was not ended: %s", record, problem)
+            logger.warning("%r, whose process is dead, was not ended: %s", record, problem)
             return
         if ending is SessionEnding.ENDED:
             self.predecessors_ended += 1
-            logger.info("ended %r, whose process was killed", record)
+            logger.info("ended %r, whose process is dead", record)
         else:
-            logger.warning("ZooKeeper refused to end %r of the process before this one; it may be over", record)
+            logger.warning("ZooKeeper refused to end %r, whose process is dead; it may be over", record)
 
     def write(self, broker_id: BrokerId) -> None:
         """Write the present session down, before the broker registers under it; not in mode `session`."""

@@ -105,6 +105,7 @@ def up(
         )
     except (ConfigError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
+    running.tell_death = _tell
     _tell_ports(running)
     try:
         running.start(lambda line: _tell(line) if time.monotonic() - begun_s > _PATIENCE_S else None)
