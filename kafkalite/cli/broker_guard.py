@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-_PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGQUIT)
+_OF_BROKERS: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGUSR1})
+"""Signals that a broker handles also where its caller ignores them, as shells do with SIGINT for what runs in the background."""
+_OTHERS: Final = frozenset({signal.SIGHUP, signal.SIGQUIT})
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -24,7 +26,8 @@ def fork_guarded(after_death: Callable[[], None]) -> None:
 
     `after_death` is called in the guard when the child has ended with another status than 0.
     """
-    signals = {*(each for each in _PASSED_ON if signal.getsignal(each) is not signal.SIG_IGN), signal.SIGCHLD}
+    others = {each for each in _OTHERS if signal.getsignal(each) is not signal.SIG_IGN}
+    signals = {*_OF_BROKERS, *others, signal.SIGCHLD}
     former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     former_handler = signal.signal(signal.SIGCHLD, lambda *_: None)  # some systems drop what would be ignored
     sys.stdout.flush()

@@ -61,14 +61,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _configure(options: argparse.Namespace) -> None:
     settings = container_settings(os.environ, socket.gethostname())
-    if settings.broker is not None:
-        check_broker_settings(settings.broker)
+    broker_options = "" if settings.broker is None else options_of_broker(settings.broker)
     for name, properties in (("kafka", settings.broker), ("zookeeper", settings.zookeeper)):
         path = options.directory / f"{name}.properties"
         if properties is None:
             path.unlink(missing_ok=True)
         else:
             path.write_text(properties_text(dict(sorted(properties.items()))))
+    (options.directory / "broker-options").write_text(broker_options)
     (options.directory / "health").write_text(health_lines(settings.broker, settings.zookeeper))
     if settings.broker is not None:
         for log_dir in settings.broker["log.dirs"].split(","):
@@ -81,11 +81,15 @@ def _configure(options: argparse.Namespace) -> None:
             data.joinpath("myid").write_text(f"{settings.zookeeper_id}\n")
 
 
-def check_broker_settings(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError for invalid settings, as the broker would, but before the log of a ZooKeeper server in this container hides it."""
+def options_of_broker(properties: Mapping[str, str]) -> str:
+    """Return the options of `kafkalite broker` that follow from its settings.
+
+    Raises ConfigError for invalid ones, as the broker would, but before the log of a ZooKeeper server in this container hides it.
+    """
     from kafkalite.config.broker import BROKER_KEYS, BrokerConfig
 
-    BrokerConfig.from_properties({name: text for name, text in properties.items() if name in BROKER_KEYS})
+    config = BrokerConfig.from_properties({name: text for name, text in properties.items() if name in BROKER_KEYS})
+    return "" if config.kafkalite_failover_detection == "session" else "--guard"
 
 
 def make_writable(folder: Path) -> None:

@@ -60,7 +60,7 @@ def _find_session(config: BrokerConfig) -> SessionRecord | None:
         directory = LogDirectory(disk, path, _FILES)
         if not disk.exists(directory.file(FILE_NAME)):
             continue
-        with _locked(directory) as is_locked:
+        with _lock_of(directory) as is_locked:
             found = read_session_files([directory]) if is_locked else []
         for record in found:
             if record.zookeeper_connect == config.zookeeper_connect and config.broker_id in (-1, record.broker_id):
@@ -69,7 +69,7 @@ def _find_session(config: BrokerConfig) -> SessionRecord | None:
 
 
 @contextmanager
-def _locked(directory: LogDirectory) -> Iterator[bool]:
+def _lock_of(directory: LogDirectory) -> Iterator[bool]:
     """Hold the lock of a directory; False where another process has it, or it cannot be had."""
     try:
         directory.open()

@@ -61,8 +61,9 @@ def test_a_killed_broker_is_noticed_and_shown_as_shells_show_it() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_signals_are_passed_on(number: int) -> None:
+    before = "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # as in the background of a shell
     broker = f"signal.signal({int(number)}, lambda *_: (print('heard', flush=True), os._exit(0)))\n{WAITS}"
-    with guarded(broker) as process:
+    with guarded(broker, before=before) as process:
         child_of(process)
         process.send_signal(number)
         assert rest_of(process) == (0, "heard\n")

@@ -16,6 +16,7 @@ from kafkalite.cli import image, image_health
 from kafkalite.config.keys import ConfigError
 from kafkalite.config.properties import read_properties
 
+DOCKER_SCRIPTS = Path(__file__).parents[3] / "deploy/images/rootfs/etc/confluent/docker"
 API_VERSIONS_OK = b"\0\0\0\x0a\0\0\0\x01\0\0\0\0\0\0"
 """Length, correlation id, error code, no API."""
 
@@ -75,6 +76,27 @@ def test_a_broker_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert logs.is_dir()
     assert not (tmp_path / "zookeeper.properties").exists()
     assert (tmp_path / "health").read_text() == "broker 127.0.0.1 9092 PLAINTEXT\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"), [(None, ""), ("session", ""), ("observe", "--guard"), ("evidence", "--guard")]
+)
+def test_a_broker_is_guarded_where_its_death_is_noticed(
+    mode: str | None, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process of the container is the broker itself otherwise."""
+    given = {} if mode is None else {"KAFKA_KAFKALITE_FAILOVER_DETECTION": mode}
+    logs = str(tmp_path / "logs")
+    assert configure(tmp_path, monkeypatch, KAFKA_ZOOKEEPER_CONNECT="zk:2181", KAFKA_LOG_DIRS=logs, **given) == 0
+    script = (DOCKER_SCRIPTS / "launch").read_text().replace("/etc/kafka/", f"{tmp_path}/")
+    start = tmp_path / "kafka-server-start"
+    start.write_text('#!/bin/sh\necho "$@"\n')
+    start.chmod(0o755)
+    script = script.replace("/etc/confluent/docker", str(DOCKER_SCRIPTS))
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    launched = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert launched.stdout.split() == [f"{tmp_path}/kafka.properties", *options.split()]
+    assert launched.stderr == ""
 
 
 def test_a_member_of_an_ensemble_gets_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
