@@ -96,6 +96,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/reading-logs",
         "decisions/old-message-formats",
         "decisions/coordinators",
+        "decisions/failure-detection",
         "decisions/early-session-end",
         "decisions/simulation",
         "decisions/test-clusters",

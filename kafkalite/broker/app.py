@@ -278,6 +278,7 @@ class Broker:
         if config.log_cleaner_enable:
             self.cleaner.start_workers(self.jobs.retry)
         parts.log_dir_moves.resume()
+        parts.failure_detection.start(self.jobs)
         every(1.0, "notice failed directories", partial(self._notice_failed_directories, parts.replicas))
 
     async def _remove_expired_tokens(self, parts: BrokerParts) -> None:
@@ -331,6 +332,7 @@ class Broker:
             await stop.step("watches of ACLs", parts.acls.stop())
         await stop.step("watch of delegation tokens", self._early.delegation_tokens.stop())
         await stop.step("jobs", self.jobs.stop())
+        await stop.step("failure detection", parts.failure_detection.close())
         await stop.step("controller", parts.controller.stop())
         await stop.step("replica fetchers", parts.fetchers.close())
         await stop.step("ISR changes", parts.isr_changes.close())

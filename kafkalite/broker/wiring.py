@@ -24,7 +24,9 @@ from kafkalite.broker.coordination.transaction_verification import TransactionVe
 from kafkalite.broker.coordination.zookeeper_offsets import ZooKeeperOffsets
 from kafkalite.broker.delayed_metadata import DelayedMetadata
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, read_detection_settings
+from kafkalite.broker.failure_detection.failure_detection import FailureDetection
 from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
+from kafkalite.broker.failure_detection.unclean_topics import UncleanTopics
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
 from kafkalite.broker.fetch.replica_selector import selector
@@ -136,7 +138,7 @@ class BrokerParts:
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
     registrar: BrokerRegistrar
-    failure_detection: PeerSessions
+    failure_detection: FailureDetection
 
     @property
     def config(self) -> BrokerConfig:
@@ -269,8 +271,15 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         fetchers,
         coordinators.apply_roles,
     )
+    unclean_topics = UncleanTopics(metadata, early.dynamic_configs.topic)
+    live.subscribe(lambda before, after: unclean_topics.forget_all())
+
+    def on_topic_config_change(topic: str, overrides: dict[str, str]) -> None:
+        unclean_topics.forget(topic)
+        controller.on_topic_config_change(topic, overrides)
+
     updates = ConfigUpdates(
-        broker_id, early.dynamic_configs, replicas, early.quotas, early.users, controller.on_topic_config_change
+        broker_id, early.dynamic_configs, replicas, early.quotas, early.users, on_topic_config_change
     )
     if early.protocol_version.allocates_producer_ids:
         blocks = blocks_from_controller(
@@ -360,7 +369,17 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             selector(config.replica_selector_class, metadata, broker_id),
         ),
         registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
-        failure_detection=PeerSessions(lambda: metadata.brokers, broker_epoch, early.rng),
+        failure_detection=FailureDetection(
+            broker_id,
+            read_detection_settings(config),
+            metadata,
+            store,
+            clock,
+            PeerSessions(lambda: metadata.brokers, broker_epoch, early.rng),
+            unclean_topics,
+            config.inter_broker_listener_name,
+            connect,
+        ),
     )
 
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -97,6 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self.host, self.port, self.client_id = host, port, client_id
+        self.on_end: Callable[[], object] | None = None
+        """Called when the connection ends, from whichever side."""
         self._loop = loop
         self._max_response_bytes = max_response_bytes
         self._frames = FrameReader(receive_buffers(loop), max_response_bytes)
@@ -431,6 +434,8 @@ class Connection(asyncio.BufferedProtocol):
         for _, expected in held:
             if expected is not None:
                 self._fail(expected.future, reason)
+        if self.on_end is not None:
+            self.on_end()
 
     @staticmethod
     def _fail(future: asyncio.Future[Any], reason: Exception) -> None:

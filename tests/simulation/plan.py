@@ -58,6 +58,7 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
 _PROTOCOLS: Final = ("2.1-IV1", "2.3-IV1", "2.6-IV0")
 """Versions of `inter.broker.protocol.version` in which leaders write their ISR to ZooKeeper themselves (before KIP-497)."""
 _OLD_PROTOCOL_SHARE: Final = 0.1
+_EVIDENCE_SHARE: Final = 0.4
 
 _OPERATIONS: Final = ("create-topic", "delete-topic", "add-partitions", "reassign", "elect", "alter-config")
 
@@ -121,6 +122,7 @@ def draw_plan(seed: int) -> Plan:
     plan = _draw(seed)
     plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
     plan = replace(plan, settings={**plan.settings, **_draw_protocol(random.Random(f"{seed}/protocol"))})
+    plan = replace(plan, settings={**plan.settings, **_draw_detection(random.Random(f"{seed}/detection"))})
     members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
     plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):
@@ -135,6 +137,16 @@ def _draw_protocol(chance: random.Random) -> dict[str, str]:
     if chance.random() >= _OLD_PROTOCOL_SHARE:
         return {}
     return {"inter.broker.protocol.version": chance.choice(_PROTOCOLS)}
+
+
+def _draw_detection(chance: random.Random) -> dict[str, str]:
+    """Return the settings of brokers that end the sessions of others on evidence, or nothing; silence may be shorter than faults last."""
+    if chance.random() >= _EVIDENCE_SHARE:
+        return {}
+    return {
+        "kafkalite.failover.detection": chance.choice(("evidence", "evidence", "evidence", "observe")),
+        "kafkalite.failover.silence.ms": chance.choice(("0", "600", "1200", "1200")),
+    }
 
 
 def _draw(seed: int) -> Plan:

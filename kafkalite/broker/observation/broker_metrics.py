@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafkalite import __version__
 from kafkalite.broker.observation import (
     controller_metrics,
+    failure_metrics,
     group_metrics,
     process_metrics,
     request_metrics,
@@ -51,6 +52,7 @@ def all_families(
     yield from request_metrics.families(serving)
     yield from topic_metrics.families(serving.parts)
     yield from controller_metrics.families(serving.parts)
+    yield from failure_metrics.families(serving.parts)
     yield from transaction_metrics.families(serving.parts)
     yield from group_metrics.families(groups.coordinated, broker.config.kafkalite_metrics_max_groups)
     yield from group_metrics.zookeeper_families(zookeeper_groups.views, zookeeper_groups.omitted)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.connections.listener_security import ListenerSecurity
     from kafkalite.broker.observation import groups, request_metrics, topic_metrics, zookeeper_groups
     from kafkalite.broker.observation.controller_metrics import Parts as ControllerParts
+    from kafkalite.broker.observation.failure_metrics import Parts as FailureParts
     from kafkalite.broker.observation.transaction_metrics import Parts as TransactionParts
     from kafkalite.lifecycle import UnexpectedErrors
     from kafkalite.storage.directories.cleaner import LogCleaner
@@ -34,6 +35,7 @@ class ObservedParts(
     groups.Parts,
     zookeeper_groups.Parts,
     ControllerParts,
+    FailureParts,
     TransactionParts,
     Protocol,
 ):

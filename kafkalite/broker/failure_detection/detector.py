@@ -1,0 +1,263 @@
+"""Decides when a broker is taken for dead, by what it and others show; no I/O, time as an argument.
+
+What is believed of a neighbour is about one registration of it, its broker epoch: another epoch is another session, about which nothing is
+known. This broker accuses a neighbour
+
+- of REFUSED, when an established connection to it broke and all its listeners refused connections in `_REFUSALS` rounds since;
+- of SILENT, when no sign of life came from it for `silence_ms`, without the time in which this process stood still itself.
+
+A verdict takes two accusers of the same registration, one of which is this broker; it is REFUSED if both are. The rules of restraint:
+
+1. Who has no connection to ZooKeeper, or hears of no majority of its neighbours and itself, accuses nobody: it may be the one that is cut
+   off. So the last two brokers of a cluster never accuse each other.
+2. Between two verdicts lie `MIN_BETWEEN_VERDICTS_MS`, so that a wrong rule cannot end a whole cluster before somebody looks.
+3. A detector that was wrong, because its victim came back in the same process, needs twice the refusals and the silence from then on,
+   up to `_MAX_PATIENCE` times.
+
+What needs ZooKeeper's data to be decided (elections that would lose records or could elect nobody) is up to whoever carries a verdict out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kafkalite.broker.failure_detection.detection_settings import DetectionSettings
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence
+from kafkalite.types import BrokerId
+
+logger = logging.getLogger("kafkalite.broker.failure_detection")
+
+NEIGHBOURS_ON_EACH_SIDE: Final = 2
+"""A broker watches so many others before and behind it in the ring of ids: each has four witnesses, whatever the size of the cluster."""
+
+MIN_BETWEEN_VERDICTS_MS: Final = 250
+_REFUSALS: Final = 2
+_MAX_PATIENCE: Final = 16
+_ACCUSERS: Final = 2
+_MIN_HEARTBEATS_MISSED: Final = 3
+"""Silence is at least so many heartbeats, whatever the setting."""
+_STRAGGLERS_MS: Final = 1000
+"""What a dead process had sent before its end may arrive for so long after the verdict."""
+
+
+class Verdict(NamedTuple):
+    """A registration of a broker whose session is to end, and why."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    evidence: Evidence
+
+
+class _Judged(NamedTuple):
+    """The latest verdict about a broker, the incarnation of its victim, and when it was."""
+
+    verdict: Verdict
+    incarnation: bytes
+    at_ms: float
+
+
+@dataclass(slots=True)
+class _Neighbour:
+    """What is known of a neighbour in its present registration."""
+
+    broker_epoch: int
+    incarnation: bytes
+    last_sign_ms: float
+    is_connected: bool = False
+    """True while there is a connection from here on which it has answered."""
+    was_connected: bool = False
+    refusals: int = 0
+    accused_of: Evidence | None = None
+    reported: dict[BrokerId, tuple[Evidence, float]] = field(default_factory=dict)
+    """Its other accusers: of what, and when they said so last."""
+    is_judged: bool = False
+
+
+class FailureDetector:
+    """The beliefs of one broker about its neighbours. `now_ms` is monotonic everywhere."""
+
+    def __init__(self, broker_id: BrokerId, settings: DetectionSettings, now_ms: float) -> None:
+        self._broker_id, self._settings = broker_id, settings
+        self._brokers: tuple[BrokerId, ...] = ()
+        self._neighbours: dict[BrokerId, _Neighbour] = {}
+        self._judged: dict[BrokerId, _Judged] = {}
+        self._ticked_ms = now_ms
+        self._last_verdict_ms = float("-inf")
+        self._has_zookeeper = True
+        self.patience = 1
+        """How many times the evidence is needed that a detector without a wrong verdict needs."""
+
+    # What is heard
+
+    def set_brokers(self, brokers: Iterable[BrokerId]) -> None:
+        """Take over which brokers are registered; what is known of others is forgotten."""
+        self._brokers = tuple(sorted({*brokers, self._broker_id}))
+        for broker in [each for each in self._neighbours if each not in self._brokers]:
+            del self._neighbours[broker]
+
+    @property
+    def neighbours(self) -> Sequence[BrokerId]:
+        """Return the brokers that this one watches: the nearest in the ring of ids."""
+        others = len(self._brokers) - 1
+        if others < 1:
+            return ()
+        place = self._brokers.index(self._broker_id)
+        distances = [*range(1, NEIGHBOURS_ON_EACH_SIDE + 1), *range(-NEIGHBOURS_ON_EACH_SIDE, 0)]
+        near = {self._brokers[(place + distance) % len(self._brokers)] for distance in distances}
+        return sorted(near - {self._broker_id})
+
+    def note_sign_of_life(
+        self, broker: BrokerId, broker_epoch: int, incarnation: bytes, now_ms: float, *, answered: bool
+    ) -> Verdict | None:
+        """Note what a broker itself has sent: an answer to this broker (`answered`), or a heartbeat.
+
+        Returns the verdict about it that this proves to be wrong, if there is one.
+        """
+        known = self._neighbours.get(broker)
+        if known is not None and broker_epoch < known.broker_epoch:
+            return None  # it was under way when the broker registered again
+        if known is None or known.broker_epoch != broker_epoch:
+            known = self._neighbours[broker] = _Neighbour(broker_epoch, incarnation, now_ms)
+        known.last_sign_ms = now_ms
+        if answered:
+            known.is_connected = known.was_connected = True
+            known.refusals = 0
+        if answered or known.accused_of is Evidence.SILENT:
+            known.accused_of = None
+        return self._find_wrong_verdict(broker, known, now_ms)
+
+    def _find_wrong_verdict(self, broker: BrokerId, known: _Neighbour, now_ms: float) -> Verdict | None:
+        judged = self._judged.get(broker)
+        if judged is None:
+            known.is_judged = False
+            return None
+        verdict, incarnation, at_ms = judged
+        if known.broker_epoch == verdict.broker_epoch and now_ms - at_ms < _STRAGGLERS_MS:
+            return None
+        del self._judged[broker]
+        known.is_judged = False
+        if incarnation != known.incarnation:
+            return None
+        self.patience = min(2 * self.patience, _MAX_PATIENCE)
+        logger.warning(
+            "broker %d was taken for dead (%s) and lives; %d times the evidence is needed from now on",
+            broker,
+            verdict.evidence.name.lower(),
+            self.patience,
+        )
+        return verdict
+
+    def note_connection_lost(self, broker: BrokerId) -> None:
+        """Note that the connection to a broker broke, on which it had answered or not."""
+        known = self._neighbours.get(broker)
+        if known is not None:
+            known.is_connected, known.refusals = False, 0
+
+    def is_to_be_tried(self, broker: BrokerId, broker_epoch: int) -> bool:
+        """True as long as the listeners of a broker whose connection broke are to be tried."""
+        known = self._neighbours.get(broker)
+        return (
+            known is not None
+            and known.broker_epoch == broker_epoch
+            and known.was_connected
+            and not known.is_connected
+            and known.accused_of is not Evidence.REFUSED
+        )
+
+    def note_trial(self, broker: BrokerId, broker_epoch: int, *, refused: bool) -> None:
+        """Note whether all listeners of a broker that `is_to_be_tried` have refused connections."""
+        if not self.is_to_be_tried(broker, broker_epoch):
+            return
+        known = self._neighbours[broker]
+        known.refusals = known.refusals + 1 if refused else 0
+        if known.refusals >= _REFUSALS * self.patience:
+            known.accused_of = Evidence.REFUSED
+            logger.info("broker %d has closed its connection and refuses others", broker)
+
+    def note_accusations(self, accuser: BrokerId, accusations: Iterable[Accusation], now_ms: float) -> None:
+        """Take over of what a broker accuses others now; what it accused them of before does not count any more."""
+        if accuser not in self._brokers:
+            return
+        for known in self._neighbours.values():
+            known.reported.pop(accuser, None)
+        for each in accusations:
+            accused = self._neighbours.get(each.broker_id)
+            if accused is not None and accused.broker_epoch == each.broker_epoch and each.broker_id != accuser:
+                accused.reported[accuser] = (each.evidence, now_ms)
+
+    # What follows
+
+    def tick(self, now_ms: float, *, has_zookeeper: bool) -> None:
+        """Let time pass. To be called every `heartbeat_interval_ms`: what is beyond was a pause of this process, not silence of others."""
+        self._has_zookeeper = has_zookeeper
+        interval_ms = self._settings.heartbeat_interval_ms
+        paused_ms = now_ms - self._ticked_ms - interval_ms
+        self._ticked_ms = now_ms
+        if paused_ms > 0:
+            for known in self._neighbours.values():
+                known.last_sign_ms = min(now_ms, known.last_sign_ms + paused_ms)
+        if not self._settings.silence_ms:
+            return
+        limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
+        for broker, known in self._watched():
+            silent_ms = now_ms - known.last_sign_ms
+            if known.was_connected and known.accused_of is None and silent_ms > limit_ms:
+                known.accused_of = Evidence.SILENT
+                logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
+
+    def _watched(self) -> list[tuple[BrokerId, _Neighbour]]:
+        return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]
+
+    def is_cut_off(self, now_ms: float) -> bool:
+        """True if this broker accuses nobody, because it is cut off from ZooKeeper or from most of its neighbours, or may be."""
+        recent_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
+        watched = self._watched()
+        heard = sum(known.is_connected and known.last_sign_ms >= recent_ms for _, known in watched)
+        return not self._has_zookeeper or 2 * (heard + 1) <= len(watched) + 1
+
+    def accusations(self, now_ms: float) -> tuple[Accusation, ...]:
+        """Return of what this broker accuses others, for its heartbeats."""
+        if self.is_cut_off(now_ms):
+            return ()
+        return tuple(
+            Accusation(broker, known.broker_epoch, known.accused_of)
+            for broker, known in self._watched()
+            if known.accused_of is not None
+        )
+
+    def is_suspected(self, broker: BrokerId) -> bool:
+        """True if the connection to a broker has broken and there is no new one, or it is accused."""
+        known = self._neighbours.get(broker)
+        return known is not None and (known.accused_of is not None or (known.was_connected and not known.is_connected))
+
+    def take_verdict(self, now_ms: float) -> Verdict | None:
+        """Return a registration that two brokers accuse and that was not judged before; None without one, or too soon after another."""
+        if self.is_cut_off(now_ms) or now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
+            return None
+        oldest_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
+        for broker, known in self._watched():
+            if known.accused_of is None or known.is_judged:
+                continue
+            others = [evidence for evidence, told_ms in known.reported.values() if told_ms >= oldest_ms]
+            if len(others) + 1 < _ACCUSERS:
+                continue
+            refused = known.accused_of is Evidence.REFUSED and Evidence.REFUSED in others
+            verdict = Verdict(broker, known.broker_epoch, Evidence.REFUSED if refused else Evidence.SILENT)
+            known.is_judged = True
+            self._judged[broker] = _Judged(verdict, known.incarnation, now_ms)
+            self._last_verdict_ms = now_ms
+            return verdict
+        return None
+
+    def withdraw(self, verdict: Verdict, *, for_good: bool) -> None:
+        """Take back a verdict that was not carried out; it can be given again while the evidence lasts, unless that is `for_good`."""
+        judged = self._judged.get(verdict.broker_id)
+        if judged is None or judged.verdict != verdict:
+            return
+        del self._judged[verdict.broker_id]
+        known = self._neighbours.get(verdict.broker_id)
+        if known is not None and known.broker_epoch == verdict.broker_epoch:
+            known.is_judged = for_good

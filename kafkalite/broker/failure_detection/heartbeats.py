@@ -1,0 +1,143 @@
+"""Heartbeats to one other broker, over a connection that is kept: they hand over this broker's session, and bring signs of life back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from kafkalite.broker.failure_detection.evidence import Accusation
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
+
+if TYPE_CHECKING:
+    from kafkalite.net.connection import Connection, OpenToBroker
+    from kafkalite.types import BrokerId, Endpoint
+    from zk.store import Store
+
+logger = logging.getLogger("kafkalite.broker.failure_detection")
+
+_TIMEOUT_S: Final = 2.0
+"""To connect and to learn whether the other broker is one of ours; also after it an unanswered connection is given up."""
+_ASK_STRANGERS_EVERY_S: Final = 10.0
+"""How often a broker that is not one of ours is asked again: it may have been replaced."""
+_IN_FLIGHT: Final = 16
+"""Heartbeats without an answer; beyond that none is sent on a connection."""
+
+
+class Sender(NamedTuple):
+    """What heartbeats say of the broker that sends them, and how it reaches others."""
+
+    broker_id: BrokerId
+    broker_epoch: Callable[[], int]
+    incarnation: Callable[[], bytes]
+    store: Store
+    accusations: Callable[[], tuple[Accusation, ...]]
+    endpoint_of: Callable[[BrokerId], Endpoint | None]
+    connect: OpenToBroker
+    interval_s: float
+
+
+class Receiver(Protocol):
+    """Hears what becomes of the heartbeats."""
+
+    def note_answer(self, broker: BrokerId, broker_epoch: int, incarnation: bytes) -> None: ...
+
+    def note_connection_lost(self, broker: BrokerId) -> None: ...
+
+
+class HeartbeatLink:
+    """Sends heartbeats to the broker `peer` until its task is cancelled."""
+
+    def __init__(self, peer: BrokerId, sender: Sender, receiver: Receiver) -> None:
+        self._peer, self._sender, self._receiver = peer, sender, receiver
+        self._wake = asyncio.Event()
+        self._given_session = 0
+        """The session whose password this connection has brought to the peer."""
+
+    def send_now(self) -> None:
+        """Send a heartbeat at once, because of what it says."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Connect and send heartbeats, again and again."""
+        while True:
+            pause_s = self._sender.interval_s
+            endpoint = self._sender.endpoint_of(self._peer)
+            if endpoint is not None:
+                try:
+                    connection = await self._open(endpoint)
+                except (OSError, TimeoutError) as problem:
+                    logger.debug("heartbeats to broker %d: %s", self._peer, problem)
+                except ValueError:
+                    pause_s = _ASK_STRANGERS_EVERY_S
+                else:
+                    await self._send_heartbeats(connection)
+            await asyncio.sleep(pause_s)
+
+    async def _open(self, endpoint: Endpoint) -> Connection:
+        """Return a connection to the peer. Raises OSError, TimeoutError, and ValueError if the peer knows no heartbeats."""
+        client_id = f"broker-{self._sender.broker_id}-heartbeats"
+        connection = await self._sender.connect(endpoint, client_id, _TIMEOUT_S)
+        try:
+            await connection.negotiate(_TIMEOUT_S, PEER_SOFTWARE_NAME)
+            connection.version_of(ApiKey.PEER_HEARTBEAT)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def _send_heartbeats(self, connection: Connection) -> None:
+        """Send heartbeats until the connection ends, which the receiver hears at once, or is unanswered for too long."""
+        self._given_session = 0
+        connection.on_end = self._wake.set
+        loop = asyncio.get_running_loop()
+        answered_s = loop.time()
+        try:
+            while not connection.closed:
+                self._wake.clear()
+                if connection.in_flight < _IN_FLIGHT:
+                    self._send(connection)
+                try:
+                    async with asyncio.timeout(self._sender.interval_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+                if not connection.in_flight:
+                    answered_s = loop.time()
+                elif loop.time() - answered_s > _TIMEOUT_S + self._sender.interval_s:
+                    break
+        finally:
+            connection.on_end = None
+            connection.close()
+        self._receiver.note_connection_lost(self._peer)
+
+    def _send(self, connection: Connection) -> None:
+        sender, m = self._sender, messages.peer_heartbeat_request
+        session_id = sender.store.session_id
+        request = m.PeerHeartbeatRequest(
+            broker_id=sender.broker_id,
+            broker_epoch=sender.broker_epoch(),
+            incarnation=sender.incarnation(),
+            session_id=session_id,
+            session_password=sender.store.session_password if session_id != self._given_session else None,
+            accusations=[
+                m.Accusation(broker_id=each.broker_id, broker_epoch=each.broker_epoch, evidence=each.evidence)
+                for each in sender.accusations()
+            ],
+        )
+        answer = connection.send(request, connection.version_of(ApiKey.PEER_HEARTBEAT))
+        answer.add_done_callback(lambda future: self._on_answer(future, session_id))
+
+    def _on_answer(self, future: asyncio.Future[messages.PeerHeartbeatResponse], session_id: int) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        response = future.result()
+        if response.error_code == ErrorCode.NONE:
+            self._given_session = session_id
+            self._receiver.note_answer(self._peer, response.broker_epoch, bytes(response.incarnation))
+        else:
+            self._given_session = 0
+            logger.debug("broker %d refuses a heartbeat with error %d", self._peer, response.error_code)

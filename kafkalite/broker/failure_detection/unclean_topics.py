@@ -1,0 +1,50 @@
+"""Which topics allow that a replica outside the ISR is elected leader, known beforehand because a verdict does not wait for much."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.config.topic import TopicConfig
+
+_READ_AT_ONCE: Final = 20
+
+
+class UncleanTopics:
+    """Reads unclean.leader.election.enable of the topics in the metadata, each once until its configuration changes."""
+
+    def __init__(self, metadata: MetadataCache, read_config: Callable[[str], Awaitable[TopicConfig]]) -> None:
+        self._metadata, self._read_config = metadata, read_config
+        self._known: dict[str, tuple[bytes, bool]] = {}
+        """Of each topic its id and whether it allows unclean elections."""
+
+    async def allows(self, topic: str) -> bool:
+        """True if the topic allows unclean elections. Raises StoreError when its configuration cannot be read."""
+        named = self._metadata.topics.get(topic)
+        topic_id = b"" if named is None else named.topic_id
+        known = self._known.get(topic)
+        if known is not None and known[0] == topic_id:
+            return known[1]
+        self._known.pop(topic, None)
+        allows = (await self._read_config(topic)).unclean_leader_election_enable
+        self._known[topic] = topic_id, allows
+        return allows
+
+    def forget(self, topic: str) -> None:
+        """Forget what is known of a topic, because its configuration has changed."""
+        self._known.pop(topic, None)
+
+    def forget_all(self) -> None:
+        """Forget what is known of all topics, because the broker's defaults have changed."""
+        self._known.clear()
+
+    async def read_some(self) -> None:
+        """Read the configurations of a few topics that are not known yet; forget topics that are gone. Raises StoreError."""
+        topics = self._metadata.topics
+        if len(self._known) > len(topics):
+            self._known = {topic: known for topic, known in self._known.items() if topic in topics}
+        if len(self._known) < len(topics):
+            for topic in [topic for topic in topics if topic not in self._known][:_READ_AT_ONCE]:
+                await self.allows(topic)

@@ -1,0 +1,265 @@
+"""A whole cluster detects its dead: how soon, on what evidence, and who is spared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkalite.broker.failure_detection.evidence import Evidence
+from kafkalite.broker.failure_detection.failure_detection import FailureDetection, Outcome
+from kafkalite.client import Admin, ConfigChange, ConfigResource, NewTopic
+from kafkalite.testing.simulation.cluster import SimulatedCluster
+from kafkalite.testing.simulation.processes import Simulation
+from kafkalite.types import TopicPartition
+from zk import paths
+from zk.znodes.controller import ControllerSeat
+
+SESSION_S = 18.0
+SETTINGS = {"zookeeper.session.timeout.ms": "18000"}
+VICTIM = 3
+
+
+def run(
+    scenario: Callable[[SimulatedCluster], Awaitable[None]], brokers: int = 3, seed: int = 1, **settings: str
+) -> None:
+    simulation = Simulation(seed)
+    more = {f"kafkalite.failover.{name.replace('_', '.')}": value for name, value in settings.items()}
+    cluster = SimulatedCluster(simulation, brokers, SETTINGS | more)
+
+    async def whole() -> None:
+        await cluster.start()
+        await asyncio.sleep(3)  # of virtual time: all have heard of each other
+        await scenario(cluster)
+
+    simulation.run(whole())
+
+
+def detection(cluster: SimulatedCluster, broker: int) -> FailureDetection:
+    app = cluster.brokers[broker].app
+    assert app is not None and app.serving is not None
+    return app.serving.parts.failure_detection
+
+
+def verdicts(cluster: SimulatedCluster) -> dict[Evidence, int]:
+    of_all = [detection(cluster, each.broker_id).verdicts for each in cluster.running()]
+    return {evidence: count for evidence in Evidence if (count := sum(each[evidence] for each in of_all))}
+
+
+def outcomes(cluster: SimulatedCluster) -> dict[Outcome, int]:
+    of_all = [detection(cluster, each.broker_id).outcomes for each in cluster.running()]
+    return {outcome: count for outcome in Outcome if (count := sum(each[outcome] for each in of_all))}
+
+
+async def end_of_registration(cluster: SimulatedCluster, broker: int, epoch: int | None, timeout_s: float) -> float:
+    """Wait until the broker is not registered under this epoch any more, and return the seconds that took."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await cluster.until(lambda: cluster.broker_epoch(broker) != epoch, "the end of a registration", timeout_s)
+    return loop.time() - began_s
+
+
+@pytest.mark.parametrize("victim", [1, 2, 3])
+def test_a_killed_broker_is_found_dead_at_once(victim: int) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        epoch = cluster.broker_epoch(victim)
+        cluster.kill(victim)
+        assert await end_of_registration(cluster, victim, epoch, 5) < 0.2
+        await cluster.until(lambda: cluster.read_znode(paths.CONTROLLER) is not None, "a controller", 1)
+        await asyncio.sleep(1)
+        assert verdicts(cluster) == {Evidence.REFUSED: 2}
+
+    run(scenario, detection="evidence")
+
+
+def test_two_killed_of_five_are_found_dead_one_after_the_other() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        epochs = {broker: cluster.broker_epoch(broker) for broker in (1, 2)}
+        for broker in epochs:
+            cluster.kill(broker)
+        for broker, epoch in epochs.items():
+            assert await end_of_registration(cluster, broker, epoch, 5) < 0.6
+
+    run(scenario, brokers=5, detection="evidence")
+
+
+@pytest.mark.parametrize("mode", ["session", "observe"])
+def test_without_the_mode_the_session_decides(mode: str) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        epoch = cluster.broker_epoch(VICTIM)
+        cluster.kill(VICTIM)
+        assert await end_of_registration(cluster, VICTIM, epoch, 30) > 0.9 * SESSION_S
+        await asyncio.sleep(1)
+        assert outcomes(cluster) == ({Outcome.RIGHT: 2} if mode == "observe" else {})
+
+    run(scenario, detection=mode)
+
+
+def test_the_last_but_one_of_two_waits_for_the_session() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        epoch = cluster.broker_epoch(2)
+        cluster.kill(2)
+        assert await end_of_registration(cluster, 2, epoch, 30) > 0.9 * SESSION_S
+
+    run(scenario, brokers=2, detection="evidence")
+
+
+async def pause(cluster: SimulatedCluster, broker: int, length_s: float) -> None:
+    victim = cluster.brokers[broker]
+    assert victim.process is not None and victim.store is not None
+    victim.process.pause()
+    victim.store.fall_silent()
+    await asyncio.sleep(length_s)
+    victim.process.resume()
+    victim.store.resume()
+
+
+@pytest.mark.parametrize("length_s", [0.3, 0.9])
+def test_a_pause_below_the_bound_is_no_silence(length_s: float) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        for _ in range(5):
+            for broker in cluster.brokers:
+                await pause(cluster, broker, length_s)
+                await asyncio.sleep(0.5)
+        assert verdicts(cluster) == {} and outcomes(cluster) == {}
+
+    run(scenario, detection="evidence")
+
+
+def test_all_may_pause_together_for_longer_than_the_bound() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await asyncio.gather(*(pause(cluster, broker, 5.0) for broker in cluster.brokers))
+        await asyncio.sleep(3)
+        assert verdicts(cluster) == {}
+
+    run(scenario, detection="evidence")
+
+
+def controller(cluster: SimulatedCluster) -> int:
+    data = cluster.read_znode(paths.CONTROLLER)
+    assert data is not None
+    return ControllerSeat.decode(data).broker_id
+
+
+def isolate(cluster: SimulatedCluster, broker: int) -> None:
+    for other in cluster.brokers.keys() - {broker}:
+        cluster.cut(f"broker-{broker}", f"broker-{other}")
+
+
+def test_a_broker_whose_packets_are_lost_is_found_silent() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        epoch, store = cluster.broker_epoch(victim), cluster.brokers[victim].store
+        assert store is not None
+        store.suspend(12.0)
+        isolate(cluster, victim)
+        assert 1.2 < await end_of_registration(cluster, victim, epoch, 30) < 1.9
+        assert verdicts(cluster) == {Evidence.SILENT: 2}
+
+    run(scenario, detection="evidence")
+
+
+def test_a_silent_broker_that_nobody_could_succeed_keeps_its_session() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster) % 3 + 1
+        epoch = cluster.broker_epoch(victim)
+        isolate(cluster, victim)
+        await asyncio.sleep(10)
+        assert cluster.broker_epoch(victim) == epoch
+        assert outcomes(cluster) == {Outcome.RESTRAINED: 2}
+
+    run(scenario, detection="evidence")
+
+
+def test_silence_is_no_evidence_where_it_is_switched_off() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        epoch = cluster.broker_epoch(victim)
+        isolate(cluster, victim)
+        await asyncio.sleep(10)
+        assert cluster.broker_epoch(victim) == epoch and verdicts(cluster) == {}
+
+    run(scenario, detection="evidence", silence_ms="0")
+
+
+def test_who_was_taken_for_dead_and_lives_comes_back_and_others_are_more_patient() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        others = [each for each in cluster.brokers if each != victim]
+        epoch = cluster.broker_epoch(victim)
+        isolate(cluster, victim)
+        await end_of_registration(cluster, victim, epoch, 30)
+        for other in others:
+            cluster.heal(f"broker-{victim}", f"broker-{other}")
+        await cluster.until(lambda: cluster.broker_epoch(victim) is not None, "another registration", 30)
+        await cluster.until(lambda: outcomes(cluster).get(Outcome.WRONG) == 2, "that it is seen to live", 30)
+        assert [detection(cluster, each).patience for each in others] == [2, 2]
+
+    run(scenario, detection="evidence")
+
+
+def test_a_cut_between_two_brokers_kills_neither() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        cluster.cut("broker-1", "broker-2")
+        await asyncio.sleep(10)
+        assert verdicts(cluster) == {}
+
+    run(scenario, detection="evidence")
+
+
+async def create_topic(cluster: SimulatedCluster, replicas: list[int], **configs: str) -> TopicPartition:
+    async def create() -> None:
+        async with Admin(
+            bootstrap_servers=cluster.bootstrap_servers, chance=cluster.simulation.chance("admin").random
+        ) as admin:
+            await admin.create_topics([NewTopic("flights", replica_assignments={0: replicas}, topic_configs=configs)])
+
+    process = cluster.simulation.process("admin")
+    await process.run(create())
+    process.kill()
+    partition = TopicPartition("flights", 0)
+    await cluster.until(lambda: not cluster.out_of_sync() and cluster.partition_state(partition), "the topic")
+    return partition
+
+
+@pytest.mark.parametrize(("unclean", "is_spared"), [("true", True), ("false", False)])
+def test_the_only_one_in_sync_is_spared_where_a_successor_would_lose_records(unclean: str, is_spared: bool) -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        configs = {"unclean.leader.election.enable": unclean, "min.insync.replicas": "1"}
+        partition = await create_topic(cluster, [4, 5], **configs)
+        epochs = {broker: cluster.broker_epoch(broker) for broker in (4, 5)}
+        cluster.kill(5)
+        await end_of_registration(cluster, 5, epochs[5], 5)
+        await cluster.until(lambda: cluster.partition_state(partition).isr == (4,), "an ISR of one")  # type: ignore[union-attr]
+        await asyncio.sleep(1)
+        cluster.kill(4)
+        took_s = await end_of_registration(cluster, 4, epochs[4], 30)
+        assert (took_s > 0.9 * SESSION_S) if is_spared else (took_s < 0.5)
+
+    run(scenario, brokers=5, detection="evidence")
+
+
+def test_a_listener_that_moves_is_no_death() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        for broker in cluster.brokers:
+            epoch = cluster.broker_epoch(broker)
+            await alter_listener(cluster, broker, 9100)
+            await asyncio.sleep(3)
+            assert cluster.broker_epoch(broker) == epoch
+        assert Outcome.ENDED not in outcomes(cluster)
+
+    run(scenario, detection="evidence")
+
+
+async def alter_listener(cluster: SimulatedCluster, broker: int, port: int) -> None:
+    async def alter() -> None:
+        async with Admin(
+            bootstrap_servers=cluster.bootstrap_servers, chance=cluster.simulation.chance("admin").random
+        ) as admin:
+            change = ConfigChange("listeners", "set", f"PLAINTEXT://broker-{broker}:{port}")
+            await admin.incremental_alter_configs({ConfigResource("broker", str(broker)): [change]})
+
+    process = cluster.simulation.process("admin")
+    await process.run(alter())
+    process.kill()

@@ -1,0 +1,314 @@
+"""Every rule by which a broker is taken for dead, or is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkalite.broker.failure_detection.detection_settings import DetectionMode, DetectionSettings
+from kafkalite.broker.failure_detection.detector import MIN_BETWEEN_VERDICTS_MS, FailureDetector, Verdict
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence
+
+ME, OTHER, VICTIM = 1, 2, 3
+EPOCH, LIFE = 70, bytes(15) + b"\7"
+SETTINGS = DetectionSettings(DetectionMode.EVIDENCE, 200, 1200, frozenset())
+
+
+class Watcher:
+    """A detector with the time that passes, among brokers that all answer until they are told not to."""
+
+    def __init__(self, *brokers: int, settings: DetectionSettings = SETTINGS) -> None:
+        self.now_ms = 0.0
+        self.detector = FailureDetector(ME, settings, self.now_ms)
+        self.detector.set_brokers(brokers or (ME, OTHER, VICTIM))
+        self.answering = list(self.detector.neighbours)
+        self.has_zookeeper = True
+        self.accusers: dict[int, tuple[Accusation, ...]] = {}
+        self.answer()
+
+    def answer(self, *brokers: int, epoch: int = EPOCH, life: bytes = LIFE) -> list[Verdict]:
+        wrong = []
+        for broker in brokers or self.answering:
+            found = self.detector.note_sign_of_life(broker, epoch, life, self.now_ms, answered=True)
+            wrong += [found] if found is not None else []
+        return wrong
+
+    def pass_time(self, ms: float) -> list[Verdict]:
+        """Let heartbeats go on, with ticks between them, and return the verdicts."""
+        verdicts = []
+        for _ in range(round(ms / SETTINGS.heartbeat_interval_ms)):
+            self.now_ms += SETTINGS.heartbeat_interval_ms
+            verdicts += self.turn()
+        return verdicts
+
+    def turn(self) -> list[Verdict]:
+        self.detector.tick(self.now_ms, has_zookeeper=self.has_zookeeper)
+        for broker in self.answering:
+            self.answer(broker)
+        for accuser, accusations in self.accusers.items():
+            self.detector.note_accusations(accuser, accusations, self.now_ms)
+        verdict = self.detector.take_verdict(self.now_ms)
+        return [] if verdict is None else [verdict]
+
+    def lose(self, broker: int, epoch: int = EPOCH, *, refusals: int = 2) -> None:
+        """Break the connection to a broker, whose listeners then refuse."""
+        self.answering = [each for each in self.answering if each != broker]
+        self.detector.note_connection_lost(broker)
+        for _ in range(refusals):
+            self.detector.note_trial(broker, epoch, refused=True)
+
+    def be_told(self, evidence: Evidence, *, by: int = OTHER, epoch: int = EPOCH, of: int = VICTIM) -> None:
+        self.accusers[by] = (Accusation(of, epoch, evidence),)
+        self.detector.note_accusations(by, self.accusers[by], self.now_ms)
+
+    def accused(self) -> dict[int, Evidence]:
+        return {each.broker_id: each.evidence for each in self.detector.accusations(self.now_ms)}
+
+    def verdict(self) -> Verdict | None:
+        return self.detector.take_verdict(self.now_ms)
+
+
+def test_two_brokers_that_were_cut_off_and_refused_take_a_broker_for_dead_at_once() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
+    assert watcher.verdict() is None
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.verdict() == Verdict(VICTIM, EPOCH, Evidence.REFUSED)
+    assert watcher.verdict() is None
+
+
+@pytest.mark.parametrize("refusals", [0, 1])
+def test_a_lost_connection_and_one_refusal_are_no_evidence(refusals: int) -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM, refusals=refusals)
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.accused() == {} and watcher.verdict() is None
+
+
+def test_refusals_of_a_broker_that_is_connected_are_no_evidence() -> None:
+    watcher = Watcher()
+    assert not watcher.detector.is_to_be_tried(VICTIM, EPOCH)
+    for _ in range(5):
+        watcher.detector.note_trial(VICTIM, EPOCH, refused=True)
+    assert watcher.accused() == {}
+
+
+def test_refusals_of_a_broker_that_never_answered_are_no_evidence() -> None:
+    watcher = Watcher()
+    watcher.detector.note_sign_of_life(VICTIM, EPOCH + 1, LIFE, 0.0, answered=False)
+    watcher.lose(VICTIM, EPOCH + 1)
+    assert watcher.accused() == {}
+
+
+def test_a_trial_that_is_not_refused_begins_the_count_anew() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM, refusals=1)
+    watcher.detector.note_trial(VICTIM, EPOCH, refused=False)
+    watcher.detector.note_trial(VICTIM, EPOCH, refused=True)
+    assert watcher.accused() == {} and watcher.detector.is_suspected(VICTIM)
+    watcher.detector.note_trial(VICTIM, EPOCH, refused=True)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
+    assert not watcher.detector.is_to_be_tried(VICTIM, EPOCH)
+
+
+def test_an_answer_ends_every_accusation() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    watcher.answer(VICTIM)
+    assert watcher.accused() == {} and watcher.verdict() is None and not watcher.detector.is_suspected(VICTIM)
+
+
+def test_a_heartbeat_that_was_under_way_does_not_take_back_that_a_broker_refuses() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.detector.note_sign_of_life(VICTIM, EPOCH, LIFE, watcher.now_ms, answered=False)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
+
+
+@pytest.mark.parametrize("epoch", [EPOCH - 1, EPOCH + 1])
+def test_accusers_of_another_registration_do_not_count(epoch: int) -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED, epoch=epoch)
+    assert watcher.verdict() is None
+
+
+def test_a_new_registration_is_innocent() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    watcher.answer(VICTIM, epoch=EPOCH + 1, life=b"another process.")
+    assert watcher.accused() == {} and watcher.verdict() is None
+    watcher.answer(VICTIM, epoch=EPOCH)  # under way since before
+    watcher.lose(VICTIM, EPOCH)
+    assert watcher.accused() == {}
+
+
+def test_an_accusation_counts_only_as_long_as_it_is_repeated() -> None:
+    watcher = Watcher()
+    watcher.be_told(Evidence.REFUSED)
+    watcher.detector.note_accusations(OTHER, (), watcher.now_ms)
+    watcher.lose(VICTIM)
+    assert watcher.verdict() is None
+    watcher.be_told(Evidence.REFUSED)
+    del watcher.accusers[OTHER]
+    watcher.now_ms += 601
+    watcher.detector.tick(watcher.now_ms, has_zookeeper=True)
+    watcher.answer()
+    assert watcher.verdict() is None
+
+
+def test_strangers_and_the_accused_itself_are_no_witnesses() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED, by=9)
+    watcher.be_told(Evidence.REFUSED, by=VICTIM)
+    assert watcher.verdict() is None
+
+
+def test_silence_counts_from_the_last_answer_and_needs_two() -> None:
+    watcher = Watcher()
+    watcher.answering.remove(VICTIM)
+    assert watcher.pass_time(1200) == [] and watcher.accused() == {}
+    assert watcher.pass_time(200) == [] and watcher.accused() == {VICTIM: Evidence.SILENT}
+    watcher.be_told(Evidence.SILENT)
+    assert watcher.verdict() == Verdict(VICTIM, EPOCH, Evidence.SILENT)
+
+
+def test_silence_and_refusal_together_are_silence() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.SILENT)
+    assert watcher.verdict() == Verdict(VICTIM, EPOCH, Evidence.SILENT)
+
+
+def test_a_pause_of_this_process_is_no_silence_of_others() -> None:
+    watcher = Watcher()
+    watcher.be_told(Evidence.SILENT)
+    for pause_ms in (5_000, 60_000):
+        watcher.now_ms += pause_ms
+        assert watcher.turn() == [] and watcher.accused() == {}
+    watcher.answering.remove(VICTIM)
+    watcher.pass_time(800)
+    watcher.now_ms += 5_000
+    watcher.turn()
+    assert watcher.pass_time(200) == [] and watcher.accused() == {}
+    assert len(watcher.pass_time(200)) == 1
+
+
+def test_silence_can_be_switched_off_and_is_never_shorter_than_three_heartbeats() -> None:
+    deaf = Watcher(settings=SETTINGS._replace(silence_ms=0))
+    deaf.answering.remove(VICTIM)
+    assert deaf.pass_time(60_000) == [] and deaf.accused() == {}
+    hasty = Watcher(settings=SETTINGS._replace(silence_ms=1))
+    hasty.answering.remove(VICTIM)
+    hasty.pass_time(600)
+    assert hasty.accused() == {}
+    hasty.pass_time(200)
+    assert hasty.accused() == {VICTIM: Evidence.SILENT}
+
+
+def test_without_zookeeper_nobody_is_accused() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    watcher.has_zookeeper = False
+    assert watcher.pass_time(2_000) == [] and watcher.accused() == {}
+    watcher.has_zookeeper = True
+    assert len(watcher.pass_time(200)) == 1
+
+
+@pytest.mark.parametrize("brokers", [(1, 3), (1, 2, 3), (1, 2, 3, 4)])
+def test_who_has_lost_half_of_the_cluster_accuses_nobody(brokers: tuple[int, ...]) -> None:
+    watcher = Watcher(*brokers)
+    others = [each for each in brokers if each != ME]
+    for each in others[-((len(brokers)) // 2 + len(brokers) % 2) :]:
+        watcher.lose(each)
+    watcher.be_told(Evidence.REFUSED, by=others[0], of=others[-1])
+    assert watcher.accused() == {} and watcher.verdict() is None
+
+
+def test_two_of_five_may_die_at_once_with_a_pause_between_the_verdicts() -> None:
+    watcher = Watcher(1, 2, 3, 4, 5)
+    watcher.lose(3)
+    watcher.lose(4)
+    both = (Accusation(3, EPOCH, Evidence.REFUSED), Accusation(4, EPOCH, Evidence.REFUSED))
+    watcher.detector.note_accusations(2, both, watcher.now_ms)
+    assert watcher.verdict() == Verdict(3, EPOCH, Evidence.REFUSED)
+    watcher.now_ms += MIN_BETWEEN_VERDICTS_MS - 1
+    assert watcher.verdict() is None
+    watcher.now_ms += 1
+    assert watcher.verdict() == Verdict(4, EPOCH, Evidence.REFUSED)
+
+
+def test_each_broker_has_four_witnesses_in_the_ring() -> None:
+    watched = {}
+    for broker in range(1, 10):
+        detector = FailureDetector(broker, SETTINGS, 0.0)
+        detector.set_brokers(range(1, 10))
+        watched[broker] = detector.neighbours
+    assert watched[1] == [2, 3, 8, 9] and watched[5] == [3, 4, 6, 7]
+    assert all(broker in watched[other] for broker in watched for other in watched[broker])
+    alone = FailureDetector(1, SETTINGS, 0.0)
+    alone.set_brokers([1])
+    assert list(alone.neighbours) == []
+
+
+def test_a_detector_that_was_wrong_needs_twice_the_evidence() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    verdict = watcher.verdict()
+    watcher.answering.append(VICTIM)
+    assert watcher.answer(VICTIM, epoch=EPOCH + 1) == [verdict]
+    assert watcher.detector.patience == 2
+    watcher.lose(VICTIM, EPOCH + 1, refusals=3)
+    assert watcher.accused() == {}
+    watcher.detector.note_trial(VICTIM, EPOCH + 1, refused=True)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
+
+
+def test_the_successor_of_a_dead_broker_proves_nobody_wrong() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.verdict() is not None
+    assert watcher.answer(VICTIM, epoch=EPOCH + 1, life=b"another process.") == []
+    assert watcher.answer(VICTIM, epoch=EPOCH + 2) == []
+    assert watcher.detector.patience == 1
+
+
+def test_what_a_dead_broker_had_sent_proves_nobody_wrong_but_a_later_answer_does() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    verdict = watcher.verdict()
+    late = watcher.detector.note_sign_of_life(VICTIM, EPOCH, LIFE, watcher.now_ms + 999, answered=False)
+    assert late is None
+    watcher.now_ms += 1_000
+    assert watcher.answer(VICTIM) == [verdict]
+
+
+def test_a_verdict_that_was_not_carried_out_is_given_again_unless_it_is_withdrawn_for_good() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.be_told(Evidence.REFUSED)
+    verdict = watcher.verdict()
+    assert verdict is not None and watcher.pass_time(1_000) == []
+    watcher.detector.withdraw(verdict, for_good=False)
+    assert watcher.pass_time(400) == [verdict]
+    watcher.detector.withdraw(verdict, for_good=True)
+    assert watcher.pass_time(1_000) == []
+    watcher.answer(VICTIM)
+    watcher.lose(VICTIM)
+    assert watcher.pass_time(400) == [verdict]
+    assert watcher.detector.patience == 1
+
+
+def test_brokers_that_are_gone_are_forgotten() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.detector.set_brokers([ME, OTHER])
+    watcher.detector.set_brokers([ME, OTHER, VICTIM])
+    assert watcher.accused() == {} and not watcher.detector.is_suspected(VICTIM)
