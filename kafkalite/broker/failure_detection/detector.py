@@ -202,19 +202,19 @@ class FailureDetector:
         if not self._settings.silence_ms:
             return
         limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
-        for broker, known in self._watched():
+        for broker, known in self._find_watched():
             silent_ms = now_ms - known.last_sign_ms
             if known.was_connected and known.accused_of is None and silent_ms > limit_ms:
                 known.accused_of = Evidence.SILENT
                 logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
 
-    def _watched(self) -> list[tuple[BrokerId, _Neighbour]]:
+    def _find_watched(self) -> list[tuple[BrokerId, _Neighbour]]:
         return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]
 
     def is_cut_off(self, now_ms: float) -> bool:
         """True if this broker accuses nobody, because it is cut off from ZooKeeper or from most of its neighbours, or may be."""
         recent_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
-        watched = self._watched()
+        watched = self._find_watched()
         heard = sum(known.is_connected and known.last_sign_ms >= recent_ms for _, known in watched)
         return not self._has_zookeeper or 2 * (heard + 1) <= len(watched) + 1
 
@@ -224,7 +224,7 @@ class FailureDetector:
             return ()
         return tuple(
             Accusation(broker, known.broker_epoch, known.accused_of)
-            for broker, known in self._watched()
+            for broker, known in self._find_watched()
             if known.accused_of is not None
         )
 
@@ -238,7 +238,7 @@ class FailureDetector:
         if self.is_cut_off(now_ms) or now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
             return None
         oldest_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
-        for broker, known in self._watched():
+        for broker, known in self._find_watched():
             if known.accused_of is None or known.is_judged:
                 continue
             others = [evidence for evidence, told_ms in known.reported.values() if told_ms >= oldest_ms]
