@@ -56,6 +56,7 @@ class HeartbeatLink:
         self._wake = asyncio.Event()
         self._given_session = 0
         """The session whose password this connection has brought to the peer."""
+        self._is_refused = False
 
     def send_now(self) -> None:
         """Send a heartbeat at once, because of what it says."""
@@ -138,6 +139,13 @@ class HeartbeatLink:
         if response.error_code == ErrorCode.NONE:
             self._given_session = session_id
             self._receiver.note_answer(self._peer, response.broker_epoch, bytes(response.incarnation))
-        else:
-            self._given_session = 0
-            logger.debug("broker %d refuses a heartbeat with error %d", self._peer, response.error_code)
+            self._is_refused = False
+            return
+        self._given_session = 0
+        if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED and not self._is_refused:
+            self._is_refused = True
+            logger.warning(
+                "broker %d refuses heartbeats with %s: it cannot take this broker for dead",
+                self._peer,
+                ErrorCode(response.error_code).name,
+            )
