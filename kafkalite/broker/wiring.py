@@ -292,6 +292,17 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.on_transaction_end
     )
     session_doubt = SessionDoubt(store, clock, config.zookeeper_session_timeout_ms)
+    failure_detection = FailureDetection(
+        broker_id,
+        read_detection_settings(config),
+        metadata,
+        store,
+        clock,
+        PeerSessions(lambda: metadata.brokers, broker_epoch, early.rng),
+        unclean_topics,
+        config.inter_broker_listener_name,
+        connect,
+    )
     portions = Portions()
     marker_sender = MarkerSender(
         broker_id,
@@ -317,7 +328,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         jobs=jobs,
         versions=versions,
         metadata=metadata,
-        delayed_metadata=DelayedMetadata(metadata, lambda broker: False),
+        delayed_metadata=DelayedMetadata(metadata, failure_detection.is_suspected),
         quotas=early.quotas,
         traffic=Traffic(),
         logs=logs,
@@ -369,17 +380,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             selector(config.replica_selector_class, metadata, broker_id),
         ),
         registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
-        failure_detection=FailureDetection(
-            broker_id,
-            read_detection_settings(config),
-            metadata,
-            store,
-            clock,
-            PeerSessions(lambda: metadata.brokers, broker_epoch, early.rng),
-            unclean_topics,
-            config.inter_broker_listener_name,
-            connect,
-        ),
+        failure_detection=failure_detection,
     )
 
 
