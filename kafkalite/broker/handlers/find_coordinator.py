@@ -4,6 +4,7 @@
 - 1 key types; 3 flexible; 4 several keys in one request (KIP-699).
 - The first request makes the topic, and waits shortly for the leader of the partition, so that most clients need not ask again. Where the
   topic is there, but the partition without a leader, the answer is COORDINATOR_NOT_AVAILABLE at once.
+- It waits shortly too where the coordinator is probably dead (`broker/delayed_metadata`).
 - What is found has "NONE" as message in versions 1 to 3 and an empty one since, as in Kafka.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafkalite.broker.delayed_metadata import REQUEST_PARTITIONS_MAX, HasDelayedMetadata
 from kafkalite.broker.identity.authorizer import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 from kafkalite.broker.parts import HasGroups, HasMetadata, HasTopicCreation, HasTransactions
 from kafkalite.broker.requests.failures import FailedItems, Failure
@@ -32,7 +34,7 @@ _WAIT_S = 2.0
 _SEVERAL_KEYS_FROM: Final = 4
 
 
-class Parts(HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol):
+class Parts(HasDelayedMetadata, HasMetadata, HasTopicCreation, HasGroups, HasTransactions, Protocol):
     """The parts of the broker that these handlers use."""
 
 
@@ -51,10 +53,13 @@ async def find_coordinator(
     if topic not in parts.metadata.topics and request.coordinator_keys:
         await parts.topic_creation.create_internal(topic)
         await parts.metadata.wait_until(partial(_is_led, parts.metadata, topic), _WAIT_S)
+    keys = dict.fromkeys(request.coordinator_keys)
+    if len(keys) <= REQUEST_PARTITIONS_MAX:
+        await parts.delayed_metadata.wait_for_leader_of({TopicPartition(topic, partition_for(key)) for key in keys})
     message = "NONE" if context.api_version < _SEVERAL_KEYS_FROM else ""
     coordinators = []
     pace = context.portions.pace()
-    for key in dict.fromkeys(request.coordinator_keys):
+    for key in keys:
         await pace.unit()
         place = TopicPartition(topic, partition_for(key))
         known = parts.metadata.partition(place)

@@ -11,9 +11,10 @@ import pytest
 from kafkalite.broker import delayed_metadata
 from kafkalite.broker.delayed_metadata import LONGEST_WAIT_S, DelayedMetadata
 from kafkalite.controller.control_requests import PartitionMetadata, UpdateMetadata, UpdateMetadataTopic
+from kafkalite.protocol import messages
 from kafkalite.protocol.messages import metadata_request as m
 from kafkalite.testing.simulation import virtual_time
-from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
+from kafkalite.types import NO_TOPIC_ID, OFFSETS_TOPIC, BrokerId, TopicPartition
 from tests.unit.broker.memory_parts import MemoryParts, know
 
 SUSPECT, SUCCESSOR = 2, 1
@@ -38,11 +39,16 @@ class Site:
         leaders = [each.leader_id for topic in response.topics for each in topic.partitions]
         return leaders, loop.time() - began_s
 
-    def elect(self, *partitions: int, leader: int = SUCCESSOR) -> None:
+    def remove_suspect(self) -> None:
+        """The controller knows that the broker is dead, and tells of its partitions later."""
+        self.suspects.clear()
+        del self.parts.metadata.brokers[SUSPECT]
+
+    def elect(self, *partitions: int, leader: int = SUCCESSOR, topic: str = "t") -> None:
         states = {index: PartitionMetadata(leader, 5, [1], [1, 2], [], 1, 1) for index in partitions}
         metadata = self.parts.metadata
-        topic = UpdateMetadataTopic("t", NO_TOPIC_ID, states)
-        metadata.apply(UpdateMetadata(1, 1, -1, [topic], list(metadata.brokers.values())))
+        update = UpdateMetadataTopic(topic, NO_TOPIC_ID, states)
+        metadata.apply(UpdateMetadata(1, 1, -1, [update], list(metadata.brokers.values())))
 
 
 def play(scenario: Callable[[Site], Awaitable[None]]) -> None:
@@ -60,6 +66,16 @@ def test_a_request_waits_until_all_its_partitions_have_another_leader() -> None:
         leaders, took_s = await site.ask("t")
         assert leaders == [SUCCESSOR, SUCCESSOR]
         assert took_s == pytest.approx(0.2)
+
+    play(scenario)
+
+
+def test_a_request_waits_for_all_that_the_controller_tells_when_the_broker_has_left() -> None:
+    async def scenario(site: Site) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, lambda: (site.remove_suspect(), site.elect(0)))
+        loop.call_later(0.2, site.elect, 1)
+        assert await site.ask("t") == ([SUCCESSOR, SUCCESSOR], pytest.approx(0.2))
 
     play(scenario)
 
@@ -122,5 +138,18 @@ def test_the_bound_is_for_all_that_wait_at_the_same_time(monkeypatch: pytest.Mon
         for _ in range(2):
             waits = [took_s for _, took_s in await asyncio.gather(*(site.ask("t") for _ in range(3)))]
             assert sorted(waits) == pytest.approx([0, LONGEST_WAIT_S, LONGEST_WAIT_S])
+
+    play(scenario)
+
+
+def test_who_looks_for_a_coordinator_waits_for_its_successor() -> None:
+    async def scenario(site: Site) -> None:
+        know(site.parts.metadata, TopicPartition(OFFSETS_TOPIC, 0), SUSPECT)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.1, lambda: site.elect(0, topic=OFFSETS_TOPIC))
+        request = messages.find_coordinator_request.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        response = await site.parts.ask(request, 4)
+        assert [each.node_id for each in response.coordinators] == [SUCCESSOR]
+        assert loop.time() == pytest.approx(0.1)
 
     play(scenario)
