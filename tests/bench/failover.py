@@ -21,6 +21,9 @@ record that was sent or retried after it. Then the broker is started again and l
 | total | these together |
 | newcomer | of a vanished host: a client that connects after the election has its acknowledgement |
 
+The stage of the client is its own as much as the brokers': librdkafka 2.16 looks for a new leader once a second, and a second later again
+when the answer that names the new leader no longer has the dead broker among the brokers. `--client kafkalite` asks sooner.
+
 Clients of a vanished host wait for a request's time to end (30 s and more by default), so `newcomer` says what the brokers took, and
 `total` what that client did. With --beside-kafka Apache Kafka's brokers are measured in the same run, by its own start script's flags.
 """
@@ -37,6 +40,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -120,7 +124,8 @@ class Bench:
 
 def table_of(measured: Measured) -> Table:
     """Seconds from the kill: percentiles of the total, and medians of the stages."""
-    table = Table(title="seconds from kill -9 to the next acknowledged record, and medians of its stages")
+    title = "seconds from kill -9 to the next acknowledged record, and medians of its stages"
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     for name in ("of", "partitions", "victim", "rounds", "p50", "p90", "max", *STAGES, "newcomer, p50", "max"):
         table.add_column(name, justify="left" if name in ("of", "victim") else "right", no_wrap=True)
     for (side, partitions, victim), rounds in measured.items():
