@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from kafkalite.storage.session_file import FILE_NAME
 from kafkalite.testing.simulation.cluster import LOG_DIR, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
+from zk.memory.memory_store import MemoryStore
+from zk.store import StoreError
 
 _FILE = f"{LOG_DIR}/{FILE_NAME}"
 _SESSION_TIMEOUT_S = 6.0
@@ -115,3 +118,52 @@ def test_each_new_session_is_written_before_the_broker_registers_under_it() -> N
         await cluster.stop()
 
     simulation.run(scenario())
+
+
+def requests_of_a_start(ends_at: int) -> int:
+    """Return how many requests a start over a killed broker sent; its own session ends when the one of that number is sent."""
+    simulation = Simulation(1)
+    cluster = SimulatedCluster(simulation, 1, {"kafkalite.failover.detection": "evidence"})
+    broker = cluster.brokers[1]
+    requests = 0
+
+    def count_requests(carry_out: Any) -> Any:
+        def request(path: str, what: Any) -> Any:
+            nonlocal requests
+            requests += 1
+            if requests == ends_at and broker.store is not None and broker.process is not None:
+                broker.process.loop.call_soon(broker.store.expire_session)
+            return carry_out(path, what)
+
+        return request
+
+    async def scenario() -> None:
+        await cluster.start()
+        cluster.kill(1)
+        process = broker.start_process()
+        assert broker.store is not None
+        broker.store._request = count_requests(broker.store._request)  # type: ignore[method-assign]
+        begun_s = simulation.time.now_s
+        await process.run(broker.serve())
+        assert simulation.time.now_s - begun_s < _SESSION_TIMEOUT_S / 2, "the predecessor's session was waited for"
+        assert f"session.id=0x{broker.store.session_id:x}\n".encode() in broker.disk.read(_FILE)
+        await cluster.stop()
+
+    simulation.run(scenario())
+    return requests
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_own_session_may_end_at_any_moment_of_a_start_over_a_killed_broker(part: int) -> None:
+    for ends_at in range(1 + part, requests_of_a_start(0), 4):
+        requests_of_a_start(ends_at)
+
+
+def test_a_start_waits_for_the_session_when_zookeeper_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def end_session(*_: object) -> None:
+        raise StoreError("/", "no answer")
+
+    monkeypatch.setattr(MemoryStore, "end_session", end_session)
+    assert restart_s("evidence") > _SESSION_TIMEOUT_S / 2
