@@ -138,6 +138,7 @@ class Broker:
         stages.end("logs opened")
         self.metadata.expects_topics = bool(early.logs.all_logs())
         parts = wire(early, self.broker_id, self.cluster_id, SERVED)
+        parts.failure_detection.count_certain(self.own_session.outcomes)
         dispatcher = Dispatcher(
             parts,
             await self._choose_served(),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.failure_detection.evidence import Evidence
+from kafkalite.broker.failure_detection.failure_detection import Outcome
 from kafkalite.storage.session_file import FILE_NAME
 from kafkalite.testing.simulation.cluster import LOG_DIR, SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
@@ -18,12 +20,16 @@ _SESSION_TIMEOUT_S = 6.0
 
 
 def restart_s(
-    mode: str, fault: Callable[[SimulatedCluster], object] = lambda cluster: None, cause: str = "kill"
+    mode: str,
+    fault: Callable[[SimulatedCluster], object] = lambda cluster: None,
+    cause: str = "kill",
+    counted: list[Any] | None = None,
 ) -> float:
     """Kill a broker, apply the fault to what it left behind, and return how long the next start takes, in virtual seconds."""
     simulation = Simulation(1)
     cluster = SimulatedCluster(simulation, 1, {"kafkalite.failover.detection": mode})
     took_s = 0.0
+    found = [] if counted is None else counted
 
     async def scenario() -> None:
         nonlocal took_s
@@ -39,6 +45,9 @@ def restart_s(
         before_s = simulation.time.now_s
         await cluster.start()
         took_s = simulation.time.now_s - before_s
+        assert broker.app is not None and broker.app.serving is not None
+        detection = broker.app.serving.parts.failure_detection
+        found.append((detection.verdicts[Evidence.CERTAIN], dict(detection.outcomes)))
         await cluster.stop()
         assert not broker.disk.exists(_FILE), "a clean stop leaves none"
 
@@ -47,7 +56,15 @@ def restart_s(
 
 
 def test_a_start_over_a_killed_broker_does_not_wait_for_its_session() -> None:
-    assert restart_s("evidence") < 1
+    counted: list[Any] = []
+    assert restart_s("evidence", counted=counted) < 1
+    assert counted == [(1, {Outcome.ENDED: 1})]
+
+
+def test_what_would_have_been_done_is_counted() -> None:
+    counted: list[Any] = []
+    restart_s("observe", counted=counted)
+    assert counted == [(1, {Outcome.RIGHT: 1})]
 
 
 @pytest.mark.parametrize("mode", ["session", "observe"])
@@ -166,4 +183,6 @@ def test_a_start_waits_for_the_session_when_zookeeper_does_not_answer(
         raise StoreError("/", "no answer")
 
     monkeypatch.setattr(MemoryStore, "end_session", end_session)
-    assert restart_s("evidence") > _SESSION_TIMEOUT_S / 2
+    counted: list[Any] = []
+    assert restart_s("evidence", counted=counted) > _SESSION_TIMEOUT_S / 2
+    assert counted == [(1, {Outcome.FAILED: 1})]

@@ -130,6 +130,11 @@ class FailureDetection:
         """True if there is some evidence that a broker is dead, in `evidence` mode."""
         return self.mode is DetectionMode.EVIDENCE and self._detector.is_suspected(broker)
 
+    def count_certain(self, outcomes: Counter[Outcome]) -> None:
+        """Count what became of this broker's predecessors, which were certainly dead."""
+        self.verdicts[Evidence.CERTAIN] += outcomes.total()
+        self.outcomes.update(outcomes)
+
     def start(self, jobs: Jobs) -> None:
         """Begin to watch the neighbours, as the mode demands."""
         if self.mode is not DetectionMode.SESSION:

@@ -7,9 +7,11 @@ session is ended before this broker registers, which would otherwise wait until 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import Final
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode
+from kafkalite.broker.failure_detection.failure_detection import Outcome
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Current
 from kafkalite.storage.directories.log_store import LogStore
@@ -34,10 +36,8 @@ class OwnSession:
 
     def __init__(self, config: Current[BrokerConfig], logs: LogStore, store: Store) -> None:
         self._config, self._logs, self._store = config, logs, store
-        self.predecessors_found = 0
-        """Sessions of dead predecessors that held the registration of this broker, whatever the mode made of them."""
-        self.predecessors_ended = 0
-        """Those of them that were ended here."""
+        self.outcomes: Counter[Outcome] = Counter()
+        """What became of the sessions of dead predecessors that still held the registration of this broker."""
 
     @property
     def _mode(self) -> DetectionMode:
@@ -61,20 +61,22 @@ class OwnSession:
             stat = await self._store.exists(path)
             if stat is None or stat.ephemeral_owner != record.session_id:
                 return  # it is over
-            self.predecessors_found += 1
             if self._mode is DetectionMode.OBSERVE:
+                self.outcomes[Outcome.RIGHT] += 1
                 logger.info("%s is held by %r, whose process is dead; mode evidence would end it", path, record)
                 return
             ending = await self._store.end_session(record.session_id, record.password, _ENDING_TIMEOUT_S)
         except SessionExpiredError:
             raise
         except StoreError as problem:
+            self.outcomes[Outcome.FAILED] += 1
             logger.warning("%r, whose process is dead, was not ended: %s", record, problem)
             return
         if ending is SessionEnding.ENDED:
-            self.predecessors_ended += 1
+            self.outcomes[Outcome.ENDED] += 1
             logger.info("ended %r, whose process is dead", record)
         else:
+            self.outcomes[Outcome.OVER] += 1
             logger.warning("ZooKeeper refused to end %r, whose process is dead; it may be over", record)
 
     def write(self, broker_id: BrokerId) -> None:

@@ -25,7 +25,7 @@ def families(parts: Parts) -> Iterator[Family]:
     detection = parts.failure_detection
     yield counters(
         "kafkalite_failure_verdicts_total",
-        "Brokers that this one has taken for dead together with another one, by the evidence.",
+        "Brokers that this one has taken for dead together with another one, by the evidence; certain: its predecessor, at the start.",
         "evidence",
         [(each.name.lower(), detection.verdicts[each]) for each in Evidence],
     )
