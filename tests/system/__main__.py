@@ -4,9 +4,11 @@
     python -m tests.system --rows 1,8,15 [--seed 7] [--times 3]
     python -m tests.system --all [--workers 2]
     python -m tests.system --soak 60
+    python -m tests.system --soak-detection 60
 
 `--seed` is for what a row leaves to chance. Logs, data and histories of a run with a failure are kept below `--logs`. Exit status 1 when a
 row fails. With `--workers` tests of different files run at once. `--soak` lets faults strike at random for so many minutes; see `soak`.
+`--soak-detection` lets nothing but failure detection be tried so, on busy cores; see `detection_soak`.
 """
 
 from __future__ import annotations
@@ -90,6 +92,9 @@ def main() -> int:
     what.add_argument("--all", action="store_true", help="run every row")
     what.add_argument("--rows", help="run these, as 1,8,15")
     what.add_argument("--soak", type=float, metavar="MINUTES", help="faults at random for so long")
+    what.add_argument(
+        "--soak-detection", type=float, metavar="MINUTES", help="live brokers are not to be taken for dead"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--times", type=int, default=1, help="how often, with one seed more each time")
     parser.add_argument("--workers", type=int, default=1, help="how many processes share the tests of --rows and --all")
@@ -105,6 +110,10 @@ def main() -> int:
         from tests.system import soak
 
         return 0 if soak.run(options.soak, options.seed, logs) else 1
+    if options.soak_detection is not None:
+        from tests.system import detection_soak
+
+        return 0 if detection_soak.run(options.soak_detection, options.seed, logs) else 1
     rows = sorted(ROWS) if options.all else [int(each) for each in options.rows.split(",")]
     if unknown := [row for row in rows if row not in ROWS]:
         parser.error(f"there is no row {unknown}")
