@@ -10,6 +10,7 @@ import pytest
 from kafkalite.broker.failure_detection.evidence import Evidence
 from kafkalite.broker.failure_detection.failure_detection import FailureDetection, Outcome
 from kafkalite.client import Admin, ConfigChange, ConfigResource, NewTopic
+from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
 from kafkalite.types import TopicPartition
@@ -82,6 +83,23 @@ def test_two_killed_of_five_are_found_dead_one_after_the_other() -> None:
             assert await end_of_registration(cluster, broker, epoch, 5) < 0.6
 
     run(scenario, brokers=5, detection="evidence")
+
+
+def test_a_broker_that_stops_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    close = LogStore.close
+
+    async def close_slowly(self: LogStore, *, may_mark: bool) -> None:
+        await asyncio.sleep(3)  # its listeners refuse already, its session goes on
+        await close(self, may_mark=may_mark)
+
+    monkeypatch.setattr(LogStore, "close", close_slowly)
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.stop(VICTIM)
+        await asyncio.sleep(1)
+        assert verdicts(cluster) == {}
+
+    run(scenario, detection="evidence")
 
 
 @pytest.mark.parametrize("mode", ["session", "observe"])

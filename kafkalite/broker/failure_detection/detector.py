@@ -74,6 +74,8 @@ class _Neighbour:
     reported: dict[BrokerId, tuple[Evidence, float]] = field(default_factory=dict)
     """Its other accusers: of what, and when they said so last."""
     is_judged: bool = False
+    is_leaving: bool = False
+    """True once it has said that it stops; it is accused of nothing any more, and its session ends as it will."""
 
 
 class FailureDetector:
@@ -150,6 +152,12 @@ class FailureDetector:
         )
         return verdict
 
+    def note_leave(self, broker: BrokerId, broker_epoch: int) -> None:
+        """Note that a broker stops and has said so: in this registration it is not accused any more."""
+        known = self._neighbours.get(broker)
+        if known is not None and known.broker_epoch == broker_epoch:
+            known.is_leaving, known.accused_of = True, None
+
     def note_connection_lost(self, broker: BrokerId) -> None:
         """Note that the connection to a broker broke, on which it had answered or not."""
         known = self._neighbours.get(broker)
@@ -164,6 +172,7 @@ class FailureDetector:
             and known.broker_epoch == broker_epoch
             and known.was_connected
             and not known.is_connected
+            and not known.is_leaving
             and known.accused_of is not Evidence.REFUSED
         )
 
@@ -204,7 +213,7 @@ class FailureDetector:
         limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
         for broker, known in self._find_watched():
             silent_ms = now_ms - known.last_sign_ms
-            if known.was_connected and known.accused_of is None and silent_ms > limit_ms:
+            if known.was_connected and not known.is_leaving and known.accused_of is None and silent_ms > limit_ms:
                 known.accused_of = Evidence.SILENT
                 logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
 

@@ -30,7 +30,7 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class PeerHeartbeat:
-    """One heartbeat of another broker. `incarnation` is 16 random bytes of its process.
+    """One heartbeat of another broker. `incarnation` is 16 random bytes of its process; a broker that stops names session 0.
 
     The password is None while it is the one that was given last. Whoever has it can end the session, so no representation shows it.
     """

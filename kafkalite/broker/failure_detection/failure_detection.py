@@ -51,6 +51,8 @@ _CONNECT_S: Final = 0.5
 """A listener that has not answered by then does not refuse."""
 _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
+_LEAVE_S: Final = 0.5
+"""Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
 _STATES_READ: Final = 1000
 """Partition states that are read before a session is ended; a broker with more of those that matter is left to its session."""
 
@@ -141,7 +143,8 @@ class FailureDetection:
             jobs.every(self._interval_s, "failure detection", self._tick)
 
     async def close(self) -> None:
-        """End all connections and whatever is being done."""
+        """Take leave of the neighbours, end all connections and whatever is being done."""
+        await asyncio.gather(*(link.take_leave(_LEAVE_S) for link, _ in self._links.values()))
         tasks = [task for _, task in self._links.values()]
         self._links.clear()
         await end_tasks([*tasks, *self._tasks])
@@ -156,6 +159,8 @@ class FailureDetection:
         now_ms = self._clock.monotonic_ms()
         broker = heartbeat.broker_id
         self._note_sign_of_life(broker, heartbeat.broker_epoch, heartbeat.incarnation, answered=False)
+        if not heartbeat.session_id:
+            self._detector.note_leave(broker, heartbeat.broker_epoch)
         self._detector.note_accusations(broker, heartbeat.accusations, now_ms)
         self._act()
 

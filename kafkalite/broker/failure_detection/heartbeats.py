@@ -57,10 +57,25 @@ class HeartbeatLink:
         self._given_session = 0
         """The session whose password this connection has brought to the peer."""
         self._is_refused = False
+        self._connection: Connection | None = None
 
     def send_now(self) -> None:
         """Send a heartbeat at once, because of what it says."""
         self._wake.set()
+
+    async def take_leave(self, timeout_s: float) -> None:
+        """Send a heartbeat without a session, because this broker stops, and wait until it is answered, fails, or that long."""
+        connection = self._connection
+        if connection is None:
+            return
+        sender = self._sender
+        request = messages.peer_heartbeat_request.PeerHeartbeatRequest(
+            broker_id=sender.broker_id, broker_epoch=sender.broker_epoch(), incarnation=sender.incarnation()
+        )
+        try:
+            await connection.request(request, connection.version_of(ApiKey.PEER_HEARTBEAT), timeout_s)
+        except (OSError, TimeoutError) as problem:
+            logger.debug("broker %d may not know that this one stops: %s", self._peer, problem)
 
     async def run(self) -> None:
         """Connect and send heartbeats, again and again."""
@@ -93,6 +108,7 @@ class HeartbeatLink:
     async def _send_heartbeats(self, connection: Connection) -> None:
         """Send heartbeats until the connection ends, which the receiver hears at once, or is unanswered for too long."""
         self._given_session = 0
+        self._connection = connection
         connection.on_end = self._wake.set
         loop = asyncio.get_running_loop()
         answered_s = loop.time()
@@ -111,6 +127,7 @@ class HeartbeatLink:
                 elif loop.time() - answered_s > _TIMEOUT_S + self._sender.interval_s:
                     break
         finally:
+            self._connection = None
             connection.on_end = None
             connection.close()
         self._receiver.note_connection_lost(self._peer)

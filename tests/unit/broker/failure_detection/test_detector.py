@@ -312,3 +312,27 @@ def test_brokers_that_are_gone_are_forgotten() -> None:
     watcher.detector.set_brokers([ME, OTHER])
     watcher.detector.set_brokers([ME, OTHER, VICTIM])
     assert watcher.accused() == {} and not watcher.detector.is_suspected(VICTIM)
+
+
+def test_a_broker_that_stops_is_accused_of_nothing() -> None:
+    watcher = Watcher()
+    watcher.be_told(Evidence.REFUSED)
+    watcher.detector.note_leave(VICTIM, EPOCH)
+    watcher.lose(VICTIM)
+    assert watcher.pass_time(5000) == [] and watcher.accused() == {}
+
+
+def test_what_was_accused_before_it_took_leave_is_not_any_more() -> None:
+    watcher = Watcher()
+    watcher.lose(VICTIM)
+    watcher.detector.note_leave(VICTIM, EPOCH)
+    assert watcher.accused() == {}
+
+
+def test_a_leave_is_of_one_registration() -> None:
+    watcher = Watcher()
+    watcher.detector.note_leave(VICTIM, EPOCH)
+    watcher.answer(VICTIM, epoch=EPOCH + 1)
+    watcher.detector.note_leave(VICTIM, EPOCH)
+    watcher.lose(VICTIM, EPOCH + 1)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
