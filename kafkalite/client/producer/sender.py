@@ -123,7 +123,7 @@ class Sender:
             if self.transactions is not None:
                 self._give_up_aborted(self.transactions)
             try:
-                self._recall_from_former_leaders()
+                self._follow_leaders()
                 self._send_ready(now_ms)
             except Exception as problem:
                 self._fail_all(problem)
@@ -150,17 +150,23 @@ class Sender:
         while behind := self._accumulator.complete_among(sent, now_ms):
             sent = self._send_round(behind)
 
-    def _recall_from_former_leaders(self) -> None:
-        """Take back what is in flight to those that lead no more: their answers do not count."""
-        view, known = self._cluster.view, self._known_view
-        if view is known or self._sequences is None:
+    def _follow_leaders(self) -> None:
+        """Send to new leaders at once what waits for another attempt (KIP-951), and what former ones have not answered.
+
+        The latter only where a broker recognises what it has already: the answers of those that lead no more do not count.
+        """
+        view = self._cluster.view
+        if view is self._known_view:
             return
         self._known_view = view
         for batch in list(self._accumulator.batches()):
             leader = view.leader_of(batch.topic_partition)
-            if batch.state is BatchState.IN_FLIGHT and leader not in (batch.sent_to, NO_BROKER):
+            if leader in (batch.sent_to, NO_BROKER):
+                continue
+            if batch.state is BatchState.IN_FLIGHT and self._sequences is not None:
                 text = f"broker {leader} leads now, and {batch.sent_to} had not answered"
                 self._retry(batch, error_of(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(batch.topic_partition), text))
+            batch.not_before_ms = 0.0
 
     def _send_round(self, ready: list[TopicPartition]) -> list[TopicPartition]:
         """Send the first batch of each where a connection takes it; whose batch was sent."""

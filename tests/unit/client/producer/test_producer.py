@@ -98,8 +98,10 @@ def test_a_batch_follows_its_leader() -> None:
     cluster.script[ApiKey.PRODUCE].append(move)  # the answer is then that broker 1 leads no more
 
     async def scenario() -> None:
-        async with producer(cluster) as target:
+        async with producer(cluster, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000) as target:
+            began_s = asyncio.get_running_loop().time()
             assert (await target.send_and_wait("t", b"x")).offset == 0
+            assert asyncio.get_running_loop().time() < began_s + 1, "a backoff is for the same leader (KIP-951)"
 
     run(scenario())
     assert [broker for broker, request in cluster.requests if request.API.key == ApiKey.PRODUCE] == [1, 2]
