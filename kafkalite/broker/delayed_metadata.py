@@ -7,13 +7,14 @@ known it goes on after one round trip. What the client sends behind the request 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.metadata_cache import MetadataCache
+    from kafkalite.controller.control_requests import LiveBroker
     from kafkalite.protocol.messages import metadata_request
     from kafkalite.types import BrokerId
 
@@ -28,10 +29,23 @@ WAITING_PARTITIONS_MAX: Final = 10_000
 
 
 class DelayedMetadata:
-    """Requests that wait for a change of `metadata`. `is_suspected(broker)` is true for brokers that are probably dead."""
+    """Requests that wait for a change of `metadata`. `is_suspected(broker)` is true for brokers that are probably dead.
 
-    def __init__(self, metadata: MetadataCache, is_suspected: Callable[[BrokerId], bool]) -> None:
-        self._metadata, self._is_suspected = metadata, is_suspected
+    `look_around()` waits shortly until it is known of others whether they are: a client may know it some milliseconds earlier.
+
+    `find_left()` gives the brokers that have left a short while ago, which responses to clients go on to list: a librdkafka that learns of a
+    successor and of the end of the former leader in one response loses the successor again, until its next query a second later.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataCache,
+        is_suspected: Callable[[BrokerId], bool],
+        look_around: Callable[[], Awaitable[None]] | None = None,
+        find_left: Callable[[], Sequence[LiveBroker]] = tuple,
+    ) -> None:
+        self._metadata, self._is_suspected, self._look_around = metadata, is_suspected, look_around
+        self.find_left = find_left
         self._waiting_partitions = 0
 
     async def wait_for_leaders(self, topics: Sequence[metadata_request.MetadataRequestTopic] | None) -> None:
@@ -39,7 +53,11 @@ class DelayedMetadata:
 
         Returns at once where all topics are asked for, or too many partitions, or too many wait already.
         """
-        if topics and self._has_suspects():
+        if not topics:
+            return
+        if self._look_around is not None:
+            await self._look_around()
+        if self._has_suspects():
             await self.wait_for_leader_of(self._find_partitions(topics))
 
     async def wait_for_leader_of(self, partitions: Collection[TopicPartition]) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.failure_detection.unclean_topics import UncleanTopics
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.clock import Clock
-    from kafkalite.controller.control_requests import PartitionMetadata
+    from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
     from kafkalite.lifecycle import Jobs
     from kafkalite.net.connection import OpenToBroker
 
@@ -49,6 +49,10 @@ _QUICK_TRIALS: Final = 20
 """Afterwards the pause is that of heartbeats."""
 _CONNECT_S: Final = 0.5
 """A listener that has not answered by then does not refuse."""
+_LOOK_S: Final = 0.02
+"""A broker that lives answers a heartbeat sooner, unless it is very busy; the connections of one that was killed end sooner."""
+_LISTED_S: Final = 10.0
+"""Less than Apache Kafka lists a dead broker: for its session timeout, 18 s."""
 _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
 _LEAVE_S: Final = 0.5
@@ -104,6 +108,9 @@ class FailureDetection:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._told: object = ()
         """The accusations that heartbeats have carried last."""
+        self._known_brokers = metadata.brokers
+        self._left: dict[BrokerId, tuple[LiveBroker, float]] = {}
+        """Brokers that have left a short while ago, and when."""
         self._observed: dict[BrokerId, Verdict] = {}
         """Verdicts that were only noted, until it shows whether they were right."""
         self.verdicts: Counter[Evidence] = Counter()
@@ -136,6 +143,30 @@ class FailureDetection:
         """Count what became of this broker's predecessors, which were certainly dead."""
         self.verdicts[Evidence.CERTAIN] += outcomes.total()
         self.outcomes.update(outcomes)
+
+    async def look_around(self) -> None:
+        """Wait until each neighbour has answered a heartbeat of now or is suspected, shortly at most."""
+        asked = [link.ask_now() for broker, (link, _) in self._links.items() if not self._detector.is_suspected(broker)]
+        if asked:
+            await asyncio.wait(asked, timeout=_LOOK_S)
+
+    def find_left(self) -> list[LiveBroker]:
+        """Return the brokers that have left the cluster in the last `_LISTED_S`."""
+        self._note_left()
+        return [broker for broker, _ in self._left.values()]
+
+    def _note_left(self) -> None:
+        brokers, now_ms = self._metadata.brokers, self._clock.monotonic_ms()
+        if brokers is not self._known_brokers:
+            for broker_id in self._known_brokers.keys() - brokers.keys():
+                self._left[broker_id] = self._known_brokers[broker_id], now_ms
+            self._known_brokers = brokers
+        for broker_id in [
+            each
+            for each, (_, left_ms) in self._left.items()
+            if each in brokers or now_ms - left_ms > 1000 * _LISTED_S
+        ]:
+            del self._left[broker_id]
 
     def start(self, jobs: Jobs) -> None:
         """Begin to watch the neighbours, as the mode demands."""
@@ -208,6 +239,7 @@ class FailureDetection:
         detector.set_brokers(self._metadata.brokers)
         detector.tick(self._clock.monotonic_ms(), has_zookeeper=self._store.state is SessionState.CONNECTED)
         self._follow_neighbours()
+        self._note_left()
         self._confirm_observations()
         self._act()
         try:

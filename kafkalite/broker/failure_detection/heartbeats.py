@@ -58,10 +58,19 @@ class HeartbeatLink:
         """The session whose password this connection has brought to the peer."""
         self._is_refused = False
         self._connection: Connection | None = None
+        self._asked: list[asyncio.Future[None]] = []
+        """Those who wait for the answer to the next heartbeat."""
 
     def send_now(self) -> None:
         """Send a heartbeat at once, because of what it says."""
         self._wake.set()
+
+    def ask_now(self) -> asyncio.Future[None]:
+        """Send a heartbeat at once, and return a future that is done with its answer, or with the end of the connection."""
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked.append(answered)
+        self._wake.set()
+        return answered
 
     async def take_leave(self, timeout_s: float) -> None:
         """Send a heartbeat without a session, because this broker stops, and wait until it is answered, fails, or that long."""
@@ -109,7 +118,7 @@ class HeartbeatLink:
         """Send heartbeats until the connection ends, which the receiver hears at once, or is unanswered for too long."""
         self._given_session = 0
         self._connection = connection
-        connection.on_end = self._wake.set
+        connection.on_end = self._note_end
         loop = asyncio.get_running_loop()
         answered_s = loop.time()
         try:
@@ -126,10 +135,15 @@ class HeartbeatLink:
                     answered_s = loop.time()
                 elif loop.time() - answered_s > _TIMEOUT_S + self._sender.interval_s:
                     break
+        except asyncio.CancelledError:
+            connection.on_end = None
+            raise
         finally:
             self._connection = None
-            connection.on_end = None
             connection.close()
+
+    def _note_end(self) -> None:
+        self._wake.set()
         self._receiver.note_connection_lost(self._peer)
 
     def _send(self, connection: Connection) -> None:
@@ -147,9 +161,18 @@ class HeartbeatLink:
             ],
         )
         answer = connection.send(request, connection.version_of(ApiKey.PEER_HEARTBEAT))
-        answer.add_done_callback(lambda future: self._on_answer(future, session_id))
+        asked, self._asked = self._asked, []
+        answer.add_done_callback(lambda future: self._on_answer(future, session_id, asked))
 
-    def _on_answer(self, future: asyncio.Future[messages.PeerHeartbeatResponse], session_id: int) -> None:
+    def _on_answer(
+        self,
+        future: asyncio.Future[messages.PeerHeartbeatResponse],
+        session_id: int,
+        asked: list[asyncio.Future[None]],
+    ) -> None:
+        for each in asked:
+            if not each.done():
+                each.set_result(None)
         if future.cancelled() or future.exception() is not None:
             return
         response = future.result()

@@ -75,7 +75,7 @@ async def metadata(
     m = messages.metadata_response
     brokers = [
         m.MetadataResponseBroker(node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
-        for each in cache.brokers.values()
+        for each in (*cache.brokers.values(), *(parts.delayed_metadata.find_left() if request.topics else ()))
         if (endpoint := each.endpoints.get(listener)) is not None
     ]
     controller = cache.controller_id if cache.endpoint(cache.controller_id, listener) else NO_BROKER
