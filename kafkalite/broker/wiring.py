@@ -328,7 +328,11 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         jobs=jobs,
         versions=versions,
         metadata=metadata,
-        delayed_metadata=DelayedMetadata(metadata, failure_detection.is_suspected),
+        delayed_metadata=DelayedMetadata(
+            metadata,
+            failure_detection.is_suspected,
+            failure_detection.look_around if failure_detection.mode is DetectionMode.EVIDENCE else None,
+        ),
         quotas=early.quotas,
         traffic=Traffic(),
         logs=logs,
