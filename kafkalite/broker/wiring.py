@@ -292,9 +292,10 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         replicas, clock, lambda: live.current.request_timeout_ms, coordinators.groups.on_transaction_end
     )
     session_doubt = SessionDoubt(store, clock, config.zookeeper_session_timeout_ms)
+    detection = read_detection_settings(config)
     failure_detection = FailureDetection(
         broker_id,
-        read_detection_settings(config),
+        detection,
         metadata,
         store,
         clock,
@@ -331,7 +332,8 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         delayed_metadata=DelayedMetadata(
             metadata,
             failure_detection.is_suspected,
-            failure_detection.look_around if failure_detection.mode is DetectionMode.EVIDENCE else None,
+            failure_detection.look_around if detection.mode is DetectionMode.EVIDENCE else None,
+            failure_detection.find_left if detection.mode is DetectionMode.EVIDENCE else tuple,
         ),
         quotas=early.quotas,
         traffic=Traffic(),
@@ -354,7 +356,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         leadership=LeadershipProof(
             broker_id,
             session_doubt,
-            read_detection_settings(config).mode is DetectionMode.EVIDENCE,
+            detection.mode is DetectionMode.EVIDENCE,
             replicas.partitions.get,
             ReplicaQuestions(
                 broker_id,

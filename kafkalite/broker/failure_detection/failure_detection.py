@@ -162,9 +162,7 @@ class FailureDetection:
                 self._left[broker_id] = self._known_brokers[broker_id], now_ms
             self._known_brokers = brokers
         for broker_id in [
-            each
-            for each, (_, left_ms) in self._left.items()
-            if each in brokers or now_ms - left_ms > 1000 * _LISTED_S
+            each for each, (_, left_ms) in self._left.items() if each in brokers or now_ms - left_ms > 1000 * _LISTED_S
         ]:
             del self._left[broker_id]
 
