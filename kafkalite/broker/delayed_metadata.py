@@ -33,8 +33,8 @@ class DelayedMetadata:
 
     `look_around()` waits shortly until it is known of others whether they are: a client may know it some milliseconds earlier.
 
-    `find_left()` gives the brokers that have left a short while ago, which responses to clients go on to list: a librdkafka that learns of a
-    successor and of the end of the former leader in one response loses the successor again, until its next query a second later.
+    `find_left()` gives the brokers that have left a short while ago, which responses to clients go on to list: a librdkafka that learns of
+    a successor and of the end of the former leader in one response loses the successor again, until its next query a second later.
     """
 
     def __init__(

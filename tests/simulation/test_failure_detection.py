@@ -74,6 +74,25 @@ def test_a_killed_broker_is_found_dead_at_once(victim: int) -> None:
     run(scenario, detection="evidence")
 
 
+def test_who_looks_around_hears_of_a_death_and_lists_the_dead_for_a_while() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        process = cluster.brokers[1].process
+        assert process is not None
+        watcher, loop = detection(cluster, 1), asyncio.get_running_loop()
+        began_s = loop.time()
+        await process.run(watcher.look_around())
+        assert loop.time() - began_s < 0.02 and not watcher.is_suspected(VICTIM)
+        cluster.kill(VICTIM)
+        await process.run(watcher.look_around())
+        assert watcher.is_suspected(VICTIM)
+        await asyncio.sleep(1)
+        assert [each.broker_id for each in watcher.find_left()] == [VICTIM]
+        await asyncio.sleep(10)
+        assert watcher.find_left() == []
+
+    run(scenario, detection="evidence")
+
+
 def test_two_killed_of_five_are_found_dead_one_after_the_other() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         epochs = {broker: cluster.broker_epoch(broker) for broker in (1, 2)}

@@ -80,6 +80,33 @@ def test_a_request_waits_for_all_that_the_controller_tells_when_the_broker_has_l
     play(scenario)
 
 
+def test_a_client_that_names_topics_is_told_also_of_brokers_that_have_just_left() -> None:
+    async def scenario(site: Site) -> None:
+        metadata = site.parts.metadata
+        left = metadata.brokers[SUSPECT]
+        site.remove_suspect()
+        site.parts.delayed_metadata = DelayedMetadata(metadata, site.suspects.__contains__, find_left=lambda: [left])
+        for topics, listed in (([m.MetadataRequestTopic(name="u")], [SUCCESSOR, SUSPECT]), (None, [SUCCESSOR])):
+            response = await site.parts.ask(m.MetadataRequest(topics=topics), 12)
+            assert [each.node_id for each in response.brokers] == listed
+
+    play(scenario)
+
+
+def test_a_request_looks_around_before_it_names_leaders() -> None:
+    async def scenario(site: Site) -> None:
+        site.suspects.clear()
+
+        async def look_around() -> None:
+            site.suspects.add(SUSPECT)
+
+        site.parts.delayed_metadata = DelayedMetadata(site.parts.metadata, site.suspects.__contains__, look_around)
+        asyncio.get_running_loop().call_later(0.1, site.elect, 0, 1)
+        assert await site.ask("t") == ([SUCCESSOR, SUCCESSOR], pytest.approx(0.1))
+
+    play(scenario)
+
+
 def test_a_request_does_not_wait_long() -> None:
     async def scenario(site: Site) -> None:
         assert await site.ask("t") == ([SUSPECT, SUSPECT], pytest.approx(LONGEST_WAIT_S))
