@@ -106,7 +106,9 @@ def conversion(
             if header.magic <= magic:
                 part = memoryview(data)[header.position : header.end]
             else:
-                part = yield from batches.convert(header)
+                part = batches.find_kept(header)
+                if part is None:
+                    part = yield from batches.convert(header)
             if not part:
                 continue
             if not have:
@@ -144,8 +146,16 @@ class _Batches:
         self._data, self._magic, self._first_offset = data, magic, first_offset
         self._kept, self._limit_bytes = kept, limit_bytes
 
+    def find_kept(self, header: BatchHeader) -> bytes | None:
+        """Return the messages of a batch if they are kept: most of what many consumers read, so no generator is made for them."""
+        return self._kept.get(header, self._magic) if self._is_whole(header) else None
+
+    def _is_whole(self, header: BatchHeader) -> bool:
+        """True if all records of a batch are converted: compressed ones go together, also those before the first offset."""
+        return header.attributes & CODEC_MASK != 0 or self._first_offset <= header.base_offset
+
     def convert(self, header: BatchHeader) -> Work[bytes]:
-        """Return the messages of a batch, from those that are kept if they are there."""
+        """Return the messages of a batch that is not kept, and keep them."""
         attributes = header.attributes
         if attributes & CONTROL:
             return b""
@@ -161,9 +171,7 @@ class _Batches:
         if header.magic != MAGIC:
             older = iter(legacy_records(self._data, header, self._limit_bytes))
             return (yield from self._rewrite(older, header, header.base_offset))
-        is_whole = codec != 0 or self._first_offset <= header.base_offset
-        if is_whole and (known := self._kept.get(header, self._magic)) is not None:
-            return known
+        is_whole = self._is_whole(header)
         first_offset = header.base_offset if is_whole else self._first_offset
         messages = yield from self._rewrite_decoded(header, first_offset)
         if is_whole:
