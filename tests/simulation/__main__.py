@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.simulation.plan import Plan
-from tests.simulation.seeds import Draw, Result, draw_any, live, results
+from tests.simulation.seeds import Draw, Result, draw_any, draw_lying, live, results
 from tests.simulation.shrinking import shrink
 from tests.simulation.transactions.plan import draw_transactions
 
@@ -129,8 +129,11 @@ def main() -> int:
     )
     parser.add_argument("--tell", action="store_true", help="print a line for each run, not only for those that fail")
     parser.add_argument("--transactions", action="store_true", help="only runs of transactions")
+    parser.add_argument(
+        "--lies", action="store_true", help="brokers end sessions on evidence and take living ones for dead"
+    )
     options = parser.parse_args()
-    draw = draw_transactions if options.transactions else draw_any
+    draw = draw_lying if options.lies else draw_transactions if options.transactions else draw_any
     if options.replay is not None:
         return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
     if options.seed is not None:

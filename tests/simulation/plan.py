@@ -28,6 +28,8 @@ FOR_GOOD: Final = "for_good"
 CLIENT_FAULTS: Final = (KILL_CLIENT, PAUSE_CLIENT)
 """A client dies between any two callbacks and is replaced; or it falls silent and wakes up again, when others may have its place."""
 WINDOW_S: Final = 6.0
+REPLICAS_ON_THE_BRINK: Final = "brink_replicas"
+"""The key of `workload` with the replicas of a topic that allows unclean elections; without it there is none."""
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "replica.lag.time.max.ms": ("500", "1500", "5000", "30000"),
@@ -119,6 +121,11 @@ class Plan:
 
 def draw_plan(seed: int) -> Plan:
     """The plan of a seed."""
+    return add_lies(draw_honest(seed), ROLES, WINDOW_S)
+
+
+def draw_honest(seed: int) -> Plan:
+    """The plan of a seed whose brokers take nobody for dead but on their own evidence."""
     plan = _draw(seed)
     plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
     plan = replace(plan, settings={**plan.settings, **_draw_protocol(random.Random(f"{seed}/protocol"))})
@@ -147,6 +154,59 @@ def _draw_detection(chance: random.Random) -> dict[str, str]:
         "kafkalite.failover.detection": chance.choice(("evidence", "evidence", "evidence", "observe")),
         "kafkalite.failover.silence.ms": chance.choice(("0", "600", "1200", "1200")),
     }
+
+
+def add_lies(plan: Plan, roles: Sequence[str], window_s: float) -> Plan:
+    """Return the plan, with lies of failure detectors if its brokers end sessions on evidence."""
+    if plan.settings.get("kafkalite.failover.detection") != "evidence":
+        return plan
+    chance = random.Random(f"{plan.seed}/lies")
+    lies = [_draw_lie(chance, [*BROKERS, *roles, *roles], window_s) for _ in range(chance.choice([0, 1, 2, 3, 5]))]
+    replicas = chance.choice([0, 2, 2, 3])
+    if replicas and roles is ROLES:
+        lies += _draw_falls(chance, window_s)
+    return replace(
+        plan,
+        workload={**plan.workload, **({REPLICAS_ON_THE_BRINK: replicas} if replicas else {})},
+        faults=tuple(sorted((*plan.faults, *lies), key=lambda each: each.at_s)),
+    )
+
+
+def _draw_falls(chance: random.Random, window_s: float) -> list[Fault]:
+    """Draw what leaves one in sync of a topic that allows unclean elections, and verdicts about that one."""
+    leader, follower, lies = "leader:brink-0", "follower:brink-0", []
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        at_s, length_s = round(chance.uniform(0.0, window_s), 3), chance.choice([0.5, 2.0, 4.0])
+        kind = chance.choice(["kill", "kill", "stop", "isolate", "cut-zookeeper", "false-verdict"])
+        lies.append(Fault(at_s, kind, (follower,), length_s, (("callbacks", 1.0),) if kind == "kill" else ()))
+        for _ in range(chance.choice([1, 2, 3])):
+            later_s = round(at_s + chance.uniform(0.0, length_s + 0.5), 3)
+            lies.append(replace(_draw_lie(chance, [leader], window_s), at_s=later_s))
+    return lies
+
+
+def _draw_lie(chance: random.Random, targets: Sequence[str], window_s: float) -> Fault:
+    kind = chance.choice(["false-verdict", "false-verdict", "false-verdict", "reject", "end-at-write", "end-at-claim"])
+    target, at_s = chance.choice(targets), round(chance.uniform(0.0, window_s), 3)
+    if kind == "false-verdict":
+        parameters = {
+            "enders": chance.choice([1, 2]),
+            "evidence": chance.choice([1, 2]),
+            "wait_s": chance.choice([0.0, 0.0, 0.01, 0.1, 0.4]),
+            "times": chance.choice([1, 1, 2, 4]),
+            "bounce": chance.choice([0, 0, 1, 2]),
+        }
+        length_s = chance.choice([0.02, 0.2, 1.0])
+    elif kind == "reject":
+        parameters = {"witnesses": chance.choice([1, 2, 2]), "chance": chance.choice([0.3, 0.8, 1.0])}
+        length_s = chance.choice([0.1, 0.5, 2.0])
+    elif kind == "end-at-write":
+        parameters, length_s = {"write": chance.choice([1, 1, 2, 5])}, 3.0
+    else:
+        parameters, length_s = {"times": chance.choice([1, 2, 3])}, 3.0
+    targeted = () if kind == "end-at-claim" else (target,)
+    numbers = tuple((name, float(value)) for name, value in parameters.items())
+    return Fault(at_s, kind, targeted, length_s, numbers)
 
 
 def _draw(seed: int) -> Plan:

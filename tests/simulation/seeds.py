@@ -11,13 +11,18 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.plan import ROLES, WINDOW_S, Plan, add_lies, draw_honest, draw_plan
 from tests.simulation.simulation_run import SimulationRun
-from tests.simulation.transactions.plan import TRANSACTIONS, draw_transactions
+from tests.simulation.transactions.plan import (
+    TRANSACTIONS,
+    add_transactional_lies,
+    draw_honest_transactions,
+    draw_transactions,
+)
 from tests.simulation.transactions.transactional_run import TransactionalRun
 
 _TRANSACTIONAL: Final = 10
@@ -53,6 +58,11 @@ _RARE: Final = {
     "a reassignment": "create /admin/reassign",
     "no room": "No room left",
     "a log directory offline": "offline from now on",
+    "a verdict about a broker": "is taken for dead",
+    "a verdict that was not carried out": "seems to be dead and keeps its session",
+    "the only one in sync taken for dead": "keeps its session: it is the only one in sync",
+    "a session ended in a write": "is ended",
+    "an unclean election": "an unclean election",
 }
 
 
@@ -81,6 +91,14 @@ def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, SimulationRun]
 def draw_any(seed: int) -> Plan:
     """The plan of a seed: every `_TRANSACTIONAL`th is one of transactions."""
     return draw_transactions(seed) if seed % _TRANSACTIONAL == _TRANSACTIONAL - 1 else draw_plan(seed)
+
+
+def draw_lying(seed: int) -> Plan:
+    """The same, with brokers that end sessions on evidence and take living ones for dead."""
+    transactional = seed % _TRANSACTIONAL == _TRANSACTIONAL - 1
+    plan = draw_honest_transactions(seed) if transactional else draw_honest(seed)
+    plan = replace(plan, settings={**plan.settings, "kafkalite.failover.detection": "evidence"})
+    return add_transactional_lies(plan) if transactional else add_lies(plan, ROLES, WINDOW_S)
 
 
 def of_seed(seed: int, draw: Draw = draw_any) -> Result:

@@ -36,11 +36,12 @@ from kafkalite.testing.simulation.processes import Process, Simulation
 from kafkalite.testing.simulation.witness import Witness
 from tests.simulation.administration import Administration
 from tests.simulation.agreement import disagreements
+from tests.simulation.brink import Brink
 from tests.simulation.clients import connected
 from tests.simulation.group import GroupReaders
 from tests.simulation.knobs import portions_of
 from tests.simulation.pipelining import Pipelining
-from tests.simulation.plan import CLIENT_FAULTS, Plan
+from tests.simulation.plan import CLIENT_FAULTS, REPLICAS_ON_THE_BRINK, Plan
 from tests.simulation.unauthenticated import Unauthenticated
 
 FLIGHTS, FREIGHT, LATEST, LOOSE = "flights", "freight", "latest", "loose"
@@ -85,6 +86,7 @@ class SimulationRun:
         self.outcome = Outcome(plan, self.simulation, self.recorder.events)
         self.witness = Witness(self.cluster, self.recorder, (FLIGHTS, FREIGHT))
         self.unauthenticated = Unauthenticated(self)
+        self.brink = Brink(self) if plan.workload.get(REPLICAS_ON_THE_BRINK) else None
         self.latest: dict[bytes, int] = {}
         """Of each key of the compacted topic the highest number that was acknowledged."""
         self.faults_are_over = False
@@ -137,6 +139,8 @@ class SimulationRun:
             work.append(self._produce("producer-one", 1, [LOOSE]))
         if plan.workload.get("compacts"):
             work.append(self._update())
+        if self.brink is not None:
+            work.append(self.brink.produce())
         if plan.workload.get("pipelines"):
             work.append(Pipelining(self, {FLIGHTS: -1, LOOSE: 1}).run())
         if self.authenticates:
@@ -169,6 +173,8 @@ class SimulationRun:
         await self._check_offsets(readers, grouped)
         if plan.workload.get("compacts"):
             await self._within(self._check_latest(), "the compacted topic is read")
+        if self.brink is not None:
+            await self._within(self.brink.check(), "the topic with unclean elections is read")
         await self._all_agree()
         watching.cancel()
         self.witness.note_resources(is_baseline=False)
@@ -178,6 +184,7 @@ class SimulationRun:
         self._judge(ends, readers)
 
     def _topics(self) -> list[NewTopic]:
+        on_the_brink = [] if self.brink is None else [self.brink.topic()]
         minimum = {name: {"min.insync.replicas": str(number)} for name, number in self._minimum.items()}
         return [
             NewTopic(FLIGHTS, num_partitions=2, replication_factor=3, topic_configs=minimum[FLIGHTS]),
@@ -193,6 +200,7 @@ class SimulationRun:
                     "min.cleanable.dirty.ratio": "0.01",
                 },
             ),
+            *on_the_brink,
         ]
 
     async def _within(self, work: Awaitable[Any], what: str) -> Any:

@@ -15,7 +15,7 @@ Lines that begin with `#` tell the story. The commands:
     logs PARTITION                            every replica: values, each with its leader epoch
     controller                                who governs, in which epoch
     until in-sync|leader=N|leaderless|isr=1,2 PARTITION
-    until controller=N
+    until controller=N|registered=N|unregistered=N
     reassign PARTITION N,N ...                asked for; `until in-sync` waits for its end
     elect PARTITION                           the preferred leader
     commit GROUP PARTITION OFFSET [as NAME [generation=N]]
@@ -43,6 +43,10 @@ Lines that begin with `#` tell the story. The commands:
     reach N                                   does anybody listen there?
     lose-quorum|regain-quorum                 of ZooKeeper
     expire-session N
+    verdict ENDER N [silent] [seen]           broker ENDER carries out a verdict about broker N, or about the registration that was `seen`
+                                              last; what becomes of it
+    reject|accept ONE OTHER                   connections of a machine to another break and are refused, though somebody listens
+    registered                                which brokers are, compared with the last look
     may-complain N                            that broker logs an error, which is right here
     plan                                      a run of `tests.simulation.plan`, as a failing seed leaves it: `holds`, or what is broken
 """
@@ -70,6 +74,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.power import KEPT
 from tests.simulation.seeds import live
 from tests.simulation.sights import Sights
+from tests.simulation.verdicts import Verdicts
 from zk import paths
 from zk.memory.memory_store import MemoryStore
 from zk.store import Delete, NoNodeError
@@ -115,10 +120,11 @@ def written(steps: list[Step]) -> str:
     return "\n\n".join(str(step) if step.command else "\n".join(step.story).rstrip() for step in steps) + "\n"
 
 
-class Story(Sights, Members):
+class Story(Sights, Members, Verdicts):
     """Runs the commands of one transcript in one simulation."""
 
     def __init__(self, steps: list[Step]) -> None:
+        super().__init__()
         self._steps = steps
         self.simulation = Simulation(1)
         self._clients = 0
@@ -346,6 +352,8 @@ class Story(Sights, Members):
         name, _, value = what.partition("=")
         if name == "controller":
             return self._governor() == int(value)
+        if name.endswith("registered"):
+            return (self.cluster.broker_epoch(int(value)) is None) == (name == "unregistered")
         state = self.cluster.partition_state(partition_named(partition))
         if state is None:
             return False

@@ -57,7 +57,7 @@ _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
-_STATES_READ: Final = 1000
+_STATES_READ: Final = 3000
 """Partition states that are read before a session is ended; a broker with more of those that matter is left to its session."""
 
 
@@ -265,8 +265,12 @@ class FailureDetection:
                 link.send_now()
         verdict = self._detector.take_verdict(now_ms)
         if verdict is not None:
-            self.verdicts[verdict.evidence] += 1
-            self._spawn(self._carry_out(verdict), f"ending the session of broker {verdict.broker_id}")
+            self.carry_out(verdict)
+
+    def carry_out(self, verdict: Verdict) -> None:
+        """Begin to end the session that a verdict is about, as the mode and the restraints allow."""
+        self.verdicts[verdict.evidence] += 1
+        self._spawn(self._carry_out(verdict), f"ending the session of broker {verdict.broker_id}")
 
     async def _carry_out(self, verdict: Verdict) -> None:
         broker, evidence = verdict.broker_id, verdict.evidence.name.lower()
@@ -342,17 +346,29 @@ class FailureDetection:
                 if partition.leader == broker:
                     yield TopicPartition(topic.name, number)
 
+    def _hosted_by(self, broker: BrokerId) -> Iterator[TopicPartition]:
+        for topic in self._metadata.topics.values():
+            for number, partition in topic.partitions.items():
+                if broker in partition.replicas:
+                    yield TopicPartition(topic.name, number)
+
     async def _find_only_in_sync(self, broker: BrokerId) -> TopicPartition | None:
-        """Return a partition of which the broker is the only replica in sync and that allows unclean elections, by ZooKeeper's data."""
-        at_risk = [each for each in self._led_by(broker) if len(self._find_known(each).replicas) > 1]
+        """Return a partition that allows unclean elections and of which no other replica in sync is registered, by ZooKeeper's data.
+
+        Who leads and who is in sync is not asked of the metadata, which are late where the controller is; nor does an ISR count whose other
+        members are gone already.
+        """
+        at_risk = [each for each in self._hosted_by(broker) if len(self._find_known(each).replicas) > 1]
         unclean = {
             topic for topic in dict.fromkeys(each.topic for each in at_risk) if await self.unclean_topics.allows(topic)
         }
         asked = list(islice((each for each in at_risk if each.topic in unclean), _STATES_READ + 1))
         if len(asked) > _STATES_READ:
             return asked[-1]
-        for each, isr in zip(asked, await asyncio.gather(*map(self._read_isr, asked)), strict=True):
-            if isr == (broker,):
+        isrs = await asyncio.gather(*map(self._read_isr, asked))
+        registered = set(await self._store.children(paths.BROKER_IDS)) if asked else set()
+        for each, isr in zip(asked, isrs, strict=True):
+            if broker in isr and not any(str(other) in registered for other in isr if other != broker):
                 return each
         return None
 

@@ -26,6 +26,9 @@ _TAKE_AWAY: Final = _MAY_FORGET | {
     "isolate",
     "partition",
     "cut-zookeeper",
+    "false-verdict",
+    "reject",
+    "end-at-write",
 }
 
 

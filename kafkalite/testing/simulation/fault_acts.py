@@ -93,7 +93,8 @@ class FaultActs:
         assert store is not None
         return store
 
-    async def _restart(self, broker: SimulatedBroker) -> None:
+    async def restart(self, broker: SimulatedBroker) -> None:
+        """Start a broker that is down, again and again until it serves or is killed."""
         try:
             while broker.process is None:
                 await self._try_to_start(broker)
@@ -139,7 +140,7 @@ class FaultActs:
         while process.alive:  # it may also stop or die meanwhile, and then counts no callbacks any more
             await asyncio.sleep(0.05)
         await asyncio.sleep(fault.length_s)
-        await self._restart(broker)
+        await self.restart(broker)
 
     async def kill_at(self, fault: Fault) -> None:
         broker, process = self._find_running(fault)
@@ -162,7 +163,7 @@ class FaultActs:
         if process.alive:
             raise NotNow(f"{broker.name} did not come to {point}")
         await asyncio.sleep(fault.length_s)
-        await self._restart(broker)
+        await self.restart(broker)
 
     async def stall_at(self, fault: Fault) -> None:
         _, process = self._find_running(fault)
@@ -192,7 +193,7 @@ class FaultActs:
         for broker in self._cluster.running():
             self._cluster.kill(broker.broker_id)
         await asyncio.sleep(fault.length_s)
-        await asyncio.gather(*(self._restart(each) for each in self._cluster.brokers.values()))
+        await asyncio.gather(*(self.restart(each) for each in self._cluster.brokers.values()))
 
     async def stop(self, fault: Fault) -> None:
         broker = self._find_broker(fault)
@@ -201,7 +202,7 @@ class FaultActs:
         except ProcessKilled:
             pass  # by another fault
         await asyncio.sleep(fault.length_s)
-        await self._restart(broker)
+        await self.restart(broker)
 
     async def pause(self, fault: Fault) -> None:
         _, process = self._find_running(fault)
@@ -225,7 +226,7 @@ class FaultActs:
             path = broker.disk.swap_back(chance)
             self._cluster.simulation.trace.add(broker.name, f"{path} is what it was before")
         await asyncio.sleep(fault.length_s)
-        await self._restart(broker)
+        await self.restart(broker)
 
     async def cut(self, fault: Fault) -> None:
         one, other = fault.targets
@@ -309,7 +310,7 @@ class FaultActs:
         broker.disk.full = False
         if broker.serves and self._lacks_replicas(broker):
             self._cluster.kill(broker.broker_id)
-            await self._restart(broker)
+            await self.restart(broker)
 
     def _lacks_replicas(self, broker: SimulatedBroker) -> bool:
         assert broker.app is not None and broker.app.serving is not None
@@ -334,7 +335,7 @@ class FaultActs:
             self._cluster.kill(broker.broker_id)
         broker.may_stop = False
         complaints.pop(broker.name, None)
-        await self._restart(broker)
+        await self.restart(broker)
 
     async def slow_disk(self, fault: Fault) -> None:
         broker = self._find_broker(fault)

@@ -15,6 +15,7 @@ from kafkalite.testing.simulation.absences import Absences, NotNow
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.fault_acts import ArmedFailpoints, FaultActs
 from kafkalite.testing.simulation.faults import Fault
+from kafkalite.testing.simulation.lies import LIES, Lies
 from kafkalite.types import TopicPartition
 from zk import paths
 from zk.znodes import ControllerSeat
@@ -32,6 +33,7 @@ class Injection:
         self.begun: list[Fault] = []
         self._failpoints = ArmedFailpoints()
         self._acts = FaultActs(cluster, self._absences, self._failpoints)
+        self.lies = Lies(cluster, self._absences, self._acts.restart)
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """Inject all faults; returns when the last one has ended."""
@@ -60,7 +62,8 @@ class Injection:
             chosen = Fault(fault.at_s, fault.kind, targets, fault.length_s, fault.parameters)
             trace.add("fault", str(chosen).strip())
             with self._absences.taking_away(chosen):
-                act: Act = getattr(self._acts, fault.kind.replace("-", "_"))
+                acts = self.lies if fault.kind in LIES else self._acts
+                act: Act = getattr(acts, fault.kind.replace("-", "_"))
                 await act(chosen)
         except NotNow as reason:
             trace.add("fault", f"{fault.kind} is left out: {reason}")

@@ -324,6 +324,7 @@ class Network:
         self._cut: dict[tuple[str, str], int] = {}
         self._extra_delays_s: dict[tuple[str, str], float] = {}
         self._rates_bytes_per_s: dict[tuple[str, str], float] = {}
+        self._rejected: dict[tuple[str, str], float] = {}
         self._next_port = _FIRST_EPHEMERAL_PORT
         self.connects: Counter[str] = Counter()
         """How often a machine was to be connected to another one."""
@@ -351,6 +352,10 @@ class Network:
     def limit(self, source: str, target: str, bytes_per_s: float) -> None:
         """Limit the rate of each connection from now on; 0 for no limit."""
         self._rates_bytes_per_s[source, target] = bytes_per_s
+
+    def reject(self, source: str, target: str, odds: float) -> None:
+        """Refuse connections of `source` to `target` with these odds from now on, as a firewall's REJECT does; 0 for none."""
+        self._rejected[source, target] = odds
 
     def reset(self, one: str, other: str) -> None:
         """End every connection between two machines with a reset on both sides."""
@@ -403,7 +408,7 @@ class Network:
             await asyncio.sleep(_CONNECT_AGAIN_S)
         await asyncio.sleep(self._delay_s(here, host))
         server = self._servers.get(Address(host, port))
-        if server is None or not server.is_serving():
+        if server is None or not server.is_serving() or self._is_rejected(here, host):
             await asyncio.sleep(self._delay_s(host, here))
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         near, far = Address(here, self._new_port()), Address(host, port)
@@ -420,6 +425,10 @@ class Network:
         protocol = factory()
         client.establish(protocol)
         return client, protocol
+
+    def _is_rejected(self, source: str, target: str) -> bool:
+        odds = self._rejected.get((source, target), 0.0)
+        return bool(odds) and self._chance.random() < odds
 
     def forget(self, transport: SimulatedTransport) -> None:
         """Forget a closed transport; what it has sent still arrives."""

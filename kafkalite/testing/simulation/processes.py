@@ -347,6 +347,8 @@ class Simulation:
         self.causes: list[BaseException | None] = []
         self.may_complain: dict[str, None] = {}
         """Processes that may log errors of their disk, because it is broken."""
+        self.expected_errors: tuple[str, ...] = ()
+        """Beginnings of errors that may be logged."""
         self._turns = self.chance("turns")
         self._processes: list[Process] = []
         self._running: list[Process] = []
@@ -438,6 +440,8 @@ class _Listener(logging.Handler):
         self._simulation.trace.add(source, record.getMessage())
         cause = record.exc_info[1] if record.exc_info else None
         if source in self._simulation.may_complain and isinstance(cause, OSError | KafkaError | None):
+            return
+        if record.getMessage().startswith(self._simulation.expected_errors):
             return
         if record.levelno >= logging.ERROR and record.name != _STATE_CHANGES:
             self._simulation.problems.append(f"{source} logged: {record.getMessage()}")

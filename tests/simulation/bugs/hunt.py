@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation.bugs.connections import CONNECTIONS
 from tests.simulation.bugs.control import CONTROL
+from tests.simulation.bugs.detection import DETECTION
 from tests.simulation.bugs.groups import GROUPS
 from tests.simulation.bugs.logs import LOGS
 from tests.simulation.bugs.patching import Bug, put_in
@@ -27,7 +28,7 @@ from tests.simulation.simulation_run import SimulationRun
 from tests.simulation.stories import FOLDER, replayed
 from tests.simulation.transactions.transactional_run import TransactionalRun
 
-BUGS: Final = (*REPLICATION, *CONTROL, *LOGS, *CONNECTIONS, *GROUPS, *TRANSACTIONAL)
+BUGS: Final = (*REPLICATION, *CONTROL, *DETECTION, *LOGS, *CONNECTIONS, *GROUPS, *TRANSACTIONAL)
 _RULE: Final = re.compile(r"^\s*(C\d+) ", re.MULTILINE)
 _LATE: Final = re.compile(
     r"not within|not finished|nobody has anything to wait for|goes on for ever|TimeoutError|Deadlock"

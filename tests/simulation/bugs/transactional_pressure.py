@@ -8,14 +8,14 @@ from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault
 from tests.simulation.plan import KILL_CLIENT, PAUSE_CLIENT, Plan
-from tests.simulation.transactions.plan import COORDINATORS, SEATS, draw_transactions
+from tests.simulation.transactions.plan import COORDINATORS, SEATS, draw_honest_transactions
 
 _DEATH: Final = (("callbacks", 1.0),)
 
 
 def transactional_pressure(seed: int) -> Plan:
     """The plan of a seed with these faults; transactions that are aborted often, and time out late."""
-    chance, plan = random.Random(f"{seed}/transactional pressure"), draw_transactions(seed)
+    chance, plan = random.Random(f"{seed}/transactional pressure"), draw_honest_transactions(seed)
     settings = {"zookeeper.session.timeout.ms": "2000", "transaction.state.log.num.partitions": "1"}
     workload = {
         **plan.workload,

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault, draw_faults
-from tests.simulation.plan import BROKERS, CLIENT_FAULTS, KILL_CLIENT, Plan, draw_plan, draw_ways
+from tests.simulation.plan import (
+    BROKERS,
+    CLIENT_FAULTS,
+    KILL_CLIENT,
+    Plan,
+    add_lies,
+    draw_honest,
+    draw_ways,
+)
 
 TRANSACTIONS: Final = "transactions"
 """The key of `workload` that makes a plan one of transactions."""
@@ -38,7 +47,17 @@ BASE: Final[Mapping[str, str]] = {
 
 def draw_transactions(seed: int) -> Plan:
     """The plan of a seed: a few of the settings of any run, and those of coordinators."""
-    chance, usual = random.Random(f"{seed}/transactions"), draw_plan(seed)
+    return add_transactional_lies(draw_honest_transactions(seed))
+
+
+def add_transactional_lies(plan: Plan) -> Plan:
+    """As `add_lies`; without a topic that allows unclean elections."""
+    return replace(add_lies(plan, ROLES, WINDOW_S), workload=plan.workload)
+
+
+def draw_honest_transactions(seed: int) -> Plan:
+    """The same, whose brokers take nobody for dead but on their own evidence."""
+    chance, usual = random.Random(f"{seed}/transactions"), draw_honest(seed)
     names = chance.sample(list(_SETTINGS), chance.choice([1, 3, 5]))
     settings = {**usual.settings, **{name: chance.choice(_SETTINGS[name]) for name in names}}
     faults = [*_client_faults(chance), *draw_faults(chance, BROKERS, CLIENTS, ROLES, WINDOW_S)]

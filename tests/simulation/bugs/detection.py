@@ -1,0 +1,91 @@
+"""Bugs of failure detection: living brokers that are taken for dead, and what is ended then."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation.bugs.patching import Bug, Edit
+
+_CARRIED_OUT: Final = "kafkalite.broker.failure_detection.failure_detection"
+_DETECTOR: Final = "kafkalite.broker.failure_detection.detector"
+
+DETECTION: Final = (
+    Bug(
+        "the registration of a broker is deleted instead of ending its session",
+        "here: a broker that lives is never told, and the seat of the controller stays",
+        (
+            Edit(
+                _CARRIED_OUT,
+                "ending = await self._store.end_session(session.session_id, session.password, _END_S)\n",
+                "version = (await self._store.read(paths.broker(broker)))[1].version\n"
+                "                await self._store.delete(paths.broker(broker), version)\n"
+                "                ending = SessionEnding.ENDED\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a verdict about an earlier registration ends the present session",
+        "here: a broker that is back at once is taken for dead for what its earlier life did",
+        (
+            Edit(
+                _CARRIED_OUT,
+                "session.broker_epoch != verdict.broker_epoch or session.password is None",
+                "session.password is None",
+            ),
+        ),
+    ),
+    Bug(
+        "the password of an earlier session is used",
+        "here: ZooKeeper refuses to end the session, so the death of its broker is noticed when it times out",
+        (
+            Edit(
+                "kafkalite.broker.failure_detection.peer_sessions",
+                "if password is None and before is not None and before.session_id == heartbeat.session_id:",
+                "if before is not None and before.password is not None:",
+            ),
+        ),
+    ),
+    Bug(
+        "brokers that are cut off from most others accuse them",
+        "here: two that see nobody but each other end the sessions of all the rest",
+        (
+            Edit(
+                _DETECTOR,
+                "return not self._has_zookeeper or 2 * (heard + 1) <= len(watched) + 1",
+                "return not self._has_zookeeper and not heard",
+            ),
+        ),
+    ),
+    Bug(
+        "one accuser is enough",
+        "here: a firewall between two brokers ends the session of one of them",
+        (Edit(_DETECTOR, "if len(others) + 1 < _ACCUSERS:", "if known.accused_of is None:"),),
+    ),
+    Bug(
+        "the only one in sync is taken for dead where that loses records",
+        "here: a successor is elected that lacks what was acknowledged, although nobody has died",
+        (
+            Edit(
+                _CARRIED_OUT,
+                "            if broker in isr and not any(",
+                "            if not isr and not any(",
+            ),
+        ),
+    ),
+    Bug(
+        "who is in sync is asked of the metadata before a verdict",
+        "here: a broker that the controller does not reach does not know who leads, and ends the session of the only one in sync",
+        (
+            Edit(
+                _CARRIED_OUT,
+                "for each in self._hosted_by(broker) if len(",
+                "for each in self._led_by(broker) if len(",
+            ),
+        ),
+    ),
+    Bug(
+        "a member of the ISR that has died counts before a verdict",
+        "here: until the controller has noticed, the last one in sync is not spared, and its successor lacks records",
+        (Edit(_CARRIED_OUT, "not any(str(other) in registered for other in isr", "not any(isr for other in isr"),),
+    ),
+)
