@@ -20,7 +20,7 @@ CLIENTS: Final = ("confluent-kafka", "kafkalite")
 PAUSE_S: Final = 0.005
 """Between two records: a client that waits leaves the processors to the brokers."""
 
-_POLL_S: Final = 0.5
+_POLL_S: Final = 0.1
 _END_TIMEOUT_S: Final = 10.0
 _CONNECT_TIMEOUT_S: Final = 30.0
 _VALUE: Final = bytes(100)

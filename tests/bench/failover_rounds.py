@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -43,6 +43,9 @@ IDLE: Final = "idle"
 WARM_RECORDS: Final = 20
 PORTION: Final = 1000
 """Partitions that are made by one request."""
+
+FIRST_PATIENCE_S: Final = 0.25
+"""With a client that connects after an election."""
 
 ROUND_TIMEOUT_S: Final = 180.0
 SET_UP_TIMEOUT_S: Final = 1800.0
@@ -139,7 +142,7 @@ class Failovers:
             if self._end_sessions:
                 self._facts.expire_session(roles.victim)
             ended_ns, elected_ns = ended.wait(ROUND_TIMEOUT_S), elected.wait(ROUND_TIMEOUT_S)
-            newcomer_ns = self._write_as_newcomer(roles.victim, topic) if victim == "vanish" else None
+            newcomer_ns = self._write_as_newcomer(roles.victim, topic, watches) if victim == "vanish" else None
             find = partial(first_acknowledgement, writer.records, struck_ns, ended_ns)
             wait_until(lambda: find() is not None, "an acknowledgement", ROUND_TIMEOUT_S)
             return Moments(
@@ -160,15 +163,22 @@ class Failovers:
         self._cluster.pause(broker_id)
         return time.monotonic_ns()
 
-    def _write_as_newcomer(self, victim: int, topic: str) -> int:
-        """Return when a client that connects now has its first record acknowledged."""
+    def _write_as_newcomer(self, victim: int, topic: str, closing: ExitStack) -> int:
+        """Return when a client that connects now has its first record acknowledged.
+
+        One that was still sent to the victim waits for its own timeouts, so another one tries after a while, each for twice as long.
+        """
         servers = ",".join(broker.address for broker in self._cluster.brokers.values() if broker.id != victim)
-        deadline_s = time.monotonic() + ROUND_TIMEOUT_S
-        with closing(new_producer(self._client, servers, topic)) as producer:
-            at_ns = producer.send(lambda: time.monotonic() > deadline_s)
-        if at_ns is None:
-            raise TimeoutError(f"a new client: nothing acknowledged within {ROUND_TIMEOUT_S:g} s")
-        return at_ns
+        patience_s = FIRST_PATIENCE_S
+        while patience_s < ROUND_TIMEOUT_S:
+            producer = new_producer(self._client, servers, topic)
+            closing.callback(producer.close)
+            until_s = time.monotonic() + patience_s
+            at_ns = producer.send(lambda: time.monotonic() > until_s)  # noqa: B023 -- not kept
+            if at_ns is not None:
+                return at_ns
+            patience_s *= 2
+        raise TimeoutError(f"new clients: nothing acknowledged within {ROUND_TIMEOUT_S:g} s")
 
     def _restore(self, victim: int, epoch: int, topic: str) -> None:
         """Start the victim again, delete the written topic, and give every idle partition back to its preferred leader."""
