@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
@@ -27,7 +27,7 @@ _VALUE: Final = bytes(100)
 
 
 class Producer(Protocol):
-    def send(self, stopped: Callable[[], bool]) -> int | None:
+    def send(self, stopped: Callable[[], bool], partition: int = 0) -> int | None:
         """Send a record, and return the moment of its acknowledgement in ns; None if it was `stopped` first. Raises RuntimeError."""
 
     def close(self) -> None: ...
@@ -40,10 +40,13 @@ class ConfluentProducer:
         self._producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all", "log_level": 0})
         self._topic = topic
 
-    def send(self, stopped: Callable[[], bool]) -> int | None:
+    def send(self, stopped: Callable[[], bool], partition: int = 0) -> int | None:
         done: list[tuple[Any, int]] = []
         self._producer.produce(
-            self._topic, _VALUE, partition=0, on_delivery=lambda error, _: done.append((error, time.monotonic_ns()))
+            self._topic,
+            _VALUE,
+            partition=partition,
+            on_delivery=lambda error, _: done.append((error, time.monotonic_ns())),
         )
         while not done:
             if stopped():
@@ -66,7 +69,7 @@ class KafkaliteProducer:
         self._producer.connect(_CONNECT_TIMEOUT_S)
         self._topic = topic
 
-    def send(self, stopped: Callable[[], bool]) -> int | None:
+    def send(self, stopped: Callable[[], bool], partition: int = 0) -> int | None:
         done: list[tuple[Exception | None, int]] = []
         delivered = threading.Event()
 
@@ -74,7 +77,7 @@ class KafkaliteProducer:
             done.append((error, time.monotonic_ns()))
             delivered.set()
 
-        self._producer.send(self._topic, _VALUE, partition=0, on_delivery=notice)
+        self._producer.send(self._topic, _VALUE, partition=partition, on_delivery=notice)
         while not delivered.wait(_POLL_S):
             if stopped():
                 return None
@@ -88,15 +91,17 @@ class KafkaliteProducer:
 
 
 def new_producer(client: str, servers: str, topic: str) -> Producer:
-    """Return a producer to partition 0 of the topic."""
+    """Return a producer to the topic."""
     return KafkaliteProducer(servers, topic) if client == "kafkalite" else ConfluentProducer(servers, topic)
 
 
 class SteadyWriter(AbstractContextManager["SteadyWriter"]):
-    """A thread that sends one record after the other, and keeps when each was sent and acknowledged."""
+    """A thread that sends one record after the other to partition 0, and keeps when each was sent and acknowledged."""
 
-    def __init__(self, client: str, servers: str, topic: str) -> None:
+    def __init__(self, client: str, servers: str, topic: str, others: Sequence[int] = ()) -> None:
+        """`others` are partitions that get one record each before, so that the client knows their brokers."""
         self.records: list[Sent] = []
+        self._others = others
         self.problems: list[str] = []
         """Errors that the client reported; the next record is sent all the same."""
         self._producer = new_producer(client, servers, topic)
@@ -109,6 +114,8 @@ class SteadyWriter(AbstractContextManager["SteadyWriter"]):
         self._thread.join(_END_TIMEOUT_S)
 
     def _write(self) -> None:
+        for partition in self._others:
+            self._producer.send(self._stopped.is_set, partition)
         while not self._stopped.is_set():
             sent_ns = time.monotonic_ns()
             try:

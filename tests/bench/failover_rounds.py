@@ -1,7 +1,8 @@
 """Clusters of three brokers in which one is killed again and again, and what each time cost.
 
-Everything has factor 3 and min.insync.replicas 2. The written partition is a topic of its own, made anew for each round with the leader
-that the round needs; the others of the asked number are one idle topic, whose leaders are spread evenly before each round.
+Everything has factor 3 and min.insync.replicas 2. The written topic is made anew for each round: its first partition has the leader that
+the round needs, and each other broker leads one that gets a single record, so that the client is connected to all brokers, as producers of
+topics with more partitions are. The others of the asked number are one idle topic, whose leaders are spread evenly before each round.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Failovers:
     def __init__(
         self, cluster: LocalCluster, facts: ClusterFacts, partitions: int, client: str, *, end_sessions: bool = False
     ) -> None:
-        self._cluster, self._facts, self._idle, self._client = cluster, facts, partitions - 1, client
+        self._cluster, self._facts, self._idle, self._client = cluster, facts, max(0, partitions - BROKERS), client
         self._end_sessions = end_sessions
         self._admin = self._new_admin()
         self._rounds = 0
@@ -116,7 +117,7 @@ class Failovers:
         roles = choose_roles(victim, self._facts.controller(), self._cluster.broker_ids)
         self._create_written(topic, roles.leader)
         epoch = self._facts.broker_epoch(roles.victim)
-        with SteadyWriter(self._client, self._cluster.bootstrap_servers, topic) as writer:
+        with SteadyWriter(self._client, self._cluster.bootstrap_servers, topic, range(1, BROKERS)) as writer:
             wait_until(lambda: len(writer.records) >= WARM_RECORDS, "a client that writes", ROUND_TIMEOUT_S)
             if choose_roles(victim, self._facts.controller(), self._cluster.broker_ids) != roles:
                 raise RuntimeError("the controller moved while nobody was killed")
@@ -199,7 +200,8 @@ class Failovers:
 
     def _create_written(self, topic: str, leader: int) -> None:
         others = [other for other in self._cluster.broker_ids if other != leader]
-        wanted = NewTopic(topic, 1, replica_assignment=[[leader, *others]])
+        ids = [leader, *others]
+        wanted = NewTopic(topic, BROKERS, replica_assignment=[[*ids[place:], *ids[:place]] for place in range(BROKERS)])
         self._create(wanted)
 
         def is_ready() -> bool:
