@@ -120,6 +120,12 @@ class Connection(asyncio.BufferedProtocol):
         self._renewing: asyncio.Task[None] | None = None
 
     @property
+    def descriptor(self) -> int:
+        """Return the file descriptor of the socket; -1 when the connection is closed, or has none."""
+        held = None if self._transport is None or self._reason is not None else self._transport.get_extra_info("socket")
+        return -1 if held is None else int(held.fileno())
+
+    @property
     def address(self) -> str:
         """Return `host:port`, for messages."""
         return address_text(self.host, self.port)

@@ -197,7 +197,19 @@ def test_a_broker_whose_packets_are_lost_is_found_silent() -> None:
     run(scenario, detection="evidence")
 
 
-def test_a_silent_broker_that_nobody_could_succeed_keeps_its_session() -> None:
+def test_a_silent_follower_is_not_waited_for() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        leader = controller(cluster)
+        victim = leader % 3 + 1
+        await create_topic(cluster, [leader, victim])
+        epoch = cluster.broker_epoch(victim)
+        isolate(cluster, victim)
+        assert 1.2 < await end_of_registration(cluster, victim, epoch, 30) < 1.9
+
+    run(scenario, detection="evidence")
+
+
+def test_a_silent_broker_that_nobody_waits_for_keeps_its_session() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         victim = controller(cluster) % 3 + 1
         epoch = cluster.broker_epoch(victim)

@@ -4,7 +4,9 @@ What is believed of a neighbour is about one registration of it, its broker epoc
 known. This broker accuses a neighbour
 
 - of REFUSED, when an established connection to it broke and all its listeners refused connections in `_REFUSALS` rounds since;
-- of SILENT, when no sign of life came from it for `silence_ms`, without the time in which this process stood still itself.
+- of SILENT, when no sign of life came from it for `silence_ms`, without the time in which this process stood still itself. While its
+  system acknowledges what is sent, its host lives, and its process may be stopped or wait for a processor: it has `_STANDING_STILL`
+  times as long.
 
 A verdict takes two accusers of the same registration, one of which is this broker; it is REFUSED if both are. The rules of restraint:
 
@@ -20,7 +22,7 @@ What needs ZooKeeper's data to be decided (elections that would lose records or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -39,6 +41,8 @@ _MAX_PATIENCE: Final = 16
 _ACCUSERS: Final = 2
 _MIN_HEARTBEATS_MISSED: Final = 3
 """Silence is at least so many heartbeats, whatever the setting."""
+_STANDING_STILL: Final = 4
+"""Brokers of a machine whose cores were all busy stood still for 1.9 s: by default they have 4.8 s."""
 _STRAGGLERS_MS: Final = 1000
 """What a dead process had sent before its end may arrive for so long after the verdict."""
 
@@ -199,8 +203,11 @@ class FailureDetector:
 
     # What follows
 
-    def tick(self, now_ms: float, *, has_zookeeper: bool) -> None:
-        """Let time pass. To be called every `heartbeat_interval_ms`: what is beyond was a pause of this process, not silence of others."""
+    def tick(self, now_ms: float, *, has_zookeeper: bool, acknowledging: Collection[BrokerId] = ()) -> None:
+        """Let time pass. To be called every `heartbeat_interval_ms`: what is beyond was a pause of this process, not silence of others.
+
+        `acknowledging` are the brokers whose systems acknowledge what is sent to them.
+        """
         self._has_zookeeper = has_zookeeper
         interval_ms = self._settings.heartbeat_interval_ms
         paused_ms = now_ms - self._ticked_ms - interval_ms
@@ -213,7 +220,8 @@ class FailureDetector:
         limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
         for broker, known in self._find_watched():
             silent_ms = now_ms - known.last_sign_ms
-            if known.was_connected and not known.is_leaving and known.accused_of is None and silent_ms > limit_ms:
+            allowed_ms = limit_ms * _STANDING_STILL if broker in acknowledging else limit_ms
+            if known.was_connected and not known.is_leaving and known.accused_of is None and silent_ms > allowed_ms:
                 known.accused_of = Evidence.SILENT
                 logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
 

@@ -7,7 +7,8 @@ whether the listeners that refused are those of the registration; a broker that 
 Some verdicts are not carried out, because a wrong one would cost records or help nobody:
 
 - A broker is the only one in sync of a partition that allows unclean elections: a successor would lose what it acknowledged alone.
-- It was silent, and nobody could succeed it: no partition that it leads has another one in sync, and it is not the controller.
+- It was silent, and its end would help nobody: no partition has it and another one in sync, and it is not the controller. Followers count,
+  because writers with acks=all wait for them.
 
 `kafkalite.failover.detection` says whether any of this happens (`session`: nothing), is noted only (`observe`), or is done (`evidence`).
 """
@@ -235,7 +236,11 @@ class FailureDetection:
     async def _tick(self) -> None:
         detector = self._detector
         detector.set_brokers(self._metadata.brokers)
-        detector.tick(self._clock.monotonic_ms(), has_zookeeper=self._store.state is SessionState.CONNECTED)
+        detector.tick(
+            self._clock.monotonic_ms(),
+            has_zookeeper=self._store.state is SessionState.CONNECTED,
+            acknowledging={broker for broker, (link, _) in self._links.items() if link.is_acknowledged},
+        )
         self._follow_neighbours()
         self._note_left()
         self._confirm_observations()
@@ -325,16 +330,18 @@ class FailureDetection:
             tried = {(each.host, each.port) for each in known.endpoints.values()} if known is not None else set()
             if tried != {(each.host, each.port) for each in registration.endpoints}:
                 return "it has moved its listeners"
-        if verdict.evidence is Evidence.SILENT and not self._has_successor(broker):
-            return "nobody could succeed it"
+        if verdict.evidence is Evidence.SILENT and not self._is_waited_for(broker):
+            return "its end would help nobody"
         only = await self._find_only_in_sync(broker)
         return f"it is the only one in sync of {only}, which allows unclean elections" if only else None
 
-    def _has_successor(self, broker: BrokerId) -> bool:
-        """True if the controller would elect others instead of this broker, or the broker is the controller."""
+    def _is_waited_for(self, broker: BrokerId) -> bool:
+        """True if the controller would elect others instead of this broker, writers wait for it, or it is the controller."""
         alive = self._metadata.brokers.keys() - {broker}
         return self._metadata.controller_id == broker or any(
-            not alive.isdisjoint(self._find_known(each).isr) for each in self._led_by(broker)
+            broker in partition.isr and not alive.isdisjoint(partition.isr)
+            for topic in self._metadata.topics.values()
+            for partition in topic.partitions.values()
         )
 
     def _find_known(self, led: TopicPartition) -> PartitionMetadata:

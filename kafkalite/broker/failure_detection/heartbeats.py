@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from kafkalite.broker.failure_detection.acknowledgements import is_acknowledged
 from kafkalite.broker.failure_detection.evidence import Accusation
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.failure_detection")
 
 _TIMEOUT_S: Final = 2.0
-"""To connect and to learn whether the other broker is one of ours; also after it an unanswered connection is given up."""
+"""To connect and to learn whether the other broker is one of ours; also after it an unanswered connection is given up, unless the
+system of the other one acknowledges what is sent."""
+_ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
+"""After it that is given up, too: between the brokers may be a proxy, whose system it is."""
 _ASK_STRANGERS_EVERY_S: Final = 10.0
 """How often a broker that is not one of ours is asked again: it may have been replaced."""
 _IN_FLIGHT: Final = 16
@@ -71,6 +75,12 @@ class HeartbeatLink:
         self._asked.append(answered)
         self._wake.set()
         return answered
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """True if the peer's system acknowledges what is sent to it, whatever its process does."""
+        connection = self._connection
+        return connection is not None and is_acknowledged(connection.descriptor, 2 * self._sender.interval_s * 1000)
 
     async def take_leave(self, timeout_s: float) -> None:
         """Send a heartbeat without a session, because this broker stops, and wait until it is answered, fails, or that long."""
@@ -133,7 +143,9 @@ class HeartbeatLink:
                     pass
                 if not connection.in_flight:
                     answered_s = loop.time()
-                elif loop.time() - answered_s > _TIMEOUT_S + self._sender.interval_s:
+                elif loop.time() - answered_s > self._sender.interval_s + (
+                    _ACKNOWLEDGED_TIMEOUT_S if self.is_acknowledged else _TIMEOUT_S
+                ):
                     break
         except asyncio.CancelledError:
             connection.on_end = None

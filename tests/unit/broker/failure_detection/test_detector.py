@@ -22,6 +22,7 @@ class Watcher:
         self.detector.set_brokers(brokers or (ME, OTHER, VICTIM))
         self.answering = list(self.detector.neighbours)
         self.has_zookeeper = True
+        self.acknowledging: set[int] = set()
         self.accusers: dict[int, tuple[Accusation, ...]] = {}
         self.answer()
 
@@ -41,7 +42,7 @@ class Watcher:
         return verdicts
 
     def turn(self) -> list[Verdict]:
-        self.detector.tick(self.now_ms, has_zookeeper=self.has_zookeeper)
+        self.detector.tick(self.now_ms, has_zookeeper=self.has_zookeeper, acknowledging=self.acknowledging)
         for broker in self.answering:
             self.answer(broker)
         for accuser, accusations in self.accusers.items():
@@ -336,3 +337,22 @@ def test_a_leave_is_of_one_registration() -> None:
     watcher.detector.note_leave(VICTIM, EPOCH)
     watcher.lose(VICTIM, EPOCH + 1)
     assert watcher.accused() == {VICTIM: Evidence.REFUSED}
+
+
+def test_a_broker_whose_system_acknowledges_may_stand_still_for_longer() -> None:
+    watcher = Watcher()
+    watcher.acknowledging = {VICTIM}
+    watcher.be_told(Evidence.SILENT)
+    watcher.answering = [OTHER]
+    assert watcher.pass_time(4.0 * SETTINGS.silence_ms) == []
+    assert watcher.pass_time(2 * SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
+
+
+def test_a_host_that_vanishes_meanwhile_has_no_longer_than_others() -> None:
+    watcher = Watcher()
+    watcher.acknowledging = {VICTIM}
+    watcher.be_told(Evidence.SILENT)
+    watcher.answering = [OTHER]
+    assert watcher.pass_time(2 * SETTINGS.silence_ms) == []
+    watcher.acknowledging = set()
+    assert watcher.pass_time(SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
