@@ -2,11 +2,13 @@
 
 All cores are busy the whole time. A spell takes five minutes, on a cluster of its own with three ZooKeeper servers: of three brokers and of
 five in turn, with kafkalite.failover.detection=evidence in odd spells and observe in even ones. Things happen that are not a broker's
-death: pauses up to `LONGEST_PAUSE` of kafkalite.failover.silence.ms, changes of ZooKeeper's leader, half-open and reset connections,
-moved listeners, iptables rules between two brokers, ended sessions, restarts. Brokers are killed in between, which must be noticed.
+death: pauses up to `LONGEST_PAUSE` of what is allowed, also in the middle of all else, changes of ZooKeeper's leader, half-open and
+reset connections, moved listeners, iptables rules between two brokers, ended sessions, restarts. Brokers are killed in between, and hosts
+vanish, which must be noticed.
 
 A spell fails when a broker is taken for dead that nobody killed, when a registration ends that nobody ended, when a killed broker is
-noticed later than `FOUND_WITHIN_S`, when an acknowledged record is lost, or when logs and metrics count differently.
+noticed later than `FOUND_WITHIN_S`, or a vanished host later than `VANISHED_WITHIN_S`, when an acknowledged record is lost, or when logs
+and metrics count differently.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -31,7 +33,7 @@ from typing import Final, NamedTuple
 from kazoo.exceptions import KazooException
 
 from kafkalite.client import ConfigChange, ConfigResource, SyncAdmin
-from kafkalite.local.broker_process import wait_until
+from kafkalite.local.broker_process import BrokerDied, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.local.ports import ReservedPort
@@ -44,8 +46,15 @@ from zk.servers.ensemble import Ensemble, end_with_parent
 SPELL_S: Final = 300.0
 PARTITIONS: Final = 4
 SILENCE_MS: Final = 1200
+STANDING_STILL_MS: Final = 4800
+"""How long a broker may stand still whose host lives; it follows from SILENCE_MS."""
 LONGEST_PAUSE: Final = 0.8
+LONGEST_STANDSTILL: Final = 0.5
+"""Half of the pauses are up to so much of STANDING_STILL_MS; brokers wait up to 2.1 s for a processor besides."""
+BREATH_S: Final = 1.0
+"""Between two pauses, in which the same broker is to answer."""
 FOUND_WITHIN_S: Final = 1.0
+VANISHED_WITHIN_S: Final = 2.5
 SESSION_S: Final = 18.0
 HEALED_WITHIN_S: Final = 120.0
 PROPERTIES: Final = {
@@ -55,7 +64,7 @@ PROPERTIES: Final = {
     "offsets.topic.num.partitions": "1",
     "kafkalite.failover.silence.ms": str(SILENCE_MS),
 }
-_COMMAND: Final = (sys.executable, str(Path(__file__).with_name("watched_broker.py")), "--config")
+_COMMAND: Final = (sys.executable, str(Path(__file__).with_name("watched_broker.py")), "-X")
 _SHOWN_SILENCES: Final = 8
 
 
@@ -156,7 +165,11 @@ class Spell:
         self.struck: Counter[str] = Counter()
         self.found_s: list[float] = []
         """Of each killed broker, how long it took to notice."""
+        self.vanished_s: list[float] = []
+        self.pauses_s: list[float] = []
         self.counts: Counter[str] = Counter()
+        self._noticing = threading.Lock()
+        """Held while somebody is paused, or a death is to be noticed."""
         self._ended: set[tuple[int, int]] = set()
         """Registrations, by broker and epoch, that were to end."""
         self._killed: set[tuple[int, int]] = set()
@@ -181,6 +194,7 @@ class Spell:
             "ended session": self._expire,
             "restart": self._restart,
             "kill -9": lambda: self._kill(1),
+            "vanished host": self._vanish,
         }
         if len(cluster.brokers) >= 5:
             self._faults["kill -9 of two"] = lambda: self._kill(2)
@@ -202,12 +216,33 @@ class Spell:
         workload = self.scenario.start_workload(topic, PARTITIONS, ("confluent-idempotent", "kafkalite-idempotent"))
         end_s = time.monotonic() + seconds
         left: list[str] = []
-        while time.monotonic() < end_s:
-            left = left or self._rng.sample(sorted(self._faults), len(self._faults))
-            self._strike(left.pop())
-            workload.wait_flowing(HEALED_WITHIN_S)
-            time.sleep(self._rng.uniform(0, 4))
+        with self._pausing():
+            while time.monotonic() < end_s:
+                left = left or self._rng.sample(sorted(self._faults), len(self._faults))
+                self._strike(left.pop())
+                workload.wait_flowing(HEALED_WITHIN_S)
+                time.sleep(self._rng.uniform(0, 4))
         self.scenario.verdict(workload)
+
+    @contextmanager
+    def _pausing(self) -> Iterator[None]:
+        """Pause brokers all the time, except while a death is to be noticed."""
+        rng = random.Random(self._rng.random())
+        stopping = threading.Event()
+
+        def pause() -> None:
+            while not stopping.wait(rng.uniform(1, 10)):
+                with self._noticing:
+                    victims = [each.id for each in self.cluster.brokers.values() if each.running]
+                    self._pause_brokers(rng.sample(victims, 1), rng)
+
+        thread = threading.Thread(target=pause, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join()
 
     def _strike(self, name: str) -> None:
         began_s = time.monotonic()
@@ -247,7 +282,8 @@ class Spell:
         assert url is not None
         with urllib.request.urlopen(f"{url}metrics", timeout=HEALED_WITHIN_S) as response:
             text = response.read().decode()
-        return sum(int(float(n)) for n in re.findall(r"^kafkalite_failure_verdicts_total\{.*\} (\S+)$", text, re.M))
+        found = re.findall(r'^kafkalite_failure_verdicts_total\{evidence="(\w+)"\} (\S+)$', text, re.MULTILINE)
+        return sum(int(float(n)) for evidence, n in found if evidence != "certain")
 
     def silences(self) -> list[tuple[float, float, int, int]]:
         """Return the longest silences of brokers that lived: milliseconds, when, of whom and who noted it."""
@@ -272,14 +308,22 @@ class Spell:
 
     def _pause(self, count: int) -> str:
         victims = self._choose(count)
-        pause_s = self._rng.uniform(0.05, LONGEST_PAUSE) * SILENCE_MS / 1000
+        with self._noticing:
+            return f"{victims} for {self._pause_brokers(victims, self._rng):.3f} s"
+
+    def _pause_brokers(self, victims: Iterable[int], rng: random.Random) -> float:
+        longest_ms = rng.choice((SILENCE_MS * LONGEST_PAUSE, STANDING_STILL_MS * LONGEST_STANDSTILL))
+        pause_s = rng.uniform(50, longest_ms) / 1000
         began_s = time.monotonic()
-        for each in victims:
-            os.kill(self.cluster.broker(each).pid, signal.SIGSTOP)
-        time.sleep(pause_s)
-        for each in victims:
-            os.kill(self.cluster.broker(each).pid, signal.SIGCONT)
-        return f"{victims} for {time.monotonic() - began_s:.3f} s"
+        for signal_number in (signal.SIGSTOP, signal.SIGCONT):
+            for each in victims:
+                with suppress(BrokerDied, ProcessLookupError):  # it is restarted meanwhile
+                    os.kill(self.cluster.broker(each).pid, signal_number)
+            if signal_number == signal.SIGSTOP:
+                time.sleep(pause_s)
+        self.pauses_s.append(took_s := time.monotonic() - began_s)
+        time.sleep(BREATH_S)
+        return took_s
 
     def _starve(self) -> str:
         count = self._rng.randint(2, 6) * (os.cpu_count() or 1)
@@ -388,10 +432,11 @@ class Spell:
             self._verdicts_of_dead += self._count_verdicts(each)
         epochs = [self._expect_end(each) for each in victims]
         self._killed.update(zip(victims, epochs, strict=True))
-        began_s = time.monotonic()
-        for each in victims:
-            os.kill(self.cluster.broker(each).pid, signal.SIGKILL)
-        took_s = [self._time_to_notice(each, epoch, began_s) for each, epoch in zip(victims, epochs, strict=True)]
+        with self._noticing:
+            began_s = time.monotonic()
+            for each in victims:
+                os.kill(self.cluster.broker(each).pid, signal.SIGKILL)
+            took_s = [self._time_to_notice(each, epoch, began_s) for each, epoch in zip(victims, epochs, strict=True)]
         self.found_s += took_s
         if max(took_s) > FOUND_WITHIN_S:
             self.problems.append(f"the death of {victims} was noticed after {took_s} s")
@@ -400,6 +445,27 @@ class Spell:
         time.sleep(self._rng.uniform(0, 2))
         self._start(victims, epochs)
         return f"{victims}, noticed after {', '.join(f'{each:.3f}' for each in took_s)} s"
+
+    def _vanish(self) -> str:
+        """Lose all packets of a broker; kill it when that was noticed, because the others trust their evidence less when it comes back."""
+        victim = self._choose()[0]
+        self._verdicts_of_dead += self._count_verdicts(victim)
+        epoch = self._expect_end(victim)
+        self._killed.add((victim, epoch))
+        port = str(self.cluster.broker(victim).port)
+        with self._noticing:
+            began_s = time.monotonic()
+            with (
+                network.rule(victim, target=network.DROP),
+                network.rule(None, "--dport", port, target=network.DROP),
+            ):
+                took_s = self._time_to_notice(victim, epoch, began_s)
+                self.cluster.kill(victim)
+        self.vanished_s.append(took_s)
+        if took_s > VANISHED_WITHIN_S:
+            self.problems.append(f"that {victim} has vanished was noticed after {took_s} s")
+        self._start([victim], [epoch])
+        return f"{victim}, noticed after {took_s:.3f} s"
 
     def _time_to_notice(self, victim: int, epoch: int, began_s: float) -> float:
         """Return how long after `began_s` the registration was gone, or somebody would have ended it."""
@@ -431,6 +497,7 @@ def run(minutes: float, seed: int, folder: Path) -> bool:
     struck: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {"evidence": Counter(), "observe": Counter()}
     found_s: dict[str, list[float]] = {"evidence": [], "observe": []}
+    vanished_s: dict[str, list[float]] = {"evidence": [], "observe": []}
     problems: list[str] = []
     number = 0
     with busy_loops(os.cpu_count() or 1):
@@ -442,12 +509,16 @@ def run(minutes: float, seed: int, folder: Path) -> bool:
             struck += spell.struck
             counts[mode] += spell.counts
             found_s[mode] += spell.found_s
+            vanished_s[mode] += spell.vanished_s
             problems += [f"spell {number}: {each}" for each in spell.problems]
     print(json.dumps(dict(sorted(struck.items())), indent=1))
     for mode, of_mode in counts.items():
-        noticed = sorted(found_s[mode])
-        shown = f"noticed after {noticed[len(noticed) // 2]:.3f} s, at most {noticed[-1]:.3f} s" if noticed else ""
-        print(f"{mode}: {dict(of_mode)}; {shown}")
+        print(f"{mode}: {dict(of_mode)}")
+        for what, took_s in ("killed", sorted(found_s[mode])), ("vanished", sorted(vanished_s[mode])):
+            if took_s:
+                print(
+                    f"  {len(took_s)} {what}: noticed after {took_s[len(took_s) // 2]:.3f} s, at most {took_s[-1]:.3f} s"
+                )
     for problem in problems:
         print(f"FAILED: {problem}")
     took_min = (time.monotonic() - begin_s) / 60
@@ -462,8 +533,9 @@ def _run_spell(
     with LocalCluster(
         brokers=brokers,
         zookeepers=3,
-        properties=PROPERTIES | {"kafkalite.failover.detection": mode},
-        command=_COMMAND,
+        properties=PROPERTIES,
+        # Not a property, by which the cluster would end the sessions of brokers whose exit it sees.
+        command=(*_COMMAND, f"kafkalite.failover.detection={mode}", "--config"),
         directory=directory,
         http=True,
         start_timeout_s=HEALED_WITHIN_S,
@@ -479,6 +551,7 @@ def _run_spell(
             for broker in cluster.brokers.values():
                 broker.kill()
     silences = spell.silences()
+    print(f"  {len(spell.pauses_s)} pauses, at most {max(spell.pauses_s, default=0):.3f} s")
     print(f"  {len(silences)} silences of more than {NOTED_MS:.0f} ms, the longest:", end="")
     print("".join(f"\n    {ms:.0f} ms of {of} for {by}" for ms, _, of, by in silences[:_SHOWN_SILENCES]))
     print(
