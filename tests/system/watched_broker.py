@@ -22,6 +22,7 @@ from kafkalite.broker import process
 from kafkalite.broker.failure_detection.detector import FailureDetector
 from kafkalite.cli.main import main
 from tests.system.network import group_of
+from zk.servers.ensemble import end_with_parent
 
 NOTED_MS: Final = 400.0
 _ROUND_S: Final = 0.05
@@ -75,6 +76,8 @@ if __name__ == "__main__":
     named = re.fullmatch(r"broker-(\d+)\.properties", config.name)
     assert named is not None, config
     os.setgid(group_of(int(named[1])))
+    if (set_signal := end_with_parent()) is not None:
+        set_signal()  # the change of the group has undone it
     _note_silences(config.with_suffix(".silences"))
     _note_standstills(config.with_suffix(".standstills"))
     sys.argv.insert(1, "broker")
