@@ -60,7 +60,7 @@ def test_a_dead_broker_of_ours_loses_its_session_and_a_dead_one_of_apache_kafka_
             broker.wait_started(TIMEOUT_S)
         wait_until(lambda: all(heartbeats_received(each) > 10 for each in ours.values()), "heartbeats", TIMEOUT_S)
         admin = AdminClient({"bootstrap.servers": theirs.address})
-        admin.create_topics([NewTopic("t", replica_assignment=[[1, 2, 4]])])["t"].result(TIMEOUT_S)
+        admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 4]])])["t"].result(TIMEOUT_S)
         wait_until(lambda: facts.fully_replicated("t"), "three replicas in sync", TIMEOUT_S)
 
         ours[1].kill()
