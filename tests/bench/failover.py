@@ -9,7 +9,7 @@ record that was sent or retried after it. Then the broker is started again and l
 | leader | the leader of the written partition, which is not the controller |
 | controller | the leader of the written partition, which is the controller too |
 | follower | a follower of the written partition, so that acks=all waits for one that does not answer |
-| vanish | as leader, but its host vanishes: nothing of it reaches any other server or client, and no connection is refused or closed |
+| vanish | as leader, but its host vanishes: iptables loses all packets to and from it (as root on Linux, in a network of its own) |
 
 | Stage | Ends when |
 |---|---|
@@ -51,6 +51,7 @@ from tests.bench.failover_figures import STAGES, VICTIMS, Victim, stages_ms, sum
 from tests.bench.failover_rounds import PROPERTIES, Failovers, failover_cluster
 from tests.bench.machine import machine, ours
 from tests.peers import apache_kafka
+from tests.system import network
 
 OURS: Final = "kafkalite"
 APACHE: Final = "Apache Kafka"
@@ -82,21 +83,13 @@ class Bench:
         """What clients reported, which goes on after it."""
 
     def measure(self, side: str, partitions: int, victims: Sequence[Victim]) -> None:
-        """Run all rounds of one side and size; hosts vanish from a cluster of their own, whose servers have proxies between them."""
-        vanishing = [victim for victim in victims if victim == "vanish"]
-        for group in ([victim for victim in victims if victim != "vanish"], vanishing):
-            if group:
-                self._measure_on_one_cluster(side, partitions, group)
-
-    def _measure_on_one_cluster(self, side: str, partitions: int, victims: Sequence[Victim]) -> None:
+        """Run all rounds of one side and size."""
         command = BROKER_COMMAND if side == OURS else apache_kafka.script_command(with_archive=True)
         properties = self._properties if side == OURS else {}
         logs = LOGS / f"failover-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}-logs"
         try:
             with (
-                failover_cluster(
-                    command, properties, self._zookeepers, vanishing="vanish" in victims, logs=logs
-                ) as cluster,
+                failover_cluster(command, properties, self._zookeepers, logs=logs) as cluster,
                 ClusterFacts(cluster.zookeeper_connect) as facts,
             ):
                 failovers = Failovers(cluster, facts, partitions, self._client, end_sessions=self._end_sessions)
@@ -207,6 +200,10 @@ def main(
 ) -> None:
     console = Console(width=max(Console().width, _WIDTH))
     given = parse_properties(properties)
+    if "vanish" in victims:
+        if beside_kafka:
+            apache_kafka.fetch()
+        network.enter_own_network()
     bench = Bench(rounds, int(zookeepers), client, given, console, end_sessions=end_sessions, verbose=verbose)
     load = [os.getloadavg()[0]]
     try:

@@ -28,6 +28,7 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.types import NO_BROKER
 from tests.bench.failover_clients import Moment, SteadyWriter, new_producer
 from tests.bench.failover_figures import Moments, Roles, Victim, choose_roles, first_acknowledgement
+from tests.system import network
 from zk import paths
 from zk.znodes.controller import ControllerSeat
 from zk.znodes.topics import PartitionState
@@ -61,15 +62,14 @@ _PASSING: Final = (
 
 @contextmanager
 def failover_cluster(
-    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, vanishing: bool, logs: Path
+    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, logs: Path
 ) -> Iterator[LocalCluster]:
-    """Three brokers; what they logged is copied to `logs` when the block raises. `vanishing` ones reach each other through proxies."""
+    """Three brokers; what they logged is copied to `logs` when the block raises."""
     with LocalCluster(
         brokers=BROKERS,
         zookeepers=zookeepers,
         properties=PROPERTIES | dict(properties),
         command=command,
-        partitionable=vanishing,
         start_timeout_s=ROUND_TIMEOUT_S,
     ) as cluster:
         try:
@@ -91,6 +91,8 @@ class Failovers:
         self._end_sessions = end_sessions
         self._admin = self._new_admin()
         self._rounds = 0
+        self._lost = ExitStack()
+        """The rules of iptables by which packets of a vanished host are lost."""
 
     def create_idle(self) -> float:
         """Create the idle topic; return the seconds until its partitions are led and replicated."""
@@ -157,12 +159,11 @@ class Failovers:
             )
 
     def _cut_off(self, broker_id: int) -> int:
-        """Let a broker's host vanish: nothing passes between it and any other server, and its process answers no client."""
-        servers = [f"zk{number}" for number in range(1, len(self._cluster.zookeeper_connect.split(",")) + 1)]
-        others = [other for other in self._cluster.broker_ids if other != broker_id]
-        self._cluster.partition(broker_id, [*others, *servers])
+        """Let a broker's host vanish: no packet to or from its process arrives, and it opens no other connections."""
+        struck_ns = time.monotonic_ns()
         self._cluster.pause(broker_id)
-        return time.monotonic_ns()
+        self._lost.enter_context(network.packets_lost(self._cluster.broker(broker_id).pid))
+        return struck_ns
 
     def _write_as_newcomer(self, victim: int, topic: str, closing: ExitStack) -> int:
         """Return when a client that connects now has its first record acknowledged.
@@ -184,7 +185,7 @@ class Failovers:
     def _restore(self, victim: int, epoch: int, topic: str) -> None:
         """Start the victim again, delete the written topic, and give every idle partition back to its preferred leader."""
         self._cluster.kill(victim)  # one that vanished runs still
-        self._cluster.heal()
+        self._lost.close()
         self._cluster.start_broker(victim)
         wait_until(
             lambda: self._facts.broker_epoch(victim) not in (0, epoch), f"broker {victim} again", ROUND_TIMEOUT_S

@@ -10,12 +10,13 @@ import os
 import re
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 _CLONE_NEWNET: Final = 0x40000000
 _FIRST_GROUP: Final = 20_000
 _TIMEOUT_S: Final = 60.0
+_PORTS_OF_A_RULE: Final = 15
 
 TCP_RESET: Final = ("REJECT", "--reject-with", "tcp-reset")
 PORT_UNREACHABLE: Final = ("REJECT", "--reject-with", "icmp-port-unreachable")
@@ -46,6 +47,18 @@ def rule(source: int | None, *conditions: str, target: Sequence[str]) -> Iterato
         yield
     finally:
         _run("iptables", "-w", "-D", *given)
+
+
+@contextmanager
+def packets_lost(pid: int) -> Iterator[None]:
+    """Lose all packets to and from the TCP ports that a process has now, as if its host were gone; it is stopped, and takes no others."""
+    listed = [line.split() for line in _run("ss", "-tnapH").splitlines() if f"pid={pid}," in line]
+    ports = sorted({fields[3].rpartition(":")[2] for fields in listed})
+    with ExitStack() as rules:
+        for begin in range(0, len(ports), _PORTS_OF_A_RULE):
+            some = ",".join(ports[begin : begin + _PORTS_OF_A_RULE])
+            rules.enter_context(rule(None, "-m", "multiport", "--ports", some, target=DROP))
+        yield
 
 
 def local_ports(pid: int, port: int) -> list[int]:
