@@ -23,8 +23,8 @@ logger = logging.getLogger("kafkalite.broker.failure_detection")
 _TIMEOUT_S: Final = 2.0
 """To connect and to learn whether the other broker is one of ours; also after it an unanswered connection is given up, unless the
 system of the other one acknowledges what is sent."""
-_ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
-"""After it that is given up, too: between the brokers may be a proxy, whose system it is."""
+_ACKNOWLEDGED_TIMEOUT_S: Final = 120.0
+"""After it that is given up, too: between the brokers may be a proxy, whose system it is. Longer than any detector's patience."""
 _ASK_STRANGERS_EVERY_S: Final = 10.0
 """How often a broker that is not one of ours is asked again: it may have been replaced."""
 _IN_FLIGHT: Final = 16
