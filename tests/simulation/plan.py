@@ -126,10 +126,15 @@ def draw_plan(seed: int) -> Plan:
 
 def draw_honest(seed: int) -> Plan:
     """The plan of a seed whose brokers take nobody for dead but on their own evidence."""
+    plan = draw_patient(seed)
+    return replace(plan, settings={**plan.settings, **_draw_detection(random.Random(f"{seed}/detection"))})
+
+
+def draw_patient(seed: int) -> Plan:
+    """The plan of a seed whose brokers wait for the end of each session."""
     plan = _draw(seed)
     plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
     plan = replace(plan, settings={**plan.settings, **_draw_protocol(random.Random(f"{seed}/protocol"))})
-    plan = replace(plan, settings={**plan.settings, **_draw_detection(random.Random(f"{seed}/detection"))})
     members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
     plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):

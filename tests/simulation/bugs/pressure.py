@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafkalite.testing.simulation.faults import Fault
-from tests.simulation.plan import CLIENTS, FOR_GOOD, KILL_CLIENT, MEMBERS, PAUSE_CLIENT, Plan, draw_honest
+from tests.simulation.plan import CLIENTS, FOR_GOOD, KILL_CLIENT, MEMBERS, PAUSE_CLIENT, Plan, draw_patient
 
 _LEADERS: Final = ("leader:flights-0", "leader:flights-1", "leader:freight-0")
 _COORDINATOR: Final = "leader:__consumer_offsets-0"
@@ -143,7 +143,7 @@ _MEMBER_STORIES: Final = (_late_commits, _lasting_death, _late_commits, _silent_
 
 def pressure(seed: int) -> Plan:
     """The plan of a seed with the faults of a story, each in its turn, and now and then with those that it draws itself."""
-    chance, plan = random.Random(f"{seed}/pressure"), draw_honest(seed)
+    chance, plan = random.Random(f"{seed}/pressure"), draw_patient(seed)
     story = _STORIES[seed % len(_STORIES)]
     if story is _silent_members:
         story = _MEMBER_STORIES[seed // len(_STORIES) % len(_MEMBER_STORIES)]
