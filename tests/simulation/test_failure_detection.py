@@ -100,6 +100,8 @@ def test_two_killed_of_five_are_found_dead_one_after_the_other() -> None:
             cluster.kill(broker)
         for broker, epoch in epochs.items():
             assert await end_of_registration(cluster, broker, epoch, 5) < 0.6
+        await asyncio.sleep(1)
+        assert outcomes(cluster).keys() <= {Outcome.ENDED, Outcome.OVER}, "who comes later finds that it is over"
 
     run(scenario, brokers=5, detection="evidence")
 

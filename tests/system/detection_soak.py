@@ -69,7 +69,7 @@ _SHOWN_SILENCES: Final = 8
 
 
 class Said(NamedTuple):
-    """What a broker has logged about another: `verdict`, `restrained`, `accused` or `wrong`."""
+    """What a broker has logged about another: `verdict`, `restrained`, `over`, `accused` or `wrong`."""
 
     kind: str
     by: int
@@ -82,6 +82,7 @@ class Said(NamedTuple):
 _LINES: Final = {
     "verdict": re.compile(r"broker (\d+) \(epoch (\d+)\) (?:is|would be) taken for dead"),
     "restrained": re.compile(r"broker (\d+)() seems to be dead and keeps its session"),
+    "over": re.compile(r"broker (\d+) \(epoch (\d+)\) seems to be dead; its session is over"),
     "accused": re.compile(r"broker (\d+)() has (?:not answered for|closed its connection and refuses)"),
     "wrong": re.compile(r"broker (\d+)() was taken for dead"),
 }
@@ -273,7 +274,7 @@ class Spell:
                 self.problems.append(f"the registration of broker {broker_id} of epoch {epoch} has ended")
         running = [broker.id for broker in self.cluster.brokers.values() if broker.running]
         counted = self._verdicts_of_dead + sum(map(self._count_verdicts, running))
-        logged = self.counts["verdict"] + self.counts["restrained"]
+        logged = self.counts["verdict"] + self.counts["restrained"] + self.counts["over"]
         if counted != logged:
             self.problems.append(f"{counted} verdicts in the metrics and {logged} in the logs")
 

@@ -76,6 +76,10 @@ class Outcome(Enum):
     WRONG = "wrong"
 
 
+class _SessionIsOver(Exception):
+    """Raised when a session that is to end owns its registration no more: mostly another broker was faster."""
+
+
 class FailureDetection:
     """Detection of dead brokers on this one, for as long as it runs. `note_heartbeat` takes the heartbeats of others."""
 
@@ -302,6 +306,9 @@ class FailureDetection:
                 )
                 ending = await self._store.end_session(session.session_id, session.password, _END_S)
                 self.outcomes[Outcome.ENDED if ending is SessionEnding.ENDED else Outcome.OVER] += 1
+        except _SessionIsOver:
+            logger.info("broker %d (epoch %d) seems to be dead; its session is over", broker, verdict.broker_epoch)
+            self.outcomes[Outcome.OVER] += 1
         except StoreError as problem:
             logger.warning("the session of broker %d could not be ended: %s", broker, problem)
             self.outcomes[Outcome.FAILED] += 1
@@ -313,18 +320,18 @@ class FailureDetection:
         self._detector.withdraw(verdict, for_good=True)
 
     async def _find_restraint(self, verdict: Verdict, session: PeerSession) -> str | None:
-        """Return why a verdict is not carried out; None if it is. Raises StoreError."""
+        """Return why a verdict is not carried out; None if it is. Raises StoreError and _SessionIsOver."""
         broker = verdict.broker_id
         await self._store.sync(paths.BROKER_IDS)
         try:
             data, stat = await self._store.read(paths.broker(broker))
             registration = BrokerRegistration.decode(data)
         except NoNodeError:
-            return "it is not registered any more"
+            raise _SessionIsOver from None
         except MalformedZnodeError as problem:
             return str(problem)
         if stat.ephemeral_owner != session.session_id:
-            return "it has registered again"
+            raise _SessionIsOver
         if verdict.evidence is Evidence.REFUSED:
             known = self._metadata.brokers.get(broker)
             tried = {(each.host, each.port) for each in known.endpoints.values()} if known is not None else set()
