@@ -133,6 +133,8 @@ class ClusterState:
         self.offline_dir_replicas: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         self.leader_and_isr_errors: defaultdict[BrokerId, dict[TopicPartition, int]] = defaultdict(dict)
         """Error codes of brokers' latest LeaderAndIsr responses, by broker and partition."""
+        self.handed_over: dict[TopicPartition, BrokerId] = {}
+        """Preferred leaders that stopped in good order, until they are in sync again."""
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
@@ -188,6 +190,7 @@ class ClusterState:
         for partition, state in zip(topic.topic_partitions(), topic.partitions.values(), strict=True):
             self.leaderless.discard(partition)
             self.reassigning.discard(partition)
+            self.handed_over.pop(partition, None)
             for broker in state.assignment.replicas:
                 self.replicas_on[broker].discard(partition)
             for refused in self.leader_and_isr_errors.values():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership
+from kafkalite.controller.machines.leader_elections import return_leaders
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import publish_metadata
 from kafkalite.controller.notifications import read_notifications
@@ -65,6 +66,7 @@ def _alter_partitions(
         outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     yield from publish_metadata(cluster, [each for each in outcomes if cluster.find(each) is not None])
     yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
+    yield from return_leaders(cluster, written.written)
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     return [unknown if partition is None else outcomes[partition] for partition in requested]
 
@@ -79,6 +81,7 @@ def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
     if known:
         yield from publish_metadata(cluster, known)
         yield from reassignment.maybe_complete_reassignments(cluster, known)
+        yield from return_leaders(cluster, known)
     yield from write([Delete(path) for path in notified])
 
 

@@ -40,6 +40,10 @@ def process_controlled_shutdown(
             (led if state.leader == broker_id else followed).append(partition)
     if led:
         yield from bring_partitions_online(cluster, led, Strategy.CONTROLLED_SHUTDOWN)
+        for partition in led:
+            state = cluster.partition(partition)
+            if state.leader != broker_id == state.assignment.preferred:
+                cluster.handed_over[partition] = broker_id
     if followed:
         batch = RequestBatch(cluster)
         for partition in followed:

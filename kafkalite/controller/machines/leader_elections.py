@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.machines.partition_state_machine import (
@@ -82,6 +82,26 @@ def rebalance_leaders(cluster: ClusterState) -> Steps[None]:
         if possible:
             logger.info("electing preferred leader %d for %s", broker, partition_list(possible))
             yield from bring_partitions_online(cluster, possible, Strategy.PREFERRED)
+
+
+def return_leaders(cluster: ClusterState, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    """Give leadership back to those of these partitions' preferred leaders that stopped in good order and are in sync again.
+
+    With auto.leader.rebalance.enable, without waiting until leader.imbalance.check.interval.seconds are over as Kafka does: a restart
+    that was planned leaves the leaders where they were.
+    """
+    returning = []
+    for partition in partitions:
+        broker, state = cluster.handed_over.get(partition), cluster.find(partition)
+        if broker is None or state is None or state.leadership is None:
+            continue
+        if broker in state.leadership.isr and cluster.is_live(broker):
+            del cluster.handed_over[partition]
+            if cluster.settings.auto_leader_rebalance_enable and state.assignment.preferred == broker != state.leader:
+                returning.append(partition)
+    if returning:
+        logger.info("leadership returns to preferred leaders: %s", partition_list(returning))
+        yield from bring_partitions_online(cluster, returning, Strategy.PREFERRED)
 
 
 def find_imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[TopicPartition]]]:

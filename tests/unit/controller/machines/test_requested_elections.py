@@ -185,6 +185,42 @@ def test_a_broker_hands_over_before_it_stops() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("rebalances", [True, False])
+def test_leadership_returns_to_a_broker_that_stopped_in_good_order_when_it_is_in_sync_again(rebalances: bool) -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster(auto_leader_rebalance_enable=rebalances).start(3, 1, 2)
+        await cluster.create_topic("preferred", [1, 2])
+        await cluster.create_topic("foreign", [2, 1])
+        await cluster.create_topic("deleted", [1, 2])
+        await cluster.controller.controlled_shutdown(1, cluster.brokers[1].epoch)
+        await cluster.kill(1)
+        await cluster.restart(1)
+        assert await cluster.short_state("preferred-0") == (2, [2], 1)
+        await cluster.alter_partition("preferred-0", 2, [2, 1])
+        await cluster.alter_partition("foreign-0", 2, [2, 1])
+        await cluster.quiet()
+        assert await cluster.short_state("preferred-0") == ((1, [2, 1], 2) if rebalances else (2, [2, 1], 1))
+        assert await cluster.short_state("foreign-0") == (2, [2, 1], 1)
+        assert cluster.controller.cluster.handed_over == {TopicPartition("deleted", 0): 1}
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_leadership_does_not_return_after_a_death_that_was_not_planned() -> None:
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(3, 1, 2)
+        await cluster.create_topic("t", [1, 2])
+        await cluster.kill(1)
+        await cluster.restart(1)
+        await cluster.alter_partition("t-0", 2, [2, 1])
+        await cluster.quiet()
+        assert await cluster.short_state("t-0") == (2, [2, 1], 1)
+        await cluster.stop()
+
+    run(scenario())
+
+
 def test_a_broker_that_nobody_can_replace_keeps_its_partitions() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(3, 1, 2)
