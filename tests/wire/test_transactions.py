@@ -264,6 +264,7 @@ def test_a_copier_of_ours_leaves_each_record_once_and_its_zombie_commits_nothing
             stale = consumer.group_metadata()
             producer.send_offsets_to_transaction({place: records[-1].offset + 1}, stale)
             if attempt == 1:
+                producer.flush()  # else what was not sent yet would be dropped
                 producer.abort_transaction()
                 consumer.seek(place, records[0].offset)
             else:
