@@ -299,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
     async def negotiate(self, timeout_s: float = 10.0, software_name: str = _SOFTWARE_NAME) -> None:
         """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says; what is known is not asked again.
 
-        To another `software_name` the broker may speak other APIs, so it is asked anew (`apis.PEER_SOFTWARE_NAME`).
+        To another `software_name` the broker may speak other APIs, so it is asked again (`apis.PEER_SOFTWARE_NAME`).
         """
         if self._versions and software_name == self._negotiated_as:
             return

@@ -1,6 +1,6 @@
 """Clusters of three brokers in which one is killed again and again, and what each time cost.
 
-Everything has factor 3 and min.insync.replicas 2. The written topic is made anew for each round: its first partition has the leader that
+Everything has factor 3 and min.insync.replicas 2. A written topic is created for each round: its first partition has the leader that
 the round needs, and each other broker leads one that gets a single record, so that the client is connected to all brokers, as producers of
 topics with more partitions are. The others of the asked number are one idle topic, whose leaders are spread evenly before each round.
 """

@@ -154,9 +154,9 @@ def test_servers_that_require_sasl_end_sessions_for_their_users_only(
             ended = (owner.session_id, owner.session_password)
             with pytest.raises(AuthFailedError, match="identity"):
                 await request_session_end(ensemble.connect, *ended, PLAINTEXT, 30)
-            stranger = StoreSecurity(credentials=DigestCredentials("kafka", "wrong"))
+            wrong_password = StoreSecurity(credentials=DigestCredentials("kafka", "wrong"))
             with pytest.raises(AuthFailedError, match="refused"):
-                await request_session_end(ensemble.connect, *ended, stranger, 30)
+                await request_session_end(ensemble.connect, *ended, wrong_password, 30)
             assert await lives(owner)
             assert await other.end_session(ended[0], bytes(16), 30) is SessionEnding.REFUSED
             assert await lives(owner)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkalite.broker.failure_detection.unclean_topics import UncleanTopics
     from kafkalite.broker.metadata_cache import MetadataCache
     from kafkalite.clock import Clock
-    from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
+    from kafkalite.controller.control_requests import LiveBroker
     from kafkalite.lifecycle import Jobs
     from kafkalite.net.connection import OpenToBroker
 
@@ -95,7 +95,7 @@ class FailureDetection:
         inter_broker_listener: str,
         connect: OpenToBroker,
     ) -> None:
-        self._broker_id, self._settings, self._metadata = broker_id, settings, metadata
+        self._settings, self._metadata = settings, metadata
         self._store, self._clock, self._sessions, self.unclean_topics = store, clock, sessions, unclean_topics
         self._interval_s = settings.heartbeat_interval_ms / 1000
         self._sender = Sender(
@@ -351,19 +351,11 @@ class FailureDetection:
             for partition in topic.partitions.values()
         )
 
-    def _find_known(self, led: TopicPartition) -> PartitionMetadata:
-        return self._metadata.topics[led.topic].partitions[led.partition]
-
-    def _led_by(self, broker: BrokerId) -> Iterator[TopicPartition]:
+    def _find_replicated(self, broker: BrokerId) -> Iterator[TopicPartition]:
+        """Return the partitions that have a replica on this broker and others elsewhere."""
         for topic in self._metadata.topics.values():
             for number, partition in topic.partitions.items():
-                if partition.leader == broker:
-                    yield TopicPartition(topic.name, number)
-
-    def _hosted_by(self, broker: BrokerId) -> Iterator[TopicPartition]:
-        for topic in self._metadata.topics.values():
-            for number, partition in topic.partitions.items():
-                if broker in partition.replicas:
+                if broker in partition.replicas and len(partition.replicas) > 1:
                     yield TopicPartition(topic.name, number)
 
     async def _find_only_in_sync(self, broker: BrokerId) -> TopicPartition | None:
@@ -372,7 +364,7 @@ class FailureDetection:
         Who leads and who is in sync is not asked of the metadata, which are late where the controller is; nor does an ISR count whose other
         members are gone already.
         """
-        at_risk = [each for each in self._hosted_by(broker) if len(self._find_known(each).replicas) > 1]
+        at_risk = list(self._find_replicated(broker))
         unclean = {
             topic for topic in dict.fromkeys(each.topic for each in at_risk) if await self.unclean_topics.allows(topic)
         }

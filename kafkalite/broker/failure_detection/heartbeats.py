@@ -25,7 +25,7 @@ _TIMEOUT_S: Final = 2.0
 system of the other one acknowledges what is sent."""
 _ACKNOWLEDGED_TIMEOUT_S: Final = 120.0
 """After it that is given up, too: between the brokers may be a proxy, whose system it is. Longer than any detector's patience."""
-_ASK_STRANGERS_EVERY_S: Final = 10.0
+_RETRY_UNSUPPORTED_S: Final = 10.0
 """How often a broker that is not one of ours is asked again: it may have been replaced."""
 _IN_FLIGHT: Final = 16
 """Heartbeats without an answer; beyond that none is sent on a connection."""
@@ -107,7 +107,7 @@ class HeartbeatLink:
                 except (OSError, TimeoutError) as problem:
                     logger.debug("heartbeats to broker %d: %s", self._peer, problem)
                 except ValueError:
-                    pause_s = _ASK_STRANGERS_EVERY_S
+                    pause_s = _RETRY_UNSUPPORTED_S
                 else:
                     await self._send_heartbeats(connection)
             await asyncio.sleep(pause_s)

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Final
 
-from kafkalite.broker.failure_detection.detection_settings import DetectionMode
+from kafkalite.broker.failure_detection.detection_settings import DetectionMode, read_detection_settings
 from kafkalite.broker.failure_detection.failure_detection import Outcome
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Current
@@ -41,7 +41,7 @@ class OwnSession:
 
     @property
     def _mode(self) -> DetectionMode:
-        return DetectionMode(self._config.current.kafkalite_failover_detection)
+        return read_detection_settings(self._config.current).mode
 
     async def end_predecessor(self, broker_id: BrokerId) -> None:
         """End the session of the process that was killed over the log directories, which are locked; in mode `observe` only log it.
