@@ -59,14 +59,11 @@ def _end_with(guard: int) -> None:
 
 def _wait_for(child: int, signals: set[signal.Signals]) -> int:
     """Pass signals on until the child has ended, and return its status."""
-    while True:
+    while (status := _reap(child)) is None:  # first what ended before its signal was blocked, and so left none
         number = signal.sigwait(signals)
         if number != signal.SIGCHLD:
             os.kill(child, number)
-            continue
-        status = _reap(child)
-        if status is not None:
-            return status
+    return status
 
 
 def _reap(child: int) -> int | None:

@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.storage.cleaning.cleaning import CleaningTask, CorruptSegment, PassInterrupted, Progress, Step, clean
@@ -127,7 +127,7 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
     task, bytes_per_second = pickle.loads(source.read(length))
-    threading.Thread(target=_end_with, args=(source,), daemon=True).start()
+    threading.Thread(target=_end_with_broker, daemon=True).start()
     for message in _results(task, bytes_per_second):
         target.write(_message(message))
         target.flush()
@@ -155,6 +155,10 @@ def _results(task: CleaningTask, bytes_per_second: float) -> Iterator[Step | Fai
         yield Failure(repr(problem))
 
 
-def _end_with(source: BinaryIO) -> None:
-    source.read()
+def _end_with_broker() -> None:
+    """End this process when the broker closes its end of the pipe or dies; it writes nothing after the task.
+
+    By the descriptor, because an interpreter that ends aborts when a thread holds the lock of `sys.stdin`.
+    """
+    os.read(0, 1)
     os._exit(1)

@@ -78,8 +78,8 @@ DETECTION: Final = (
         (
             Edit(
                 _CARRIED_OUT,
-                "for each in self._hosted_by(broker) if len(",
-                "for each in self._led_by(broker) if len(",
+                "if broker in partition.replicas and len(",
+                "if broker == partition.leader and len(",
             ),
         ),
     ),

@@ -77,9 +77,10 @@ def test_what_the_caller_ignores_stays_ignored() -> None:
         assert rest_of(process)[0] == 128 + signal.SIGKILL
 
 
-def test_children_that_are_inherited_are_reaped_and_no_end_of_the_broker() -> None:
+@pytest.mark.parametrize("moment", ["", "os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\n"], ids=["soon", "before"])
+def test_children_that_are_inherited_are_reaped_and_no_end_of_the_broker(moment: str) -> None:
     """As PID 1 of a container a guard inherits what other processes leave behind."""
-    before = "pid = os.spawnlp(os.P_NOWAIT, 'true', 'true')\n"
+    before = f"pid = os.spawnlp(os.P_NOWAIT, 'true', 'true')\n{moment}"
     broker = f"{WAITS.replace('os.getpid()', 'os.getpid(), pid')}"
     with guarded(broker, before=before) as process:
         assert process.stdout is not None
