@@ -461,6 +461,7 @@ class Spell:
                 network.rule(None, "--dport", port, target=network.DROP),
             ):
                 took_s = self._time_to_notice(victim, epoch, began_s)
+                network.destroy_connections(self.cluster.broker(victim).pid)
                 self.cluster.kill(victim)
         self.vanished_s.append(took_s)
         if took_s > VANISHED_WITHIN_S:

@@ -61,6 +61,15 @@ def packets_lost(pid: int) -> Iterator[None]:
         yield
 
 
+def destroy_connections(pid: int) -> None:
+    """Destroy the TCP connections of a process with what waits in them, which the system goes on to send for a killed process."""
+    listed = [
+        line.split() for line in _run("ss", "-tnpH", "state", "established").splitlines() if f"pid={pid}," in line
+    ]
+    for ours, peers in {(fields[2].rpartition(":")[2], fields[3].rpartition(":")[2]) for fields in listed}:
+        _run("ss", "-K", "-tnH", f"sport = :{ours} and dport = :{peers}")
+
+
 def local_ports(pid: int, port: int) -> list[int]:
     """Return the local ports of the established connections of a process to a port."""
     listed = _run("ss", "-tnpH", "state", "established", f"dport = :{port}")
