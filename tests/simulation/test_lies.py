@@ -11,7 +11,7 @@ from kafkalite.testing.simulation.lies import LIES
 from tests.simulation.plan import draw_honest, draw_plan
 from tests.simulation.seeds import draw_lying, live
 
-SEEDS, CHUNK = 20, 10
+SEEDS, CHUNK = 10, 10
 _STATES: Final = ("a verdict about a broker", "a verdict that was not carried out")
 
 

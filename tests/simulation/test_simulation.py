@@ -19,7 +19,7 @@ from tests.simulation.seeds import live
 from tests.simulation.shrinking import shrink
 from tests.simulation.simulation_run import SimulationRun
 
-SEEDS, CHUNK = 200, 20
+SEEDS, CHUNK = 140, 20
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 IS_READABLE: Final = 0x001
-_FIRST_DESCRIPTOR: Final = 3
+_FIRST_DESCRIPTOR: Final = 1 << 30
+"""Above all that a real process has, so that code that hands one to the system gets EBADF, and no socket of the process that simulates."""
 
 
 class Source(Protocol):

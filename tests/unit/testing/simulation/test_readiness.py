@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 
 import pytest
 
@@ -77,3 +79,13 @@ def test_its_owner_is_called_while_something_is_ready() -> None:
         poll.close()
 
     virtual_time.run(scenario())
+
+
+def test_a_descriptor_is_none_of_the_process_that_simulates() -> None:
+    """Else the shutdown of a simulated connection shut down the socket that a test held under the same number."""
+
+    async def scenario() -> None:
+        with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+            os.fstat(Descriptors(asyncio.get_running_loop()).open(None))
+
+    asyncio.run(scenario())
