@@ -16,7 +16,7 @@ from zk.kazoo_adapter.digest_md5 import DigestCredentials
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ALL, OPEN, READ, ZnodeAcl
-from zk.servers.ensemble import Ensemble
+from zk.servers.ensemble import HOST, Ensemble
 from zk.servers.server_settings import EnsembleTls
 from zk.session_ending import end_session, request_session_end
 from zk.store import AuthFailedError, NoAuthError, SessionEnding, SessionState, StoreError
@@ -236,6 +236,29 @@ def test_a_session_is_ended_over_tls(secured: Secured) -> None:
             while owner.session_id == ended[0] or owner.state is not SessionState.CONNECTED:
                 await asyncio.sleep(0.005)
         assert await owner.end_session(*ended, 30) is SessionEnding.REFUSED
+        await owner.close()
+
+    asyncio.run(run())
+
+
+def test_a_takeover_with_a_wrong_password_cuts_the_connection_of_the_owner_and_not_its_session(
+    secured: Secured,
+) -> None:
+    """A weakness of ZooKeeper's: the server closes the owner's connection, at whichever port, before it looks at the password."""
+    member = secured.ensemble.member(1)
+
+    async def run() -> None:
+        owner = KazooStore(f"{HOST}:{member.ports.secure}", 20.0, security=secured.certificate("broker"))
+        await owner.start(20)
+        states: asyncio.Queue[SessionState] = asyncio.Queue()
+        owner.add_session_listener(states.put_nowait)
+        session_id = owner.session_id
+        refused = await request_session_end(member.address, session_id, bytes(16), PLAINTEXT, 30)
+        assert refused is SessionEnding.REFUSED
+        async with asyncio.timeout(30):
+            assert [await states.get() for _ in range(2)] == [SessionState.SUSPENDED, SessionState.CONNECTED]
+        await owner.sync()
+        assert owner.session_id == session_id
         await owner.close()
 
     asyncio.run(run())

@@ -9,11 +9,14 @@ import pytest
 
 from kafkalite.broker.failure_detection.evidence import Evidence
 from kafkalite.broker.failure_detection.failure_detection import FailureDetection, Outcome
+from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink
 from kafkalite.client import Admin, ConfigChange, ConfigResource, NewTopic
+from kafkalite.errors import AuthenticationError
+from kafkalite.net.connection import Connection
 from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from kafkalite.types import TopicPartition
+from kafkalite.types import Endpoint, TopicPartition
 from zk import paths
 from zk.znodes.controller import ControllerSeat
 
@@ -207,6 +210,34 @@ def test_a_silent_follower_is_not_waited_for() -> None:
         epoch = cluster.broker_epoch(victim)
         isolate(cluster, victim)
         assert 1.2 < await end_of_registration(cluster, victim, epoch, 30) < 1.9
+
+    run(scenario, detection="evidence")
+
+
+def test_a_broker_that_rejects_the_credentials_of_others_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each does once the password of brokers has changed, to those that do not know the new one when they authenticate again."""
+    rejecting: set[int] = set()
+    open_connection = HeartbeatLink._open
+
+    async def open_unless_rejected(self: HeartbeatLink, endpoint: Endpoint) -> Connection:
+        if rejecting & {self._peer, self._sender.broker_id}:
+            raise AuthenticationError("invalid credentials")
+        connection = await open_connection(self, endpoint)
+        links.append((self, connection))
+        return connection
+
+    links: list[tuple[HeartbeatLink, Connection]] = []
+    monkeypatch.setattr(HeartbeatLink, "_open", open_unless_rejected)
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        epoch = cluster.broker_epoch(victim)
+        rejecting.add(victim)
+        for link, connection in links:
+            if victim in (link._peer, link._sender.broker_id):
+                connection.close()
+        await asyncio.sleep(10)
+        assert cluster.broker_epoch(victim) == epoch and verdicts(cluster) == {}
 
     run(scenario, detection="evidence")
 

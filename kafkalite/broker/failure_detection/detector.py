@@ -156,6 +156,17 @@ class FailureDetector:
         )
         return verdict
 
+    def note_rejection(self, broker: BrokerId, now_ms: float) -> None:
+        """Note that a broker answers and rejects this one, by its credentials, certificate or permissions: it is not silent.
+
+        Nor is it heard, as `is_cut_off` counts: nothing says which registration has answered.
+        """
+        known = self._neighbours.get(broker)
+        if known is not None:
+            known.last_sign_ms = now_ms
+            if known.accused_of is Evidence.SILENT:
+                known.accused_of = None
+
     def note_leave(self, broker: BrokerId, broker_epoch: int) -> None:
         """Note that a broker stops and has said so: in this registration it is not accused any more."""
         known = self._neighbours.get(broker)

@@ -210,6 +210,10 @@ class FailureDetection:
             self._observed.pop(broker, None)
             self.outcomes[Outcome.WRONG] += 1
 
+    def note_rejection(self, broker: BrokerId) -> None:
+        """Note that a broker answers, and rejects this one."""
+        self._detector.note_rejection(broker, self._clock.monotonic_ms())
+
     def note_connection_lost(self, broker: BrokerId) -> None:
         """Note the end of the connection to a broker, and try its listeners."""
         self._detector.note_connection_lost(broker)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.broker.failure_detection.acknowledgements import is_acknowledged
 from kafkalite.broker.failure_detection.evidence import Accusation
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
 
@@ -48,6 +49,8 @@ class Receiver(Protocol):
     """Hears what becomes of the heartbeats."""
 
     def note_answer(self, broker: BrokerId, broker_epoch: int, incarnation: bytes) -> None: ...
+
+    def note_rejection(self, broker: BrokerId) -> None: ...
 
     def note_connection_lost(self, broker: BrokerId) -> None: ...
 
@@ -106,6 +109,8 @@ class HeartbeatLink:
                     connection = await self._open(endpoint)
                 except (OSError, TimeoutError) as problem:
                     logger.debug("heartbeats to broker %d: %s", self._peer, problem)
+                    if _is_rejection(problem):
+                        self._receiver.note_rejection(self._peer)
                 except ValueError:
                     pause_s = _RETRY_UNSUPPORTED_S
                 else:
@@ -194,6 +199,7 @@ class HeartbeatLink:
             self._is_refused = False
             return
         self._given_session = 0
+        self._receiver.note_rejection(self._peer)
         if response.error_code != ErrorCode.BROKER_ID_NOT_REGISTERED and not self._is_refused:
             self._is_refused = True
             logger.warning(
@@ -201,3 +207,11 @@ class HeartbeatLink:
                 self._peer,
                 ErrorCode(response.error_code).name,
             )
+
+
+def _is_rejection(problem: OSError) -> bool:
+    """True if the peer has answered, and no connection came about because of credentials or certificates, of whichever side."""
+    cause = problem.__cause__
+    return isinstance(problem, AuthenticationError) or (
+        isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError)
+    )

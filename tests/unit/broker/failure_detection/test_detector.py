@@ -356,3 +356,29 @@ def test_a_host_that_vanishes_meanwhile_has_no_longer_than_others() -> None:
     assert watcher.pass_time(2 * SETTINGS.silence_ms) == []
     watcher.acknowledging = set()
     assert watcher.pass_time(SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
+
+
+def test_a_broker_that_rejects_this_one_is_not_silent() -> None:
+    watcher = Watcher()
+    watcher.answering.remove(VICTIM)
+    watcher.be_told(Evidence.SILENT)
+    for _ in range(10):
+        watcher.detector.note_connection_lost(VICTIM)
+        watcher.detector.note_rejection(VICTIM, watcher.now_ms)
+        assert watcher.pass_time(1_000) == [] and watcher.accused() == {}
+    assert len(watcher.pass_time(400)) == 1, "it is silent now"
+
+
+def test_a_rejection_ends_silence_and_is_none_of_those_that_are_heard() -> None:
+    watcher = Watcher()
+    watcher.answering.remove(VICTIM)
+    watcher.pass_time(1_400)
+    assert watcher.accused() == {VICTIM: Evidence.SILENT}
+    watcher.detector.note_rejection(VICTIM, watcher.now_ms)
+    assert watcher.accused() == {}
+    watcher.detector.note_connection_lost(VICTIM)
+    watcher.detector.note_connection_lost(OTHER)
+    watcher.detector.note_rejection(VICTIM, watcher.now_ms)
+    watcher.detector.note_rejection(OTHER, watcher.now_ms)
+    assert watcher.detector.is_cut_off(watcher.now_ms)
+    watcher.detector.note_rejection(9, watcher.now_ms)  # nobody knows it
