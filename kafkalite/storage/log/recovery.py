@@ -56,6 +56,7 @@ from kafkalite.types import NO_TOPIC_ID, TopicPartition
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES: Final = 1 << 20
+_INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 _SETTLED: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 """Files of a log to which nothing is left to be done."""
 
@@ -152,8 +153,10 @@ class _Loader:
     segments: list[Segment] = field(default_factory=list)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     epochs_on_disk: list[tuple[int, int]] = field(default_factory=list)
-    epochs_changed: bool = False
+    has_malformed_epochs: bool = False
     rebuilt: set[int] = field(default_factory=set)
+    blank_indexes: dict[int, Sequence[str]] = field(default_factory=dict)
+    """The suffixes of the indexes without content, by the base offset of a segment that was not rebuilt."""
     has_gaps: bool = False
     """True if offsets are missing between batches, or may be, because the topic is compacted."""
 
@@ -186,9 +189,9 @@ class _Loader:
             log_end_offset = log_start_offset
             self.segments.append(Segment.create(self.files, self.path, log_start_offset, options.now_ms))
         producers = self._restore_producers(snapshots, log_end_offset)
-        self.epochs_changed |= self.epochs.truncate_from_end(log_end_offset)
-        self.epochs_changed |= self.epochs.truncate_from_start(log_start_offset)
-        if self.epochs_changed and not options.clean:
+        self.epochs.truncate_from_end(log_end_offset)
+        self.epochs.truncate_from_start(log_start_offset)
+        if self.has_malformed_epochs:
             checkpoint = os.path.join(self.path, LEADER_EPOCH_CHECKPOINT)
             self.epochs_on_disk = self.epochs.entries()
             checkpoints.write_epochs(disk, checkpoint, self.epochs_on_disk, durable=True)
@@ -217,47 +220,50 @@ class _Loader:
     # Segments
 
     def _open_segments(self, entries: dict[str, Entry]) -> None:
-        bases = sorted(base for name in entries if (base := offset_of(name, LOG)) is not None)
-        for name in entries:
-            for suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
-                base = offset_of(name, suffix)
-                if base is not None and offset_name(base, LOG) not in entries:
-                    logger.warning("Removing %s, which belongs to no segment", os.path.join(self.path, name))
-                    self.log_directory.disk.remove(os.path.join(self.path, name))
-        for base in bases:
-            sizes = [entry.size if (entry := entries.get(offset_name(base, s))) else 0 for s in SEGMENT_SUFFIXES]
-            log_entry = entries[offset_name(base, LOG)]
-            missing = any(offset_name(base, suffix) not in entries for suffix in (OFFSET_INDEX, TIME_INDEX))
-            is_begun = missing and self.options.clean and base == bases[-1] and not log_entry.size  # see `create_log`
+        found = _files_by_base(entries)
+        for base, files in found.items():
+            if LOG not in files:
+                for suffix in files:
+                    path = os.path.join(self.path, offset_name(base, suffix))
+                    logger.warning("Removing %s, which belongs to no segment", path)
+                    self.log_directory.disk.remove(path)
+        bases = [base for base, files in sorted(found.items()) if LOG in files]
+        for number, base in enumerate(bases):
+            is_last = number == len(bases) - 1
+            files = found[base]
+            missing = OFFSET_INDEX not in files or TIME_INDEX not in files
+            is_begun = missing and is_last and not any(entry.size for entry in files.values())  # see `create_log`
+            sizes = FileSizes(*(files[suffix].size if suffix in files else 0 for suffix in SEGMENT_SUFFIXES))
             segment = Segment(
                 self.files,
                 self.path,
                 base,
-                FileSizes(*sizes),
+                sizes,
                 created_ms=self.options.now_ms,
-                modified_ms=log_entry.modified_ms,
+                modified_ms=files[LOG].modified_ms,
                 is_complete=not is_begun,
             )
             self.segments.append(segment)
-            if is_begun:
+            self.blank_indexes[base] = _blank_indexes(files)
+            is_trusted = self.options.clean or (not is_last and bases[number + 1] <= self.options.recovery_point)
+            if is_begun or not is_trusted:
                 continue
             if missing or not (segment.offset_index.is_sane(sizes[1]) and segment.time_index.is_sane(sizes[2])):
-                if self.options.clean or base < self.options.recovery_point:
-                    logger.warning("Rebuilding the indexes of %s", segment.path)
+                logger.warning("Rebuilding the indexes of %s", segment.path)
                 self._rebuild(segment)
 
     def _rebuild(self, segment: Segment) -> int:
         """Make new indexes for a segment, whose end is cut off behind its valid batches, and return the bytes cut off."""
         self.rebuilt.add(segment.base_offset)
-        return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes)
+        blank = self.blank_indexes.pop(segment.base_offset, ())
+        return segment.rebuild_indexes(self._valid_batches(segment), self.config.index_interval_bytes, blank)
 
     def _valid_batches(self, segment: Segment) -> Iterator[BatchHeader]:
         next_offset = None
         for header in valid_batches(self.files, segment, self.progress):
             self.has_gaps |= next_offset is not None and header.base_offset > next_offset
             next_offset = header.next_offset
-            if self.epochs.assign(header.partition_leader_epoch, header.base_offset):
-                self.epochs_changed = True
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             yield header
 
     def _recover_from(self, recovery_point: int) -> None:
@@ -266,7 +272,7 @@ class _Loader:
             last = number == len(self.segments) - 1
             if not last and self.segments[number + 1].base_offset <= recovery_point:
                 continue
-            cut = self._rebuild(segment) if segment.base_offset not in self.rebuilt else 0
+            cut = 0 if segment.base_offset in self.rebuilt or self._is_blank(segment) else self._rebuild(segment)
             is_short = not last and not cut and self._lacks_its_end(segment, self.segments[number + 1])
             if cut or is_short:
                 what = "batches that are missing" if is_short else f"{cut} bytes behind the last valid batch cut off"
@@ -276,6 +282,12 @@ class _Loader:
                     later.remove()
                 del self.segments[number + 1 :]
                 return
+
+    def _is_blank(self, segment: Segment) -> bool:
+        """True if a segment is as new, so that there is nothing to check."""
+        if segment.size:
+            return False
+        return not segment.has_files or len(self.blank_indexes[segment.base_offset]) == len(_INDEXES)
 
     def _lacks_its_end(self, segment: Segment, following: Segment) -> bool:
         last = segment.last_header()
@@ -316,7 +328,7 @@ class _Loader:
             if self.options.clean:
                 raise
             logger.warning("Rebuilding a leader-epoch-checkpoint from the batches: %s", problem)
-            entries, self.epochs_changed = [], True
+            entries, self.has_malformed_epochs = [], True
         self.epochs, self.epochs_on_disk = LeaderEpochs(entries), entries
 
     def _restore_producers(self, snapshots: ProducerSnapshots, log_end_offset: int) -> ProducerState:
@@ -353,7 +365,7 @@ def valid_batches(files: OpenFiles, segment: Segment, progress: LoadProgress) ->
     chunk, start = b"", 0
     while position < size:
         if position + HEADER_SIZE > start + len(chunk):
-            chunk, start = file.read_at(position, _CHUNK_BYTES), position
+            chunk, start = file.read_at(position, min(_CHUNK_BYTES, size - position)), position
         header = header_at(chunk, position - start, start)
         if header is None or header.end > size or not segment.can_follow(header, next_offset):
             return
@@ -409,6 +421,26 @@ def _settle_files(files: OpenFiles, path: str) -> dict[str, Entry]:
     if finished:
         disk.sync(path)
     return {entry.name: entry for entry in disk.list(path) if not entry.is_directory}
+
+
+def _files_by_base(entries: dict[str, Entry]) -> dict[int, dict[str, Entry]]:
+    """Return the files of segments, by base offset and suffix."""
+    found: dict[int, dict[str, Entry]] = {}
+    for name, entry in entries.items():
+        digits, dot, kind = name.partition(".")
+        suffix = dot + kind
+        if suffix in SEGMENT_SUFFIXES and digits.isdecimal():
+            found.setdefault(int(digits), {})[suffix] = entry
+    return found
+
+
+def _blank_indexes(files: dict[str, Entry]) -> list[str]:
+    """Return the suffixes of the indexes that are as those of a new segment: without content, the transaction index without a file."""
+    return [suffix for suffix in _INDEXES if _is_blank(suffix, files.get(suffix))]
+
+
+def _is_blank(suffix: str, index: Entry | None) -> bool:
+    return index is None if suffix == TRANSACTION_INDEX else index is not None and not index.size
 
 
 def _base(name: str) -> int:

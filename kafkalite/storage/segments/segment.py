@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafkalite.errors import KafkaError, ensure
@@ -401,19 +401,22 @@ class Segment:
             logger.warning("%s: cut within a message that cannot be read: %s", self.path, problem)
             return otherwise
 
-    def rebuild_indexes(self, headers: Iterator[BatchHeader], index_interval_bytes: int) -> int:
+    def rebuild_indexes(
+        self, headers: Iterator[BatchHeader], index_interval_bytes: int, blank: Container[str] = ()
+    ) -> int:
         """Index again the batches that `headers` yields, cut the segment behind them; returns the bytes cut off.
 
         The transaction index is emptied: the caller that follows the producers through the batches writes it again.
+        `blank` names the suffixes of indexes that are known to have no content: their files need not be touched for that.
         """
         size = self._files.get(self.path).size()
-        self._files.create(self.offset_index.path)
-        self._files.create(self.time_index.path)
-        self.offset_index.truncate_to_count(0)
-        self.time_index.truncate_to_count(0)
+        for suffix, path in ((OFFSET_INDEX, self.offset_index.path), (TIME_INDEX, self.time_index.path)):
+            if suffix not in blank:
+                self._files.create(path)
         self.offset_index = OffsetIndex(self._files, self.offset_index.path, self.base_offset, 0)
         self.time_index = TimeIndex(self._files, self.time_index.path, self.base_offset, 0)
-        self.transaction_index.clear()
+        if TRANSACTION_INDEX not in blank:
+            self.transaction_index.clear()
         largest = (NO_TIMESTAMP, self.base_offset)
         position = since = 0
         self._first_timestamp = None

@@ -244,6 +244,7 @@ def test_epochs_are_told_by_the_batches_when_their_checkpoint_is_lost(tmp_path):
         checkpoint.unlink() if damage is None else checkpoint.write_bytes(damage)
         log = reopened(log, clean=False)
         assert log.epochs.entries() == [(0, 0), (3, 2), (7, 3)]
+        log.flush()
         assert checkpoint.read_text() == "0\n3\n0 0\n3 2\n7 3\n"
 
 
