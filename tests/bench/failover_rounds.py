@@ -13,14 +13,12 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition  # type: ignore[attr-defined]
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
@@ -28,6 +26,15 @@ from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.types import NO_BROKER
 from tests.bench.failover_clients import Moment, SteadyWriter, new_producer
 from tests.bench.failover_figures import Moments, Roles, Victim, choose_roles, first_acknowledgement
+from tests.bench.idle_topics import (
+    ROUND_TIMEOUT_S,
+    SET_UP_TIMEOUT_S,
+    PatientAdmin,
+    Shape,
+    assignments,
+    create_idle,
+    spread_leaders,
+)
 from tests.system import network
 from zk import paths
 from zk.znodes.controller import ControllerSeat
@@ -41,32 +48,18 @@ PROPERTIES: Final = {
     "auto.leader.rebalance.enable": "false",  # the bench moves leaders itself, between rounds
 }
 BROKERS: Final = 3
-IDLE: Final = "idle"
 WARM_RECORDS: Final = 20
-PORTION: Final = 1000
-"""Partitions that are made by one request."""
-
 FIRST_PATIENCE_S: Final = 0.25
 """With a client that connects after an election."""
-
-ROUND_TIMEOUT_S: Final = 180.0
-SET_UP_TIMEOUT_S: Final = 1800.0
-_REQUEST_TIMEOUT_S: Final = 60.0
-_PASSING: Final = (
-    KafkaError.NOT_CONTROLLER,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError._TIMED_OUT,
-    KafkaError._TRANSPORT,
-)
 
 
 @contextmanager
 def failover_cluster(
-    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, logs: Path
+    command: Sequence[str], properties: Mapping[str, str], zookeepers: int, *, logs: Path, brokers: int = BROKERS
 ) -> Iterator[LocalCluster]:
-    """Three brokers; what they logged is copied to `logs` when the block raises."""
+    """Brokers with the settings that users have; what they logged is copied to `logs` when the block raises."""
     with LocalCluster(
-        brokers=BROKERS,
+        brokers=brokers,
         zookeepers=zookeepers,
         properties=PROPERTIES | dict(properties),
         command=command,
@@ -89,7 +82,7 @@ class Failovers:
     ) -> None:
         self._cluster, self._facts, self._idle, self._client = cluster, facts, max(0, partitions - BROKERS), client
         self._end_sessions = end_sessions
-        self._admin = self._new_admin()
+        self._admin = PatientAdmin(cluster.bootstrap_servers)
         self._rounds = 0
         self._lost = ExitStack()
         """The rules of iptables by which packets of a vanished host are lost."""
@@ -98,18 +91,8 @@ class Failovers:
         """Create the idle topic; return the seconds until its partitions are led and replicated."""
         began_s = time.monotonic()
         wait_until(lambda: self._facts.controller() != NO_BROKER, "a controller", ROUND_TIMEOUT_S)
-        wait_until(
-            lambda: self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S).controller_id >= 0,
-            "a controller that clients know",
-            ROUND_TIMEOUT_S,
-        )
-        made = 0
-        while made < self._idle:
-            count = min(PORTION, self._idle - made)
-            topic = NewTopic(f"{IDLE}-{made // PORTION}", count, replica_assignment=self._assignment(made, count))
-            self._create(topic)
-            made += count
-            wait_until(partial(self._is_spread, made), f"{made} idle partitions", SET_UP_TIMEOUT_S)
+        self._admin.wait_for_controller()
+        create_idle(self._admin, assignments(Shape(self._idle), self._cluster.broker_ids))
         return time.monotonic() - began_s
 
     def run_round(self, victim: Victim) -> tuple[Moments, list[str]]:
@@ -190,82 +173,26 @@ class Failovers:
         wait_until(
             lambda: self._facts.broker_epoch(victim) not in (0, epoch), f"broker {victim} again", ROUND_TIMEOUT_S
         )
-        self._ask(
-            lambda admin: admin.delete_topics([topic], request_timeout=_REQUEST_TIMEOUT_S)[topic],
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-        )
+        self._admin.delete(topic)
         wait_until(
             lambda: self._facts.client.exists(paths.topic(topic)) is None, f"the end of {topic}", ROUND_TIMEOUT_S
         )
-        wait_until(self._spread, "idle partitions in sync, led by their preferred leaders", SET_UP_TIMEOUT_S)
+        wait_until(
+            partial(spread_leaders, self._admin, self._idle),
+            "idle partitions in sync, led by their preferred leaders",
+            SET_UP_TIMEOUT_S,
+        )
 
     def _create_written(self, topic: str, leader: int) -> None:
         others = [other for other in self._cluster.broker_ids if other != leader]
         ids = [leader, *others]
         wanted = NewTopic(topic, BROKERS, replica_assignment=[[*ids[place:], *ids[:place]] for place in range(BROKERS)])
-        self._create(wanted)
+        self._admin.create(wanted)
 
         def is_ready() -> bool:
             return self._facts.fully_replicated(topic) and self._facts.state(topic, 0).leader == leader
 
         wait_until(is_ready, f"replicas of {topic}", ROUND_TIMEOUT_S)
-
-    def _create(self, topic: NewTopic) -> None:
-        self._ask(
-            lambda admin: admin.create_topics([topic], request_timeout=_REQUEST_TIMEOUT_S, operation_timeout=1)[
-                topic.topic
-            ],
-            KafkaError.TOPIC_ALREADY_EXISTS,
-        )
-
-    def _ask(self, request: Callable[[AdminClient], Future[object]], was_done: int | None = None) -> None:
-        """Ask the controller until it does it; a client that knows a former one is replaced. `was_done`: the error of a second time."""
-
-        def is_done() -> bool:
-            try:
-                request(self._admin).result(ROUND_TIMEOUT_S)
-            except KafkaException as problem:
-                code = problem.args[0].code()
-                if code not in (was_done, *_PASSING):
-                    raise
-                self._admin = self._new_admin()
-                return bool(code == was_done)
-            return True
-
-        wait_until(is_done, "a request to the controller", ROUND_TIMEOUT_S)
-
-    def _new_admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
-
-    def _assignment(self, first: int, count: int) -> list[list[int]]:
-        ids = self._cluster.broker_ids
-        return [
-            [ids[(number + place) % len(ids)] for place in range(len(ids))] for number in range(first, first + count)
-        ]
-
-    def _spread(self) -> bool:
-        """True if the idle partitions are as they should be; asks for elections where only the leader is not."""
-        if self._is_spread(self._idle):
-            return True
-        moved = [
-            TopicPartition(name, number)
-            for name, partitions in self._idle_partitions().items()
-            for number, known in partitions.items()
-            if known.leader != known.replicas[0] and len(known.isrs) == len(known.replicas)
-        ]
-        if moved:
-            self._ask(lambda admin: admin.elect_leaders(ElectionType.PREFERRED, moved))
-        return False
-
-    def _is_spread(self, count: int) -> bool:
-        known = [each for partitions in self._idle_partitions().values() for each in partitions.values()]
-        return len(known) == count and all(
-            each.leader == each.replicas[0] and len(each.isrs) == len(each.replicas) for each in known
-        )
-
-    def _idle_partitions(self) -> dict[str, dict[int, object]]:
-        topics = self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
-        return {name: topic.partitions for name, topic in topics.items() if name.startswith(f"{IDLE}-")}
 
 
 def kill(cluster: LocalCluster, broker_id: int) -> tuple[int, int]:

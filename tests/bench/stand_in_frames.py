@@ -1,0 +1,159 @@
+"""What stands in for a broker in the control protocol: requests are counted and skipped, and answered as if all of them had succeeded.
+
+Only what a witness gets is decoded, for the partitions that it is told of; of other requests nothing but the head is looked at, so that
+stand-ins cost next to nothing beside what they are there to measure. Sans-I/O.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kafkalite.net.frames import read_request_header, response_frame
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+
+_LENGTH: Final = struct.Struct(">i")
+_HEAD: Final = struct.Struct(">hhi")
+
+
+class Head(NamedTuple):
+    """What every request begins with."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+class Skimmed(NamedTuple):
+    """A request of so many bytes, its length included; its frame if it was kept."""
+
+    head: Head
+    size_bytes: int
+    frame: bytes | None
+
+
+class Skimmer:
+    """Cuts a stream into requests, and keeps their frames only where `keeps`."""
+
+    def __init__(self) -> None:
+        self.keeps = False
+        """Acts from the next frame on."""
+        self._begun = bytearray()
+        """The first bytes of a frame, with its length: the head, or all of it."""
+        self._wanted = _LENGTH.size + _HEAD.size
+        self._left = 0
+        """Bytes of the frame that are skipped when they come."""
+
+    def feed(self, data: bytes) -> list[Skimmed]:
+        """Return the requests that are complete with these bytes. Raises ValueError for what is no request."""
+        found: list[Skimmed] = []
+        position = 0
+        while position < len(data):
+            if self._left:
+                skipped = min(self._left, len(data) - position)
+                self._left -= skipped
+                position += skipped
+            else:
+                taken = data[position : position + self._wanted - len(self._begun)]
+                self._begun += taken
+                position += len(taken)
+                if len(self._begun) < self._wanted:
+                    break
+                if not self._has_whole_frame():
+                    continue
+            if not self._left:
+                found.append(self._end())
+        return found
+
+    def _has_whole_frame(self) -> bool:
+        """With the head there, say what comes of the rest; True if nothing is left to come."""
+        size = _LENGTH.unpack_from(self._begun)[0] + _LENGTH.size
+        if size < _LENGTH.size + _HEAD.size:
+            raise ValueError(f"a request of {size} bytes has no head")
+        left = size - len(self._begun)
+        if left and self.keeps and self._wanted != size:
+            self._wanted = size
+            return False
+        if left:
+            self._left = left
+            return False
+        return True
+
+    def _end(self) -> Skimmed:
+        size = _LENGTH.unpack_from(self._begun)[0] + _LENGTH.size
+        frame = bytes(self._begun[_LENGTH.size :]) if len(self._begun) == size else None
+        head = Head(*_HEAD.unpack_from(self._begun, _LENGTH.size))
+        self._begun.clear()
+        self._wanted = _LENGTH.size + _HEAD.size
+        return Skimmed(head, size, frame)
+
+
+def answer_to(head: Head) -> bytes:
+    """Return the response to a request: all that was asked for has succeeded. Raises KeyError for an API that is not spoken."""
+    body = _success(ApiKey(head.api_key), head.version)
+    return b"".join(response_frame(APIS[ApiKey(head.api_key)], head.version, head.correlation_id, list(body)))
+
+
+@cache
+def _success(api_key: ApiKey, version: int) -> tuple[Any, ...]:
+    m = messages
+    empty: Mapping[ApiKey, Any] = {
+        ApiKey.LEADER_AND_ISR: m.leader_and_isr_response.LeaderAndIsrResponse,
+        ApiKey.STOP_REPLICA: m.stop_replica_response.StopReplicaResponse,
+        ApiKey.UPDATE_METADATA: m.update_metadata_response.UpdateMetadataResponse,
+        ApiKey.API_VERSIONS: m.api_versions_response.ApiVersionsResponse,
+    }
+    response = empty[api_key]()
+    if api_key is ApiKey.API_VERSIONS:
+        known = m.api_versions_response.ApiVersion
+        response.api_keys = [known(api_key=key, min_version=0, max_version=APIS[key].max_version) for key in empty]
+    return tuple(codec.encode_response(response, version))
+
+
+def partitions_in(skimmed: Skimmed) -> set[tuple[str, int]]:
+    """Return the partitions that a kept UpdateMetadata tells of; none for other requests. Raises ProtocolViolation."""
+    if skimmed.head.api_key != ApiKey.UPDATE_METADATA or skimmed.frame is None:
+        return set()
+    header = read_request_header(
+        skimmed.frame, request_header_version(APIS[ApiKey.UPDATE_METADATA], skimmed.head.version)
+    )
+    request = codec.decode_request(ApiKey.UPDATE_METADATA, skimmed.head.version, skimmed.frame, header.body_position)
+    return {
+        (topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states
+    }
+
+
+@dataclass
+class Tally:
+    """What a stand-in got since it was last set to zero."""
+
+    requests: dict[str, int] = field(default_factory=dict)
+    """By API."""
+
+    size_bytes: dict[str, int] = field(default_factory=dict)
+    last_ns: int = 0
+    """When the latest request was complete, by CLOCK_MONOTONIC."""
+
+    partitions: int = 0
+    """Of a witness: partitions that it was told of."""
+
+    def add(self, skimmed: Skimmed, at_ns: int) -> None:
+        name = ApiKey(skimmed.head.api_key).name
+        self.requests[name] = self.requests.get(name, 0) + 1
+        self.size_bytes[name] = self.size_bytes.get(name, 0) + skimmed.size_bytes
+        self.last_ns = at_ns
+
+
+METADATA: Final = ApiKey.UPDATE_METADATA.name
+
+
+def is_published(tallies: Mapping[int, Tally], witness: int, partitions: int) -> bool:
+    """True if the witness was told of so many partitions, and everybody has had as many UpdateMetadata as the witness."""
+    told = tallies[witness]
+    return told.partitions >= partitions and all(
+        each.requests.get(METADATA, 0) >= told.requests.get(METADATA, 0) for each in tallies.values()
+    )
