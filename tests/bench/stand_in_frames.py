@@ -138,22 +138,39 @@ class Tally:
     last_ns: int = 0
     """When the latest request was complete, by CLOCK_MONOTONIC."""
 
+    metadata_bytes: list[int] = field(default_factory=list)
+    """The size of each UpdateMetadata."""
+
     partitions: int = 0
     """Of a witness: partitions that it was told of."""
 
+    since_partitions: int = 0
+    """Of a witness: UpdateMetadata since the first one with partitions, that one included."""
+
     def add(self, skimmed: Skimmed, at_ns: int) -> None:
         name = ApiKey(skimmed.head.api_key).name
+        if skimmed.head.api_key == ApiKey.UPDATE_METADATA:
+            self.metadata_bytes.append(skimmed.size_bytes)
+            self.since_partitions += self.partitions > 0
         self.requests[name] = self.requests.get(name, 0) + 1
         self.size_bytes[name] = self.size_bytes.get(name, 0) + skimmed.size_bytes
         self.last_ns = at_ns
 
-
-METADATA: Final = ApiKey.UPDATE_METADATA.name
+    def latest_metadata(self, count: int) -> list[int]:
+        """Return the sizes of the latest UpdateMetadata, so many at most."""
+        return self.metadata_bytes[max(len(self.metadata_bytes) - count, 0) :]
 
 
 def is_published(tallies: Mapping[int, Tally], witness: int, partitions: int) -> bool:
-    """True if the witness was told of so many partitions, and everybody has had as many UpdateMetadata as the witness."""
+    """True if the witness was told of so many partitions, and everybody else had the same UpdateMetadata since the first one of them.
+
+    They differ in the receiver's epoch only, so the same ones have the same sizes. What came before may differ: the list of brokers, sent
+    when one registers, reaches each at its own time.
+    """
     told = tallies[witness]
-    return told.partitions >= partitions and all(
-        each.requests.get(METADATA, 0) >= told.requests.get(METADATA, 0) for each in tallies.values()
+    if told.partitions < partitions:
+        return False
+    return all(
+        each.latest_metadata(told.since_partitions) == told.latest_metadata(told.since_partitions)
+        for each in tallies.values()
     )

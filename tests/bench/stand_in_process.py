@@ -25,7 +25,7 @@ import uvloop
 from kazoo.protocol.serialization import Connect, Create, ReplyHeader, int_int_struct
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from tests.bench.stand_in_frames import Skimmer, Tally, answer_to, partitions_in
+from tests.bench.stand_in_frames import Skimmed, Skimmer, Tally, answer_to, partitions_in
 from zk import paths
 from zk.znodes.brokers import BrokerRegistration, RegisteredEndpoint
 
@@ -91,10 +91,14 @@ class StandIn:
     def receive(self, connection: _Connection, data: bytes) -> None:
         for skimmed in connection.skimmer.feed(data):
             connection.write(answer_to(skimmed.head))
-            if self.is_witness:
-                self._told |= partitions_in(skimmed)
-                self.tally.partitions = len(self._told)
-            self.tally.add(skimmed, time.monotonic_ns())
+            self.record(skimmed, time.monotonic_ns())
+
+    def record(self, skimmed: Skimmed, at_ns: int) -> None:
+        """Count a request."""
+        if self.is_witness:
+            self._told |= partitions_in(skimmed)
+            self.tally.partitions = len(self._told)
+        self.tally.add(skimmed, at_ns)
 
     def connected(self, connection: _Connection) -> None:
         connection.skimmer.keeps = self.is_witness

@@ -44,6 +44,7 @@ from tests.bench.scale_figures import Costs
 from tests.bench.scale_probes import Meter
 from tests.bench.scale_rounds import PER_TOPIC
 from tests.bench.stand_in_frames import Tally, is_published
+from tests.processor_time import worked_s
 from zk import paths
 from zk.servers.ensemble import end_with_parent
 
@@ -68,6 +69,10 @@ class StandIns(AbstractContextManager["StandIns"]):
 
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
+
+    def worked_s(self) -> float:
+        """Return the processor time of the process."""
+        return worked_s(self._process.pid)
 
     def reset(self, witness: int) -> None:
         """Set what they got to zero; the witness tells of how many partitions it is told."""
@@ -119,8 +124,10 @@ class StandInScale:
         self._admin = PatientAdmin(cluster.bootstrap_servers)
         self._wanted = assignments(Shape(partitions, factor, PER_TOPIC), stand_ins.ids)
         self._partitions = partitions
+        self._worked_s = 0.0
+        """What the stand-ins had worked before the step."""
         self.received: dict[str, dict[str, Any]] = {}
-        """What the stand-ins got in each step."""
+        """What the stand-ins got in each step, and the seconds of processor time that they took for it."""
 
     def steps(self) -> dict[str, Callable[[], Costs]]:
         """Return the steps in their order."""
@@ -175,7 +182,7 @@ class StandInScale:
         wait_until(lambda: self._stand_ins.tallies()[victim].partitions == self._partitions, "all partitions", 600)
         last_ns = self._stand_ins.tallies()[victim].last_ns
         costs = meter.read(seconds=last_ns / 1e9 - began_s)
-        self.received["start"] = received(self._stand_ins.tallies())
+        self._note("start", self._stand_ins.tallies())
         return costs
 
     def _stop_one(self) -> Costs:
@@ -185,7 +192,7 @@ class StandInScale:
         began_s = time.monotonic()
         wait_until(lambda: asyncio.run(self._ask_to_stop(victim)) == 0, "a controlled stop", SET_UP_TIMEOUT_S)
         costs = meter.read(seconds=time.monotonic() - began_s)
-        self.received["controlled stop"] = received(self._stand_ins.tallies())
+        self._note("controlled stop", self._stand_ins.tallies())
         return costs
 
     async def _ask_to_stop(self, victim: int) -> int:
@@ -203,7 +210,11 @@ class StandInScale:
             raise RuntimeError(f"the controlled stop was refused with error {response.error_code}")
         return len(response.remaining_partitions)
 
+    def _note(self, step: str, tallies: Mapping[int, Tally]) -> None:
+        self.received[step] = received(tallies) | {"processor_s": self._stand_ins.worked_s() - self._worked_s}
+
     def _meter(self) -> Meter:
+        self._worked_s = self._stand_ins.worked_s()
         return Meter(self._cluster, self._facts, self._stand_ins.ports)
 
     def _read(
@@ -218,7 +229,7 @@ class StandInScale:
     ) -> Costs:
         last_s, tallies = self._stand_ins.wait_published(partitions, without)
         stages = {} if seat is None else {"seat": seat.wait(ROUND_TIMEOUT_S) / 1e9 - began_s}
-        self.received[step] = received(tallies)
+        self._note(step, tallies)
         return meter.read(stages, seconds=last_s - began_s)
 
 

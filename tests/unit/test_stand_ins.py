@@ -10,6 +10,7 @@ from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from tests.bench.stand_in_frames import Head, Skimmer, Tally, answer_to, is_published, partitions_in
+from tests.bench.stand_in_process import StandIn
 
 VERSIONS = ((ApiKey.LEADER_AND_ISR, 7), (ApiKey.STOP_REPLICA, 4), (ApiKey.UPDATE_METADATA, 8), (ApiKey.API_VERSIONS, 3))
 
@@ -65,10 +66,25 @@ def test_what_is_not_spoken_is_not_answered() -> None:
         answer_to(Head(ApiKey.FETCH, 12, 1))
 
 
-def test_published_is_what_all_have_got() -> None:
-    witness, other = Tally({"UPDATE_METADATA": 2}, partitions=10), Tally({"UPDATE_METADATA": 1})
+def test_published_is_what_all_have_got_since_the_first_partition() -> None:
+    witness = Tally(metadata_bytes=[90, 500, 60], partitions=10, since_partitions=2)
+    other = Tally(metadata_bytes=[90, 95, 500])
     assert not is_published({1: Tally(), 2: Tally()}, 1, 10)
-    assert not is_published({1: witness, 2: other}, 1, 10), "the other one has less"
-    other.requests["UPDATE_METADATA"] = 2
-    assert is_published({1: witness, 2: other}, 1, 10)
+    assert not is_published({1: witness, 2: other}, 1, 10), "the other one lacks the last one"
+    other.metadata_bytes.append(60)
+    assert is_published({1: witness, 2: other}, 1, 10), "what came before the partitions may differ"
     assert not is_published({1: witness, 2: other}, 1, 11)
+    assert not is_published({1: witness, 2: Tally(metadata_bytes=[60])}, 1, 10)
+
+
+def test_a_witness_counts_from_the_first_request_with_partitions() -> None:
+    stand_in, skimmer = StandIn(1, ""), Skimmer()
+    stand_in.reset(is_witness=True)
+    skimmer.keeps = True
+    for count in (0, 5, 0):
+        for skimmed in skimmer.feed(framed(metadata_of(count), 8)):
+            stand_in.record(skimmed, 1000)
+    assert stand_in.tally.partitions == 5
+    assert stand_in.tally.since_partitions == 2
+    assert len(stand_in.tally.metadata_bytes) == 3
+    assert stand_in.tally.requests == {"UPDATE_METADATA": 3}
