@@ -202,6 +202,27 @@ def test_a_broker_whose_packets_are_lost_is_found_silent() -> None:
     run(scenario, detection="evidence")
 
 
+def test_who_answers_before_zookeeper_does_keeps_its_session() -> None:
+    """The verdict is right when it is given; ZooKeeper is asked before it is carried out, and answers late."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        others = [cluster.brokers[each] for each in cluster.brokers if each != victim]
+        epoch = cluster.broker_epoch(victim)
+        isolate(cluster, victim)
+        for other in others:
+            assert other.store is not None
+            other.store.lag_s = 1.0
+        await cluster.until(lambda: verdicts(cluster) == {Evidence.SILENT: 2}, "the verdicts", 5)
+        for other in others:
+            cluster.heal(f"broker-{victim}", f"broker-{other.broker_id}")
+        await asyncio.sleep(10)
+        assert cluster.broker_epoch(victim) == epoch
+        assert outcomes(cluster)[Outcome.RESTRAINED] == 2
+
+    run(scenario, detection="evidence")
+
+
 def test_a_silent_follower_is_not_waited_for() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         leader = controller(cluster)

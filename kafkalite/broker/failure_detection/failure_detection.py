@@ -116,6 +116,8 @@ class FailureDetection:
         self._known_brokers = metadata.brokers
         self._left: dict[BrokerId, tuple[LiveBroker, float]] = {}
         """Brokers that have left a short while ago, and when."""
+        self._underway: dict[BrokerId, Verdict] = {}
+        """Verdicts that are being carried out, of brokers that have not answered since."""
         self._observed: dict[BrokerId, Verdict] = {}
         """Verdicts that were only noted, until it shows whether they were right."""
         self.verdicts: Counter[Evidence] = Counter()
@@ -200,6 +202,7 @@ class FailureDetection:
 
     def note_answer(self, broker: BrokerId, broker_epoch: int, incarnation: bytes) -> None:
         """Note an answer to a heartbeat of this broker."""
+        self._underway.pop(broker, None)
         self._note_sign_of_life(broker, broker_epoch, incarnation, answered=True)
         self._act()
 
@@ -212,6 +215,7 @@ class FailureDetection:
 
     def note_rejection(self, broker: BrokerId) -> None:
         """Note that a broker answers, and rejects this one."""
+        self._underway.pop(broker, None)
         self._detector.note_rejection(broker, self._clock.monotonic_ms())
 
     def note_connection_lost(self, broker: BrokerId) -> None:
@@ -283,6 +287,7 @@ class FailureDetection:
     def carry_out(self, verdict: Verdict) -> None:
         """Begin to end the session that a verdict is about, as the mode and the restraints allow."""
         self.verdicts[verdict.evidence] += 1
+        self._underway[verdict.broker_id] = verdict
         self._spawn(self._carry_out(verdict), f"ending the session of broker {verdict.broker_id}")
 
     async def _carry_out(self, verdict: Verdict) -> None:
@@ -293,6 +298,8 @@ class FailureDetection:
             return
         try:
             why = await self._find_restraint(verdict, session)
+            if why is None and self._underway.pop(broker, None) is not verdict:
+                why = "it has answered meanwhile"
             if why is not None:
                 self._restrain(verdict, why)
             elif self.mode is DetectionMode.OBSERVE:
