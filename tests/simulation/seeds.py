@@ -78,7 +78,9 @@ def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, SimulationRun]
             warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that a killed process had not begun
             run.run()
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error)[-1:])}"
+        problem = (
+            f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error.__cause__ or error)[-2:])}"
+        )
     finally:
         gc.enable()
     texts = [line.text for line in run.simulation.trace.lines]

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from kafkalite.errors import KafkaError
+from kafkalite.testing.simulation.interruptions import raised_to_caller
 from kafkalite.testing.simulation.network import Network
 from kafkalite.testing.simulation.readiness import Descriptors
 from kafkalite.testing.simulation.sockets import SimulatedServer
@@ -377,7 +378,7 @@ class Simulation:
 
     def run(self, scenario: Coroutine[Any, Any, T], limit_s: float = 3600.0) -> T:
         """Run the scenario to its end. AssertionError when it hangs, takes longer than `limit_s` or left problems."""
-        with _listening(self):
+        with raised_to_caller(), _listening(self):
             try:
                 outcome = self._run(scenario, limit_s)
             finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import pytest
 
@@ -75,3 +76,33 @@ def test_tasks_without_a_name_of_their_own_are_told_by_their_coroutine() -> None
     left = simulation.run(scenario())
     assert "named" in left and f"{own}.<locals>.wait_for_nobody" in left
     assert not any(name.startswith("Task-") for name in left)
+
+
+class Late(BaseException):
+    """As pytest's Failed, which pytest-timeout raises."""
+
+
+def test_a_timeout_is_raised_by_the_run_whatever_task_it_meets() -> None:
+    """It ended a task of a broker, and the seed was taken for one that fails."""
+    simulation = Simulation(1)
+    process = simulation.process("server")
+
+    def fail(*_: object) -> None:
+        raise Late
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGALRM)
+
+    async def scenario() -> None:
+        working = asyncio.ensure_future(process.run(work()))
+        await asyncio.sleep(60)
+        await working
+
+    before = signal.signal(signal.SIGALRM, fail)
+    try:
+        with pytest.raises(Late):
+            simulation.run(scenario())
+        assert simulation.time.now_s < 60
+        assert signal.getsignal(signal.SIGALRM) is fail
+    finally:
+        signal.signal(signal.SIGALRM, before)
