@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from zk import paths
 from zk.listeners import notify
+from zk.paths import check
 from zk.store import (
     Create,
     NoNodeError,
@@ -15,6 +15,7 @@ from zk.store import (
     SessionExpiredError,
     SessionListener,
     SessionState,
+    Stat,
     Store,
     StoreClosedError,
     StoreError,
@@ -60,8 +61,17 @@ class SessionStore(Store, ABC):
 
     async def multi(self, operations: Sequence[Operation]) -> list[Result]:
         for operation in operations:
-            paths.check(operation.path)
+            check(operation.path)
         return await self._multi(list(operations)) if operations else []
+
+    async def read_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        for path in paths:
+            check(path)
+        return await self._read_many(list(paths)) if paths else []
+
+    @abstractmethod
+    async def _read_many(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
+        """Read the znodes, of which there is at least one."""
 
     @abstractmethod
     async def _create(self, operation: Create) -> str:

@@ -179,6 +179,12 @@ class Store(Protocol):
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
         """Return data and stat. Raises NoNodeError when absent (no watch is left then)."""
 
+    async def read_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        """Return data and stat of each znode, None for an absent one, at a fraction of the cost of single reads; no watches are armed.
+
+        As with single reads the znodes may be read at different moments. Raises NoAuthError when one of them may not be read.
+        """
+
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
         """Return the stat or None; the watch also fires on creation."""
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CONCURRENT_READS = 256
-"""Reads that are under way at once; the session pipelines them."""
+"""Single reads that are under way at once; the session pipelines them."""
 
 WRITES_TOGETHER = 64
 """Writes in one multi; far below ZooKeeper's limit of 1 MiB for a request."""
@@ -92,8 +92,10 @@ class ControllerTerm:
 
     async def _perform(self, effect: steps.Effect) -> Any:
         match effect:
-            case steps.Read(paths, watch):
-                return await asyncio.gather(*(self._read(path, watch) for path in paths))
+            case steps.Read(paths, watch=True):
+                return await asyncio.gather(*(self._watch(path) for path in paths))
+            case steps.Read(paths):
+                return await self._store.read_many(paths)
             case steps.Write(operations):
                 return await self._write(operations)
             case steps.ListChildren(paths, watch):
@@ -129,10 +131,10 @@ class ControllerTerm:
                 return results
         return await self._writer.write(group)
 
-    async def _read(self, path: str, watch: bool) -> tuple[bytes, Stat] | None:
+    async def _watch(self, path: str) -> tuple[bytes, Stat] | None:
         async with self._reads:
             try:
-                return await self._store.read(path, self._watch_fired if watch else None)
+                return await self._store.read(path, self._watch_fired)
             except NoNodeError:
                 return None
 

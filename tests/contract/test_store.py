@@ -68,6 +68,78 @@ def test_create_and_read(stores):
     asyncio.run(scenario())
 
 
+def test_many_znodes_are_read_as_they_are_one_by_one(stores):
+    async def scenario():
+        async with stores.open() as store:
+            await store.create("/empty")
+            await store.create("/ephemeral", b"mine", ephemeral=True)
+            await store.create("/parent/child", b"\xff\0", parents=True)
+            await store.write("/parent", b"2", 0)
+            there = ["/parent", "/empty", "/", "/ephemeral", "/parent/child", "/parent"]
+            wanted = ["/none", *there, "/parent/none"]
+            assert await store.read_many(wanted) == [None, *[await store.read(path) for path in there], None]
+            assert await store.read_many(there[:1]) == [await store.read("/parent")]
+            assert await store.read_many(["/none"]) == [None]
+            assert await store.read_many([]) == []
+
+    asyncio.run(scenario())
+
+
+def test_more_znodes_than_one_request_takes(stores):
+    async def scenario():
+        async with stores.open() as store:
+            paths = [f"/{n:04d}" for n in range(1_000)]
+            for some in (paths[:500], paths[500:]):
+                await store.multi([Create(path, path.encode()) for path in some[::2]])
+            for _ in range(2):  # of the first requests one is alone
+                found = await store.read_many(paths)
+                assert [znode and znode[0] for znode in found[::2]] == [path.encode() for path in paths[::2]]
+                assert found[1::2] == [None] * 500
+
+    asyncio.run(scenario())
+
+
+def test_many_reads_keep_their_place_among_other_requests(stores):
+    async def scenario():
+        async with stores.open() as store:
+            written = asyncio.ensure_future(store.multi([Create("/a", b"1"), Create("/b", b"1")]))
+            first = asyncio.ensure_future(store.read_many(["/a", "/b"]))
+            again = asyncio.ensure_future(store.multi([Write("/a", b"2"), Write("/b", b"2")]))
+            second = asyncio.ensure_future(store.read_many(["/a", "/b"]))
+            results = await asyncio.gather(first, second, written, again)
+            assert [[znode and znode[0] for znode in found] for found in results[:2]] == [[b"1"] * 2, [b"2"] * 2]
+
+    asyncio.run(scenario())
+
+
+def test_many_reads_outlive_a_connection(stores):
+    async def scenario():
+        async with stores.open() as store:
+            await store.multi([Create("/a", b"1"), Create("/b")])
+            for _ in range(3):
+                stores.drop_connection(store)
+                assert [znode and znode[0] for znode in await store.read_many(["/a", "/b", "/c"])] == [b"1", b"", None]
+
+    asyncio.run(scenario())
+
+
+def test_many_reads_fail_when_the_session_has_ended(stores):
+    async def scenario():
+        async with stores.open() as store:
+            asked: list[asyncio.Future[object]] = []
+            store.add_session_listener(
+                lambda state: (
+                    state is SessionState.EXPIRED and asked.append(asyncio.ensure_future(store.read_many(["/a"])))
+                )
+            )
+            stores.expire(store)
+            await until(lambda: asked)
+            with pytest.raises(SessionExpiredError):
+                await asked[0]
+
+    asyncio.run(scenario())
+
+
 def test_empty_data_is_bytes(stores):
     async def scenario():
         async with stores.open() as store:
@@ -502,6 +574,8 @@ def test_closed_store_refuses(stores):
             assert (store.state, states) == (SessionState.CLOSED, [SessionState.CLOSED])
             with pytest.raises(StoreClosedError):
                 await store.read("/")
+            with pytest.raises(StoreClosedError):
+                await store.read_many(["/", "/a"])
 
     asyncio.run(scenario())
 
@@ -512,6 +586,8 @@ def test_paths_that_zookeeper_would_refuse(stores, path):
         async with stores.open() as store:
             with pytest.raises(ValueError):
                 await store.read(path)
+            with pytest.raises(ValueError):
+                await store.read_many(["/", path])
             with pytest.raises(ValueError):
                 await store.create(path)
             with pytest.raises(ValueError):

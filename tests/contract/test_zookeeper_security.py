@@ -173,6 +173,10 @@ def test_a_user_authenticates_again_after_each_loss_of_the_connection(
     async def stranger(store: KazooStore) -> None:
         with pytest.raises(NoAuthError):
             await store.read(paths.user_config("alice"))
+        with pytest.raises(NoAuthError) as caught:
+            await store.read_many([paths.CONFIG_CHANGES, paths.user_config("alice"), paths.topic("none")])
+        assert caught.value.path == paths.user_config("alice")
+        assert await store.read_many(["/", paths.topic("none")]) == [await store.read("/"), None]
 
     with_store(connect, StoreSecurity(credentials=BROKER, sets_acls=True), make)
     with_store(connect, PLAINTEXT, stranger)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +29,15 @@ from zk.store import (
 
 T = TypeVar("T")
 
+
+class ConnectionBrokenError(StoreError):
+    """Raised when the connection broke as often as a request allows, so that the request may be the reason."""
+
+
+class UnknownRequestError(StoreError):
+    """Raised when the server does not know a request's type or cannot decode it."""
+
+
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Kafka's jute.maxbuffer; a server with its own default refuses more than 1 MiB by closing the connection."""
 
@@ -43,6 +53,8 @@ _ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
     (kazoo.exceptions.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
     (kazoo.exceptions.RolledBackError, RolledBackError),
     (kazoo.exceptions.RuntimeInconsistency, RolledBackError),
+    (kazoo.exceptions.UnimplementedError, UnknownRequestError),
+    (kazoo.exceptions.MarshallingError, UnknownRequestError),
     # Before SessionExpiredError, of which kazoo makes it a subclass.
     (kazoo.exceptions.ConnectionClosedError, StoreClosedError),
     (kazoo.exceptions.SessionExpiredError, SessionExpiredError),
@@ -65,6 +77,7 @@ class _Request:
     send: Callable[[KazooClient], Any]
     answered: Callable[[Any], Any]
     answer: asyncio.Future[Any]
+    max_losses: float
     losses: int = 0
 
     def __lt__(self, other: _Request) -> bool:
@@ -108,18 +121,22 @@ class RequestQueue:
         *,
         size_bytes: int = 0,
         urgent: bool = False,
+        max_losses: float | None = None,
     ) -> asyncio.Future[T]:
         """Queue a request and return a future of its result; an urgent one goes before all others.
 
         `answered` converts kazoo's answer; it runs on the loop in the order of the answers. Raises StoreError when the request
-        is too large.
+        is too large. The future fails with ConnectionBrokenError when the connection breaks `max_losses` times on it, by default 3
+        times on a request that is nearly as large as a server takes and never on others.
         """
         if size_bytes > MAX_REQUEST_BYTES:
             raise StoreError(path, f"a request of {size_bytes} bytes is above the limit of {MAX_REQUEST_BYTES}")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         order = self._next_order - _URGENT if urgent else self._next_order
         self._next_order += 1
-        heapq.heappush(self._waiting, _Request(order, path, size_bytes, send, answered, answer))
+        if max_losses is None:
+            max_losses = _MAX_LOSSES_OF_SUSPECT if size_bytes > _SUSPECT_REQUEST_BYTES else math.inf
+        heapq.heappush(self._waiting, _Request(order, path, size_bytes, send, answered, answer, max_losses))
         self._send_waiting()
         return answer
 
@@ -180,9 +197,9 @@ class RequestQueue:
     def _send_again(self, request: _Request) -> None:
         """Queue a request again after a lost connection, unless it seems to be the reason for the loss."""
         request.losses += 1
-        if request.size_bytes > _SUSPECT_REQUEST_BYTES and request.losses >= _MAX_LOSSES_OF_SUSPECT:
+        if request.losses >= request.max_losses:
             text = f"the connection broke {request.losses} times on a request of {request.size_bytes} bytes; "
-            request.fail(StoreError(request.path, text + "is the servers' jute.maxbuffer large enough?"))
+            request.fail(ConnectionBrokenError(request.path, text + "is the servers' jute.maxbuffer large enough?"))
         else:
             heapq.heappush(self._waiting, request)
 

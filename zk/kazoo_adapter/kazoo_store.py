@@ -27,7 +27,8 @@ from zk import paths
 from zk.connect_string import split_connect
 from zk.kazoo_adapter.kazoo_bridge import Mailbox
 from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
-from zk.kazoo_adapter.kazoo_requests import RequestQueue, store_error
+from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead, split_paths
+from zk.kazoo_adapter.kazoo_requests import ConnectionBrokenError, RequestQueue, UnknownRequestError, store_error
 from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
@@ -49,6 +50,7 @@ from zk.store import (
     SessionState,
     Stat,
     StoreClosedError,
+    StoreError,
     Watcher,
     WatchEvent,
     Write,
@@ -60,6 +62,8 @@ T = TypeVar("T")
 MAX_IN_FLIGHT_REQUESTS = 10
 
 _CLOSE_TIMEOUT_S = 5.0
+_MAX_LOSSES_OF_MULTI_READ = 2
+"""Connections that break on a multiRead until its znodes are read one by one."""
 _REFUSED_DELAY_S = 1.0
 """Kafka's: after it, credentials that were refused are tried again."""
 _EVENTS = {
@@ -90,6 +94,11 @@ class KazooStore(SessionStore):
         self._client: KazooClient | None = None
         self._requests: RequestQueue | None = None
         self._closing = False
+        self._serves_multi_read: bool | None = None
+        """True if a server has answered a multiRead, None before any has.
+
+        False, until the store is closed, once one refused it: in an ensemble of several versions each refusal would cost a connection.
+        """
         self._connected = asyncio.Event()
 
     # -- the port
@@ -191,6 +200,45 @@ class KazooStore(SessionStore):
         send = methodcaller(method, self._full(path), watch=None if watcher is None else self._on_watch)
         return await self._request(path, send, arm_and_convert)
 
+    async def _read_many(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
+        groups = list(split_paths(paths))
+        found: list[tuple[bytes, Stat] | None] = []
+        if self._serves_multi_read is None:
+            # The first goes alone: a server that does not know it closes the connection, and the others would be sent again.
+            found += await self._read_together(groups.pop(0))
+        for some in await asyncio.gather(*(self._read_together(group) for group in groups)):
+            found += some
+        return found
+
+    async def _read_together(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
+        """Read znodes by one multiRead, or one by one when the server does not know it or the connection breaks on it."""
+
+        def convert(results: list[Found]) -> list[tuple[bytes, Stat] | None]:
+            self._serves_multi_read = True
+            return [_existing(path, result) for path, result in zip(paths, results, strict=True)]
+
+        if len(paths) > 1 and self._serves_multi_read is not False:
+            send = MultiRead([self._full(path) for path in paths]).send
+            try:
+                return await self._request(paths[0], send, convert, max_losses=_MAX_LOSSES_OF_MULTI_READ)
+            except UnknownRequestError as refusal:
+                self._forgo_multi_read(refusal)
+            except ConnectionBrokenError as refusal:
+                if self._serves_multi_read is None:
+                    self._forgo_multi_read(refusal)
+        return await asyncio.gather(*(self._read_if_exists(path) for path in paths))
+
+    async def _read_if_exists(self, path: str) -> tuple[bytes, Stat] | None:
+        try:
+            return await self.read(path)
+        except NoNodeError:
+            return None
+
+    def _forgo_multi_read(self, refusal: StoreError) -> None:
+        if self._serves_multi_read is not False:
+            self._serves_multi_read = False
+            logger.info("ZooKeeper at %s serves no multiRead, which is new in 3.6: %s", self._servers, refusal)
+
     async def _create(self, operation: Create) -> str:
         send = methodcaller(
             "create_async",
@@ -218,12 +266,17 @@ class KazooStore(SessionStore):
         return await self._request(operations[0].path, send, convert, size_bytes)
 
     async def _request(
-        self, path: str, send: Callable[[KazooClient], Any], convert: Callable[[Any], T], size_bytes: int = 0
+        self,
+        path: str,
+        send: Callable[[KazooClient], Any],
+        convert: Callable[[Any], T],
+        size_bytes: int = 0,
+        max_losses: int | None = None,
     ) -> T:
         """Send a request as `RequestQueue.request`. Raises SessionExpiredError, StoreClosedError at once without a session."""
         self._ensure_session(path)
         requests = cast(RequestQueue, self._requests)  # there is one in every other state
-        return await requests.request(path, send, convert, size_bytes=size_bytes)
+        return await requests.request(path, send, convert, size_bytes=size_bytes, max_losses=max_losses)
 
     def _add_operation(self, transaction: Any, operation: Operation) -> None:
         full = self._full(operation.path)
@@ -376,6 +429,16 @@ class KazooStore(SessionStore):
             logger.warning("closing the ZooKeeper connection: %s", problem)
         finally:
             self._mailbox.post(stopped.set)
+
+
+def _existing(path: str, found: Found) -> tuple[bytes, Stat] | None:
+    """Return data and stat, None for an absent znode. Raises StoreError for any other error."""
+    if not isinstance(found, Exception):
+        return found
+    error = store_error(path, found)
+    if isinstance(error, NoNodeError):
+        return None
+    raise error
 
 
 def _stat(stat: ZnodeStat) -> Stat:

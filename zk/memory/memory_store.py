@@ -26,13 +26,13 @@ from typing import TypeVar, cast
 from zk import paths
 from zk.listeners import notify
 from zk.memory.memory_tree import ZnodeTree
+from zk.memory.memory_watches import MemoryWatches
 from zk.memory.store_request import StoreRequest
 from zk.session_store import SessionStore
 from zk.store import (
     ANY_VERSION,
     Create,
     Delete,
-    EventType,
     Operation,
     Result,
     SessionEnding,
@@ -53,7 +53,6 @@ _PASSWORD_BYTES = 16
 _START_AGAIN_S = 0.25
 _NOTICE_FACTOR = 30
 """Measured: the owner of a session that another client ended has lost it after 71 to 157 ms."""
-_CHILD_EVENTS = (EventType.CHILDREN, EventType.DELETED)
 
 
 class MemoryZooKeeper:
@@ -142,9 +141,7 @@ class MemoryStore(SessionStore):
         self._expired_unnoticed = False
         self._cut_off = False
         self._requests: deque[StoreRequest] = deque()
-        self._data_watches: dict[str, dict[Watcher, None]] = {}
-        self._child_watches: dict[str, dict[Watcher, None]] = {}
-        self._undelivered: list[tuple[Watcher, WatchEvent]] = []
+        self._watches = MemoryWatches()
         self._expiry: asyncio.TimerHandle | None = None
         self._lose_reply = False
         self.lag_s = 0.0
@@ -204,18 +201,18 @@ class MemoryStore(SessionStore):
         self._cancel_expiry()
         self.server._close(self._session_id)
         self.server._stores.pop(self, None)
-        self._forget_watches()
+        self._watches.clear()
         self._fail_requests(StoreClosedError)
         self._set_state(SessionState.CLOSED)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
-        return await self._read(self.server.tree.read, path, self._data_watches, watcher)
+        return await self._read(self.server.tree.read, path, self._watches.data, watcher)
 
     async def exists(self, path: str, watcher: Watcher | None = None) -> Stat | None:
-        return await self._read(self.server.tree.exists, path, self._data_watches, watcher)
+        return await self._read(self.server.tree.exists, path, self._watches.data, watcher)
 
     async def children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        return await self._read(self.server.tree.children, path, self._child_watches, watcher)
+        return await self._read(self.server.tree.children, path, self._watches.children, watcher)
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         return cast(Stat, await self._request(path, lambda: self._single(Write(path, data, version))))
@@ -268,6 +265,9 @@ class MemoryStore(SessionStore):
             return found
 
         return await self._request(path, carry_out)
+
+    async def _read_many(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
+        return await self._request(paths[0], lambda: self.server.tree.read_many(paths))
 
     async def _create(self, operation: Create) -> str:
         return cast(str, await self._request(operation.path, lambda: self._single(operation)))
@@ -356,29 +356,14 @@ class MemoryStore(SessionStore):
 
     def _event_happened(self, event: WatchEvent) -> None:
         """Remove the watches of an event, and call their watchers now or when the connection is restored."""
-        watchers: dict[Watcher, None] = {}
-        if event.type is not EventType.CHILDREN:
-            watchers |= self._data_watches.pop(event.path, {})
-        if event.type in _CHILD_EVENTS:
-            watchers |= self._child_watches.pop(event.path, {})
-        for watcher in watchers:
+        for watcher in self._watches.disarm(event):
             if self.server.loop is not None:
-                self._undelivered.append((watcher, event))
-                self._send_back(self._deliver_oldest)
+                self._watches.keep(watcher, event)
+                self._send_back(self._watches.deliver_oldest)
             elif self._state is SessionState.CONNECTED:
                 self._own_loop.call_soon(notify, [watcher], event)
             else:
-                self._undelivered.append((watcher, event))
-
-    def _deliver_oldest(self) -> None:
-        if self._undelivered:
-            watcher, event = self._undelivered.pop(0)
-            notify([watcher], event)
-
-    def _forget_watches(self) -> None:
-        self._data_watches.clear()
-        self._child_watches.clear()
-        self._undelivered.clear()
+                self._watches.keep(watcher, event)
 
     # -- the session
 
@@ -426,9 +411,7 @@ class MemoryStore(SessionStore):
             self._set_state(SessionState.CONNECTED)
             for request in self._requests:
                 request.served = False
-            undelivered, self._undelivered = self._undelivered, []
-            for watcher, event in undelivered:
-                notify([watcher], event)
+            self._watches.deliver_all()
             for _ in self._requests:
                 self._schedule_answer()
 
@@ -462,7 +445,7 @@ class MemoryStore(SessionStore):
         if self._state in (SessionState.CLOSED, SessionState.EXPIRED) or not self._expired_unnoticed:
             return
         self._connection += 1
-        self._forget_watches()
+        self._watches.clear()
         self._set_state(SessionState.EXPIRED)
         self._fail_requests(SessionExpiredError)
         self._own_loop.call_soon(self._renew_session)

@@ -81,6 +81,10 @@ class ZnodeTree:
         znode = self._find(path)
         return znode.data, znode.stat()
 
+    def read_many(self, wanted: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        """Return data and stat of each znode, None for an absent one."""
+        return [self.read(path) if path in self._znodes else None for path in wanted]
+
     def exists(self, path: str) -> Stat | None:
         znode = self._znodes.get(path)
         return None if znode is None else znode.stat()

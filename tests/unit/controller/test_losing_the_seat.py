@@ -79,8 +79,8 @@ def test_a_controller_that_was_replaced_writes_nothing_and_resigns() -> None:
         await cluster.create_topic("t", [1, 2])
         stale = cluster.controller
         # Somebody else was elected, and the watch that would tell has not fired yet.
-        cluster.members[1].store._data_watches.pop(paths.CONTROLLER)
-        cluster.members[2].store._data_watches.pop(paths.CONTROLLER)
+        cluster.members[1].store._watches.data.pop(paths.CONTROLLER)
+        cluster.members[2].store._watches.data.pop(paths.CONTROLLER)
         _, stat = await cluster.tool.read(paths.CONTROLLER_EPOCH)
         await cluster.tool.write(paths.CONTROLLER_EPOCH, b"9", stat.version)
         await cluster.tool.delete(paths.CONTROLLER)

@@ -137,7 +137,7 @@ def test_a_long_request_is_encoded_in_portions(monkeypatch: pytest.MonkeyPatch) 
     assert connection.bodies == [b"".join(codec.encode_request(request, 8))] * 2
 
 
-def test_failover_reads_each_partition_once_and_writes_in_groups() -> None:
+def test_failover_reads_and_writes_partitions_in_groups() -> None:
     async def scenario() -> None:
         cluster = await _big_cluster()
         counters = [_Counter(cluster, broker) for broker in (2, 3, 4)]
@@ -145,7 +145,7 @@ def test_failover_reads_each_partition_once_and_writes_in_groups() -> None:
         await cluster.until(lambda: any(m.controller.is_active for m in cluster.members.values()), "failover")
         await cluster.until(lambda: 1 not in cluster.brokers[cluster.controller.broker_id].leaders.values(), "leaders")
         await cluster.quiet()
-        assert sum(counter.requests for counter in counters) < PARTITIONS * 1.2
+        assert sum(counter.requests for counter in counters) < PARTITIONS / 20
         assert cluster.controller.statistics()["offline_partitions_count"] == 0
         await cluster.stop()
 
