@@ -1,14 +1,15 @@
 """The failover to a new controller, in Kafka's order: read the cluster, send it to the brokers, resume what was under way.
 
 Watches are armed before or together with the reads, so no change is missed. Brokers receive the list of brokers before any
-partition, because a follower refuses a leader that it does not know. Each partition is sent once, after the elections.
+partition, because a follower refuses a leader that it does not know. Each partition is sent once, after its election; those that have no
+leader come first.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from kafkalite.controller.brokers import restarted_replicas
 from kafkalite.controller.brokers.broker_znodes import read_brokers
@@ -83,16 +84,12 @@ def _load_deletions(cluster: ClusterState) -> Steps[None]:
 
 
 def _set_replica_states(cluster: ClusterState) -> Steps[None]:
-    """Set the state of every replica by its broker and log directory, and take the offline ones out of their ISRs."""
+    """Set the state of every replica by its broker and log directory; offline ones are still in their ISRs."""
     for some in pieces(cluster.partitions()):
-        offline: list[PartitionAndReplica] = []
         for partition, state in some:
             for broker in state.assignment.replicas:
                 online = cluster.is_online(broker, partition)
                 state.replica_statuses[broker] = ReplicaStatus.ONLINE if online else ReplicaStatus.DELETION_INELIGIBLE
-                if not online:
-                    offline.append(PartitionAndReplica(partition, broker))
-        yield from remove_from_isrs(cluster, offline)
         yield Pause()
 
 
@@ -111,18 +108,41 @@ def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartit
 
 
 def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
-    """Elect missing leaders, and send every partition to the brokers afterwards.
+    """Elect missing leaders and send them to the brokers, then take offline replicas out of the other ISRs and send those partitions.
 
-    Kafka sends the state that it read before it elects. A client that gets metadata in between keeps that leader epoch and is refused
-    with FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
+    An election writes an ISR without offline replicas, so each state is written once. Kafka takes all offline replicas out of their ISRs
+    first, and writes the states of leaderless partitions a second time when it elects.
+
+    Kafka also sends the states that it has read before it elects. A client that gets metadata in between keeps that leader epoch and is
+    refused with FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
     """
+    leaderless = sorted(cluster.leaderless)
+    for partitions in pieces(leaderless):
+        yield from _settle_partitions(cluster, partitions)
+    settled = set(leaderless)
     for some in pieces(cluster.partitions()):
-        batch = RequestBatch(cluster)
-        yield from elect_missing_leaders_in(cluster, [partition for partition, _ in some], batch)
-        for partition, state in some:
-            if state.leadership is not None:
-                online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
-                batch.leader_and_isr(online, partition)
-            batch.update_metadata((partition,))
-        yield from publish(batch.commands())
-        yield Pause()
+        yield from _settle_partitions(cluster, [partition for partition, _ in some if partition not in settled])
+
+
+def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    """Elect missing leaders, take offline replicas out of the ISRs that still have them, and send the partitions to the brokers."""
+    batch = RequestBatch(cluster)
+    yield from elect_missing_leaders_in(cluster, partitions, batch)
+    yield from remove_from_isrs(cluster, _offline_replicas(cluster, partitions))
+    for partition in partitions:
+        state = cluster.partition(partition)
+        if state.leadership is not None:
+            online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
+            batch.leader_and_isr(online, partition)
+        batch.update_metadata((partition,))
+    yield from publish(batch.commands())
+    yield Pause()
+
+
+def _offline_replicas(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> list[PartitionAndReplica]:
+    return [
+        PartitionAndReplica(partition, broker)
+        for partition in partitions
+        for broker, status in cluster.partition(partition).replica_statuses.items()
+        if status is not ReplicaStatus.ONLINE
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafkalite.controller import steps
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import run
@@ -53,11 +56,30 @@ def test_death_of_the_controller() -> None:
         await cluster.kill(1)
         assert cluster.controller.broker_id in (2, 3)
         assert cluster.controller.epoch == 2
-        # twice where the dead broker led: first out of the ISR with no leader, then the election
-        assert await cluster.short_state("t-0") == (2, [2, 3], 2)
+        assert await cluster.short_state("t-0") == (2, [2, 3], 1)
         assert await cluster.short_state("t-1") == (2, [2, 3], 1)
         data, stat = await cluster.tool.read(paths.CONTROLLER_EPOCH)
         assert (data, stat.version) == (b"2", 2)
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_a_new_controller_elects_leaders_before_it_shrinks_isrs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took the dead broker out of every ISR first, and wrote the states of partitions without a leader twice."""
+    monkeypatch.setattr(steps, "_PIECE", 3)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", *([2, 3, 1], [1, 2, 3], [3, 2, 1]) * 4)
+        await cluster.kill(1)
+        for index in range(12):
+            state, version = await cluster.state_and_version(f"t-{index}")
+            assert (sorted(state.isr), state.leader_epoch, version) == ([2, 3], 1, 1)
+        for broker in (cluster.brokers[2], cluster.brokers[3]):
+            requests = [each for each in broker.requests(ApiKey.LEADER_AND_ISR) if each.controller_epoch == 2]
+            sent = [[state.partition_index for state in each.topic_states[0].partition_states] for each in requests]
+            assert sent == [[1, 4, 7], [10], [0, 2], [3, 5], [6, 8], [9, 11]]
         await cluster.stop()
 
     run(scenario())
