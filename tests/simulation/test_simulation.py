@@ -97,6 +97,19 @@ def test_a_clean_stop_leaves_no_task_behind() -> None:
     simulation.run(scenario())
 
 
+def test_requests_that_a_fault_leaves_unanswered_are_no_leak() -> None:
+    """Brokers that detect failures connect again and again to one that does not answer, and its tasks were counted."""
+    plan = """\
+seed 5081
+setting kafkalite.failover.detection=evidence
+setting kafkalite.failover.silence.ms=600
+workload records=5
+fault 1.207 misbehave broker-2 for 12 mute=0.5
+"""
+    result, _ = live(Plan.parse(plan))
+    assert not result.problem
+
+
 def test_a_list_of_faults_is_shortened_to_what_fails() -> None:
     asked: list[list[int]] = []
 

@@ -94,8 +94,8 @@ class RequestFaults:
     def __init__(self) -> None:
         self.rules: dict[int, Rule] = {}
         self._numbers = 0
-        self._lost: set[asyncio.Future[Any]] = set()
-        """Those that nobody answers; the loop alone would forget them."""
+        self.unanswered: set[asyncio.Future[Any]] = set()
+        """What requests that are never answered wait for; the loop alone would forget it."""
 
     def add(self, rule: Rule) -> int:
         """Add a rule, and return its number."""
@@ -152,8 +152,8 @@ class RequestFaults:
 
     def _never(self) -> asyncio.Future[Any]:
         lost = asyncio.get_running_loop().create_future()
-        self._lost.add(lost)
-        lost.add_done_callback(self._lost.discard)
+        self.unanswered.add(lost)
+        lost.add_done_callback(self.unanswered.discard)
         return lost
 
 

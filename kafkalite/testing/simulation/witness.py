@@ -39,6 +39,9 @@ _LOOK_S: Final = 0.1
 _SLACK: Final = {"tasks": 25, "connections": 25, "waiting requests": 3}
 """How many more than at the beginning there may be: fetchers and links depend on who leads and who controls."""
 
+_TASKS_OF_UNANSWERED: Final = 2
+"""Tasks of a request that a fault leaves unanswered: the fault's and the dispatcher's, which end with the process."""
+
 _IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """The parent of the folder in which files are read back: on a real disk that takes longer than reading them."""
 
@@ -203,9 +206,10 @@ def _damages_in(files: _Files, folder: Path) -> _Damages:
 def _resources(broker: SimulatedBroker) -> dict[str, int]:
     if broker.process is None or broker.app is None or broker.app.serving is None:
         return {}
-    serving = broker.app.serving
+    serving, loop = broker.app.serving, broker.process.loop
+    unanswered = sum(each.get_loop() is loop for each in broker.requests.unanswered)
     return {
-        "tasks": len(broker.process.tasks()),
+        "tasks": len(broker.process.tasks()) - _TASKS_OF_UNANSWERED * unanswered,
         "connections": len(serving.server.connections),
         "waiting requests": sum(len(each._ack_waits) for each in serving.parts.replicas.partitions.values()),
     }
