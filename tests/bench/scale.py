@@ -44,6 +44,7 @@ from tests.peers import apache_kafka
 REAL_BESIDE_STAND_INS: Final = 2
 """The controller, and the one that takes over from it."""
 
+ONE_OFFSETS_PARTITION: Final = {"offsets.topic.num.partitions": "1"}
 FASTER: Final = ", faster than its work"
 _WIDTH: Final = 160
 Row = dict[str, Any]
@@ -75,7 +76,7 @@ class Bench:
         self._console.print(f"{side}, {partitions:,} partitions, factor {factor}", highlight=False)
         logs = LOGS / f"scale-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}-logs"
         brokers = REAL_BESIDE_STAND_INS if self._stand_ins else BROKERS
-        properties = self._properties if side == OURS else {}
+        properties = {**ONE_OFFSETS_PARTITION, **(self._properties if side == OURS else {})}
         try:
             with (
                 failover_cluster(
@@ -106,6 +107,7 @@ class Bench:
         row["at rest"] = {"processor, %": scale.rest_percent(self._seconds)} | scale.load(self._seconds)
         self._tell(", ".join(f"{name} {value:.0f} MB" for name, value in row["memory, MB"].items()))
         self._take_steps(row, cluster, scale.steps())
+        row["memory after all steps, MB"] = scale.resident_mb()
 
     def _measure_stand_ins(self, row: Row, cluster: LocalCluster, facts: ClusterFacts) -> None:
         with StandIns(cluster.zookeeper_connect, self._stand_ins) as stand_ins:
@@ -241,7 +243,7 @@ def main(
                 "command": " ".join(["python -m tests.bench.scale", *map(shlex.quote, sys.argv[1:])]),
                 "machine": machine() | {"niceness": os.nice(0)},
                 "sides": {OURS: ours(), APACHE: f"{apache_kafka.VERSION} with ZooKeeper"},
-                "properties": PROPERTIES,
+                "properties": PROPERTIES | ONE_OFFSETS_PARTITION,
                 "properties of ours": given,
                 "measured": bench.rows,
             }

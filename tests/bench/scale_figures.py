@@ -132,7 +132,7 @@ def view_of(partitions: Iterable[tuple[int, Sequence[int], Sequence[int]]], aliv
     return View(count, led, preferred, in_sync, held)
 
 
-def sample_of(names: Sequence[str], most: int = 20) -> list[str]:
+def sample_of(names: Sequence[str], most: int = 4) -> list[str]:
     """Return at most so many names, evenly spaced, the last one among them."""
     step = max(1, math.ceil(len(names) / most))
     return list(names[::-1][::step])
