@@ -18,6 +18,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,7 @@ from tests.bench.failover import APACHE, LOGS, OURS, parse_properties
 from tests.bench.failover_rounds import BROKERS, PROPERTIES, failover_cluster
 from tests.bench.growth_page import LIMIT, growth
 from tests.bench.machine import machine, ours
-from tests.bench.profiled_broker import Profiles
+from tests.bench.profiled_broker import Profile, Profiles
 from tests.bench.scale_figures import Costs, figures_of, for_one
 from tests.bench.scale_rounds import Scale, memory
 from tests.bench.stand_ins import StandIns, StandInScale
@@ -66,6 +67,7 @@ class Bench:
     ) -> None:
         self._console, self._stand_ins, self._zookeepers = console, stand_ins, zookeepers
         self._properties, self._seconds, self._profile = properties, seconds, profile
+        self._profiles = None if profile is None else Profiles(profile)
         self.rows: list[Row] = []
 
     def measure(self, side: str, partitions: int, factor: int) -> None:
@@ -118,32 +120,31 @@ class Bench:
 
     def _take_steps(self, row: Row, cluster: LocalCluster, steps: Mapping[str, Callable[[], Costs]]) -> None:
         for name, step in steps.items():
-            profiles = None if self._profile is None else Profiles(self._profile)
-            if profiles is not None:
-                take_all(profiles, cluster)
+            self._profile_all(cluster)
             costs = step()
             row.setdefault("steps", {})[name] = costs.as_json()
             row.setdefault("figures", {}).update(figures_of(name, costs))
             stages = "".join(f", {stage} {took_s:.2f} s" for stage, took_s in costs.stages.items())
             self._tell(f"{name}: {costs.seconds:.2f} s, processor {costs.brokers_processor_s:.2f} s{stages}")
-            if profiles is not None:
-                row.setdefault("profiles", {})[name] = take_all(profiles, cluster)
+            if profiles := self._profile_all(cluster):
+                row.setdefault("profiles", {})[name] = {str(broker): asdict(each) for broker, each in profiles.items()}
+                self._tell_profile(profiles[costs.controller])
+
+    def _profile_all(self, cluster: LocalCluster) -> dict[int, Profile]:
+        """Return the profile of each running broker since the last call; nothing unless that is asked for."""
+        if self._profiles is None:
+            return {}
+        return {each.id: self._profiles.take(each) for each in cluster.brokers.values() if each.running}
+
+    def _tell_profile(self, found: Profile) -> None:
+        for each in found.functions[:5]:
+            self._tell(f"  controller's broker: {each.own_s:.2f} s in {each.calls} calls of {each.function}")
+        self._tell(
+            f"  other threads {found.other_threads_s:.2f} s; {found.objects:,} objects, {found.garbage:,} of garbage"
+        )
 
     def _tell(self, line: str) -> None:
         self._console.print(f"  {line}", soft_wrap=True, highlight=False)
-
-
-def take_all(profiles: Profiles, cluster: LocalCluster) -> dict[str, Any]:
-    """Return the profile of each running broker since the last call."""
-    found = {}
-    for broker in cluster.brokers.values():
-        if broker.running:
-            functions, others_s = profiles.take(broker)
-            found[str(broker.id)] = {
-                "functions": [each._asdict() for each in functions],
-                "other threads, s": others_s,
-            }
-    return found
 
 
 def groups_of(rows: Sequence[Row]) -> dict[tuple[str, int, int], dict[int, Row]]:

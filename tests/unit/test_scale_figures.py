@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 import io
 import pstats
 
 from rich.console import Console
 
 from tests.bench.idle_topics import PORTION, Shape, assignments, requests_for
-from tests.bench.profiled_broker import most_expensive
+from tests.bench.profiled_broker import known_objects, most_expensive
 from tests.bench.scale import figures_of_row, groups_of, table_of
 from tests.bench.scale_figures import (
     Costs,
@@ -134,6 +135,19 @@ def test_what_is_most_expensive_is_first_by_its_own_time() -> None:
     profiler = cProfile.Profile()
     profiler.runcall(sum, range(100_000))
     assert "sum" in most_expensive(pstats.Stats(profiler), 1)[0].function
+
+
+def test_objects_are_counted_once_their_garbage_is_gone() -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.collect()
+    kept = [Cycle() for _ in range(10)]
+    del kept[:5]
+    found = known_objects()
+    assert found["garbage"] >= 5
+    assert found["objects"] >= sum(found["types"].values()) > 0
 
 
 def test_what_stand_ins_got_is_summed() -> None:
