@@ -12,7 +12,9 @@ before a close that waited for the answer to the takeover. What ZooKeeper's serv
 - A server without a quorum, still starting, or read-only: the connection is closed, or stays without an answer. A leader that has lost
   its quorum and not noticed yet may refuse a session that is younger: a refusal proves nothing. What it accepts is not committed.
 - `sessionRequireClientSASLAuth`, or `enforce.auth.schemes` (from 3.6): the takeover is accepted, closeSession is refused with the error
-  SESSIONCLOSEDREQUIRESASLAUTH, and the session lives on. With credentials it is tried again with a SASL exchange in between.
+  SESSIONCLOSEDREQUIRESASLAUTH, and the session lives on. With credentials it is tried again with a SASL exchange in between. Whoever
+  takes the session over meanwhile cuts that: so there is one attempt at a time, and the next after a random pause, as two enders would
+  else cut each other for ever.
 
 The chroot of the connect string is irrelevant: sessions belong to the ensemble.
 """
@@ -25,6 +27,7 @@ import random
 import secrets
 import ssl
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from kazoo.hosts import collect_hosts
@@ -40,6 +43,8 @@ _PATIENCE_S: Final = 2.0
 """For the answer of one server, which may have hung or have lost its leader."""
 _PAUSE_S: Final = 0.05
 """Before servers that have all failed are asked again."""
+_LARGEST_PAUSE_S: Final = 2.0
+"""Between attempts with SASL."""
 _TAKEN_TIMEOUT_MS: Final = 2_000
 """Timeout of the session once it is taken over, in case its closing does not reach the server."""
 _LARGEST_ANSWER_BYTES: Final = 65_536
@@ -110,6 +115,8 @@ class _Ending:
         pending: set[asyncio.Task[SessionEnding | None]] = set()
         try:
             for number, (host, port) in enumerate(itertools.cycle(servers)):
+                if self._identity is not None:
+                    return await self._ask_with_identity(itertools.cycle(servers))
                 if number and number % len(servers) == 0:
                     await asyncio.sleep(_PAUSE_S)
                 pending.add(asyncio.create_task(self._ask_server(host, port)))
@@ -122,6 +129,17 @@ class _Ending:
             for task in pending:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
+        raise StoreError("/", "there is no ZooKeeper server to ask")
+
+    async def _ask_with_identity(self, servers: Iterable[tuple[str, int]]) -> SessionEnding:
+        """Ask one server after the other until one has answered, each when the attempt before is over."""
+        pause_s = 2 * _PAUSE_S
+        for host, port in servers:
+            await asyncio.sleep(random.uniform(0, pause_s))
+            pause_s = min(2 * pause_s, _LARGEST_PAUSE_S)
+            result = await self._ask_server(host, port)
+            if result is not None:
+                return result
         raise StoreError("/", "there is no ZooKeeper server to ask")
 
     async def _ask_server(self, host: str, port: int) -> SessionEnding | None:

@@ -8,7 +8,8 @@ import struct
 import pytest
 from kazoo.protocol.serialization import Close, Connect
 
-from zk.kazoo_adapter.store_security import PLAINTEXT
+from zk.kazoo_adapter.digest_md5 import DigestCredentials
+from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.session_ending import close_request, request_session_end, takeover_request
 from zk.store import SessionEnding, StoreError
 
@@ -100,3 +101,31 @@ def test_without_an_answer_in_time_the_reason_is_told(answer: bytes, why: str) -
         if why in str(caught.value):
             return
     pytest.fail(f"{caught.value} does not say {why!r}")
+
+
+def test_one_attempt_at_a_time_authenticates() -> None:
+    """Each takes the session over from the one before, so a second one would cut a first that is under way, for ever."""
+    requires_sasl, slow_s = ACCEPTED + reply(-124), 0.5
+    under_way, most = 0, 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal under_way, most
+        if await reader.read(len(REQUESTS)) == REQUESTS:
+            writer.write(requires_sasl)
+        else:
+            under_way += 1
+            most = max(most, under_way)
+            writer.write(ACCEPTED)
+            await asyncio.sleep(slow_s)
+            under_way -= 1
+        writer.close()
+
+    async def run() -> None:
+        security = StoreSecurity(credentials=DigestCredentials("kafka", "secret"))
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            with pytest.raises(StoreError):
+                await request_session_end(f"{host}:{port}", SESSION, PASSWORD, security, 4 * slow_s)
+
+    asyncio.run(run())
+    assert most == 1
