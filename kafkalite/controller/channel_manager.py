@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
 _ITEMS_AT_ONCE: Final = 2000
-"""Items above which a request is encoded in portions, such as all metadata for a broker that has started."""
+"""Items above which a message is encoded in portions, such as markers of very many partitions."""
 
 
 class Channel(Protocol):
@@ -33,7 +33,17 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
+class ControlChannel(Protocol):
+    """A `Channel` for the controller's requests, which are encoded before."""
+
+    async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
+        """Send a request and return the response. Raises OSError, TimeoutError, ProtocolViolation."""
+
+    def close(self) -> None: ...
+
+
 OpenChannel: TypeAlias = Callable[[Endpoint], Channel]
+OpenControlChannel: TypeAlias = Callable[[Endpoint], ControlChannel]
 OnResponse: TypeAlias = Callable[[BrokerId, int, ControlRequest, Any], None]
 """Called with broker id, broker epoch, the request and the response message."""
 
@@ -55,14 +65,24 @@ class ConnectionChannel:
         self._portions = Portions()
 
     async def request(self, message: Any, version: int) -> Any:
+        connection = await self._open_connection()
+        if not messages.has_more_items(message, _ITEMS_AT_ONCE):
+            return await connection.request(message, version, timeout_s=self._timeout_s)
+        body = await self._portions.finish(codec.encode_long_request(message, version))
+        sent = connection.send_encoded(message.API.key, version, body)
+        return await connection.answer_to(message, sent, self._timeout_s)
+
+    async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
+        connection = await self._open_connection()
+        sent = connection.send_encoded(outgoing.api_key, outgoing.version, outgoing.body)
+        return await connection.answer_to(outgoing.request, sent, self._timeout_s)
+
+    async def _open_connection(self) -> Connection:
         connection = self._connection
         if connection is None or connection.closed:
             connection = await self._connect(self._endpoint, self._client_id, self._timeout_s)
             self._connection = connection
-        if not messages.has_more_items(message, _ITEMS_AT_ONCE):
-            return await connection.request(message, version, timeout_s=self._timeout_s)
-        body = await self._portions.finish(codec.encode_long_request(message, version))
-        return await connection.answer_to(message, connection.send(message, version, body), self._timeout_s)
+        return connection
 
     def close(self) -> None:
         if self._connection is not None:
@@ -70,7 +90,9 @@ class ConnectionChannel:
             self._connection = None
 
 
-def open_tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated) -> OpenChannel:
+def open_tcp_channels(
+    client_id: str, timeout_ms: int, connect: OpenToBroker = open_unauthenticated
+) -> Callable[[Endpoint], ConnectionChannel]:
     """Return a factory of channels over TCP; `timeout_ms` is controller.socket.timeout.ms."""
     return lambda endpoint: ConnectionChannel(endpoint, client_id, timeout_ms / 1000, connect)
 
@@ -78,7 +100,7 @@ def open_tcp_channels(client_id: str, timeout_ms: int, connect: OpenToBroker = o
 @dataclass(slots=True)
 class _Sender:
     endpoint: Endpoint
-    channel: Channel
+    channel: ControlChannel
     broker_epoch: int
     queue: asyncio.Queue[OutgoingRequest] = field(default_factory=asyncio.Queue)
     task: asyncio.Task[None] | None = None
@@ -93,7 +115,7 @@ class ControllerChannelManager:
     controller's own broker is reached over its socket too.
     """
 
-    def __init__(self, open_channel: OpenChannel, on_response: OnResponse) -> None:
+    def __init__(self, open_channel: OpenControlChannel, on_response: OnResponse) -> None:
         self._open_channel = open_channel
         self._on_response = on_response
         self._senders: dict[BrokerId, _Sender] = {}
@@ -165,7 +187,7 @@ class ControllerChannelManager:
     async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, outgoing: OutgoingRequest) -> Any:
         while True:
             try:
-                return await sender.channel.request(outgoing.message, outgoing.version)
+                return await sender.channel.request_encoded(outgoing)
             except InvariantBroken:
                 raise
             except Exception as problem:  # of any kind: a broker that missed a change would never recover

@@ -23,7 +23,7 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller import events
 from kafkalite.controller.api import ControllerApi
-from kafkalite.controller.channel_manager import ControllerChannelManager, OpenChannel
+from kafkalite.controller.channel_manager import ControllerChannelManager, OpenControlChannel
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.controller.control_requests import ControlRequest
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE, ControllerEventManager, not_controller_error
@@ -63,7 +63,7 @@ class Controller(ControllerApi):
         config: LiveConfig,
         clock: Clock,
         rng: random.Random,
-        open_channel: OpenChannel,
+        open_channel: OpenControlChannel,
         *,
         session: Session | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,

@@ -19,9 +19,9 @@ from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
-from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
+from kafkalite.controller.machines.request_batch import GrowingBatches, publish_metadata
 from kafkalite.controller.notifications import delete_notifications
-from kafkalite.controller.steps import Connect, Pause, Steps, list_children, pieces, publish
+from kafkalite.controller.steps import Connect, Pause, Steps, list_children, pieces
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics
@@ -117,16 +117,23 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
     refused with FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
     """
     leaderless = sorted(cluster.leaderless)
+    requests = GrowingBatches(cluster)
     for partitions in pieces(leaderless):
-        yield from _settle_partitions(cluster, partitions)
+        yield from _settle_partitions(cluster, partitions, requests)
+    yield from requests.publish()
     settled = set(leaderless)
     for some in pieces(cluster.partitions()):
-        yield from _settle_partitions(cluster, [partition for partition, _ in some if partition not in settled])
+        yield from _settle_partitions(
+            cluster, [partition for partition, _ in some if partition not in settled], requests
+        )
+    yield from requests.publish()
 
 
-def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> Steps[None]:
+def _settle_partitions(
+    cluster: ClusterState, partitions: Sequence[TopicPartition], requests: GrowingBatches
+) -> Steps[None]:
     """Elect missing leaders, take offline replicas out of the ISRs that still have them, and send the partitions to the brokers."""
-    batch = RequestBatch(cluster)
+    batch = requests.batch
     yield from elect_missing_leaders_in(cluster, partitions, batch)
     yield from remove_from_isrs(cluster, _offline_replicas(cluster, partitions))
     for partition in partitions:
@@ -135,8 +142,7 @@ def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartitio
             online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
             batch.leader_and_isr(online, partition)
         batch.update_metadata((partition,))
-    yield from publish(batch.commands())
-    yield Pause()
+    yield from requests.end_piece()
 
 
 def _offline_replicas(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> list[PartitionAndReplica]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -19,32 +21,42 @@ from kafkalite.controller.control_requests import (
     UpdateMetadataTopic,
 )
 from kafkalite.portions import Work
-from kafkalite.protocol import messages
+from kafkalite.protocol import codec, messages
 from kafkalite.protocol.adapters import LEADER_DURING_DELETE, SECURITY_PROTOCOLS
+from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.inter_broker import InterBrokerVersions
-from kafkalite.types import BrokerId, TopicPartition
+from kafkalite.protocol.schemas.schema import FIXED_FORMATS, size_of
+from kafkalite.types import BrokerId, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 _STOP_REPLICA_WITH_A_FLAG_EACH: Final = 3
+_LEADER_AND_ISR_BY_TOPIC: Final = 2
+_UPDATE_METADATA_BY_TOPIC: Final = 5
+_PARTITION: Final = "PartitionState"
+"""Name of the struct in LeaderAndIsr and UpdateMetadata that is encoded once for all receivers."""
+_COPIED_BYTES: Final = 4096
+"""Longest buffer that is copied for each receiver with its broker epoch; only the head of a longer one is."""
+_BROKER_EPOCH: Final = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A command as a message, with its API version."""
+    """An encoded command. `request` has what is needed to interpret the response; requests share the buffers of `body`."""
 
     broker_id: BrokerId
     request: ControlRequest
-    message: Any
+    api_key: ApiKey
     version: int
+    body: list[Buffer]
 
 
 def encode_commands(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
-    """Convert commands to messages, in their order; parts that they share are built once."""
-    writer = _Writer(versions)
+    """Encode commands, in their order: each state of a partition once, and an UpdateMetadata once for all its receivers."""
+    encoder = _Encoder(versions)
     requests: list[OutgoingRequest] = []
     for command in commands:
-        requests += yield from writer.requests(command)
+        requests += yield from encoder.encode(command)
     return requests
 
 
@@ -74,129 +86,192 @@ def _errors(partition_errors: Iterable[Any]) -> dict[TopicPartition, int]:
     return {TopicPartition(error.topic_name, error.partition_index): error.error_code for error in partition_errors}
 
 
-class _Writer:
-    """Builds the messages of one batch; shared parts are found by identity, which holds while the batch exists."""
+class _Encoder:
+    """Encodes the requests of one batch; shared parts are found by identity, which holds while the batch exists."""
 
     def __init__(self, versions: InterBrokerVersions) -> None:
         self._versions = versions
-        self._written: dict[int, Any] = {}
-        self._metadata: tuple[Sequence[UpdateMetadataTopic] | None, list[Any], list[Any]] = (None, [], [])
+        self._states: dict[int, bytes] = {}
+        self._metadata: tuple[Sequence[UpdateMetadataTopic], _SharedBody] | None = None
 
-    def requests(self, command: Command) -> Work[list[OutgoingRequest]]:
-        """Build the messages of one command. Only UpdateMetadata may be large, the others have one of `steps.pieces`."""
+    def encode(self, command: Command) -> Work[list[OutgoingRequest]]:
+        """Encode one command."""
         broker_id, versions = command.broker_id, self._versions
         match command.request:
             case LeaderAndIsr() as request:
-                return [OutgoingRequest(broker_id, request, self._leader_and_isr(request), versions.leader_and_isr)]
+                body = yield from self._leader_and_isr(request, versions.leader_and_isr)
+                return [OutgoingRequest(broker_id, request, ApiKey.LEADER_AND_ISR, versions.leader_and_isr, body)]
             case UpdateMetadata() as request:
-                message = yield from self._update_metadata(request)
-                return [OutgoingRequest(broker_id, request, message, versions.update_metadata)]
+                body = yield from self._update_metadata(request, versions.update_metadata)
+                head = replace(request, topics=(), brokers=())  # nothing is kept for a broker that is slow but its body
+                return [OutgoingRequest(broker_id, head, ApiKey.UPDATE_METADATA, versions.update_metadata, body)]
             case StopReplica() as request:
-                return [
-                    OutgoingRequest(broker_id, part, _stop_replica(part), versions.stop_replica)
-                    for part in _stoppable_together(request, versions.stop_replica)
-                ]
+                requests = []
+                for part in _stoppable_together(request, versions.stop_replica):
+                    body = yield from codec.encode_long_request(_stop_replica(part), versions.stop_replica)
+                    requests.append(OutgoingRequest(broker_id, part, ApiKey.STOP_REPLICA, versions.stop_replica, body))
+                return requests
         raise TypeError(f"not a controller request: {command.request}")
 
-    def _leader_and_isr(self, request: LeaderAndIsr) -> Any:
-        m, written = messages.leader_and_isr_request, self._written
-        return m.LeaderAndIsrRequest(
+    def _leader_and_isr(self, request: LeaderAndIsr, version: int) -> Work[list[Buffer]]:
+        """Encode a LeaderAndIsr. Brokers host different partitions, so what they share is the state of each partition."""
+        m, states = messages.leader_and_isr_request, self._states
+        encode_state = codec.request_item_writer(ApiKey.LEADER_AND_ISR, version, _PARTITION)
+        topics = []
+        for topic in request.topics:
+            yield
+            encoded: list[Any] = []
+            for state in topic.partitions:
+                known = states.get(id(state))
+                if known is None:
+                    yield
+                    known = states[id(state)] = encode_state(_leader_and_isr_state(state))
+                encoded.append(known)
+            topics.append(m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=encoded))
+        message = m.LeaderAndIsrRequest(
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
             broker_epoch=request.broker_epoch,
-            topic_states=[
-                m.TopicState(
-                    topic_name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_states=[written.get(id(state)) or self._write(state) for state in topic.partitions],
-                )
-                for topic in request.topics
-            ],
+            topic_states=topics,
+            ungrouped_partition_states=_ungroup(topics) if version < _LEADER_AND_ISR_BY_TOPIC else [],
             live_leaders=[
                 m.LiveLeader(broker_id=leader, host_name=endpoint.host, port=endpoint.port)
                 for leader, endpoint in request.live_leaders.items()
             ],
         )
+        return (yield from codec.encode_around(message, version, (_PARTITION,)))
 
-    def _write(self, state: LeaderAndIsrPartition) -> Any:
-        written = self._written[id(state)] = messages.leader_and_isr_request.PartitionState(
-            partition_index=state.topic_partition.partition,
-            controller_epoch=state.controller_epoch,
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
-            partition_epoch=state.partition_epoch,
-            replicas=list(state.replicas),
-            adding_replicas=list(state.adding_replicas),
-            removing_replicas=list(state.removing_replicas),
-            is_new=state.is_new,
-            leader_recovery_state=int(state.recovering),
-        )
-        return written
-
-    def _update_metadata(self, request: UpdateMetadata) -> Work[Any]:
-        m = messages.update_metadata_request
-        topics, topic_states, live_brokers = self._metadata
-        if topics is not request.topics:
-            topic_states = []
-            for topic in request.topics:
-                topic_states.append((yield from _metadata_state(topic)))
-            live_brokers = [
-                m.LiveBroker(
-                    id=broker.broker_id,
-                    endpoints=[
-                        m.Endpoint(
-                            port=endpoint.port,
-                            host=endpoint.host,
-                            listener=endpoint.listener,
-                            security_protocol=SECURITY_PROTOCOLS.index(endpoint.security_protocol),
-                        )
-                        for endpoint in broker.endpoints.values()
-                    ],
-                    rack=broker.rack,
-                )
-                for broker in request.brokers
-            ]
-            self._metadata = request.topics, topic_states, live_brokers
-        return m.UpdateMetadataRequest(
-            controller_id=request.controller_id,
-            controller_epoch=request.controller_epoch,
-            broker_epoch=request.broker_epoch,
-            topic_states=topic_states,
-            live_brokers=live_brokers,
-        )
+    def _update_metadata(self, request: UpdateMetadata, version: int) -> Work[list[Buffer]]:
+        """Return the body of an UpdateMetadata, encoded for the first of the brokers to which the batch sends it."""
+        if self._metadata is None or self._metadata[0] is not request.topics:
+            body = yield from _encode_metadata(request, version)
+            self._metadata = request.topics, _SharedBody(body, _broker_epoch_position(ApiKey.UPDATE_METADATA, version))
+        return self._metadata[1].for_broker_epoch(request.broker_epoch)
 
 
-def _metadata_state(topic: UpdateMetadataTopic) -> Work[Any]:
+class _SharedBody:
+    """An encoded request whose receivers differ in the broker epoch at `position`; None for a version without it."""
+
+    def __init__(self, body: list[Buffer], position: int | None) -> None:
+        self._body, self._position = body, position
+        if position is not None:
+            first, end = body[0], position + _BROKER_EPOCH.size
+            near = end if len(first) > _COPIED_BYTES else len(first)
+            self._before, self._behind = bytes(first[:position]), bytes(first[end:near])
+            self._shared: list[Buffer] = [memoryview(first)[near:], *body[1:]] if near < len(first) else body[1:]
+
+    def for_broker_epoch(self, broker_epoch: int) -> list[Buffer]:
+        """Return the body for this incarnation of a broker; long buffers are shared."""
+        if self._position is None:
+            return list(self._body)
+        return [self._before + _BROKER_EPOCH.pack(broker_epoch) + self._behind, *self._shared]
+
+
+@cache
+def _broker_epoch_position(api_key: ApiKey, version: int) -> int | None:
+    """Return where the broker epoch is in the body of a request; None for a version older than KIP-380."""
+    position = 0
+    for field in messages.schema(APIS[api_key], "request", version).fields:
+        if field.name == "broker_epoch":
+            return position
+        if field.tag is None:
+            if not isinstance(field.type, str) or field.type not in FIXED_FORMATS or field.is_array:
+                break
+            position += size_of(FIXED_FORMATS[field.type])
+    return None
+
+
+def _leader_and_isr_state(state: LeaderAndIsrPartition) -> messages.leader_and_isr_request.PartitionState:
+    return messages.leader_and_isr_request.PartitionState(
+        topic_name=state.topic_partition.topic,
+        partition_index=state.topic_partition.partition,
+        controller_epoch=state.controller_epoch,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=list(state.isr),
+        partition_epoch=state.partition_epoch,
+        replicas=list(state.replicas),
+        adding_replicas=list(state.adding_replicas),
+        removing_replicas=list(state.removing_replicas),
+        is_new=state.is_new,
+        leader_recovery_state=int(state.recovering),
+    )
+
+
+def _encode_metadata(request: UpdateMetadata, version: int) -> Work[list[Buffer]]:
     m = messages.update_metadata_request
-    partition_states = []
+    topics = []
+    for topic in request.topics:
+        topics.append((yield from _metadata_states(topic, version)))
+    brokers = [
+        m.LiveBroker(
+            id=broker.broker_id,
+            endpoints=[
+                m.Endpoint(
+                    port=endpoint.port,
+                    host=endpoint.host,
+                    listener=endpoint.listener,
+                    security_protocol=SECURITY_PROTOCOLS.index(endpoint.security_protocol),
+                )
+                for endpoint in broker.endpoints.values()
+            ],
+            rack=broker.rack,
+        )
+        for broker in request.brokers
+    ]
+    message = m.UpdateMetadataRequest(
+        controller_id=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_states=topics,
+        ungrouped_partition_states=_ungroup(topics) if version < _UPDATE_METADATA_BY_TOPIC else [],
+        live_brokers=brokers,
+    )
+    return (yield from codec.encode_around(message, version, (_PARTITION,)))
+
+
+def _metadata_states(topic: UpdateMetadataTopic, version: int) -> Work[messages.update_metadata_request.TopicState]:
+    m = messages.update_metadata_request
+    encode_state = codec.request_item_writer(ApiKey.UPDATE_METADATA, version, _PARTITION)
+    encoded: list[Any] = []
     for index, known in topic.partitions.items():
         yield
-        partition_states.append(
-            m.PartitionState(
-                partition_index=index,
-                controller_epoch=known.controller_epoch,
-                leader=known.leader,
-                leader_epoch=known.leader_epoch,
-                isr=known.isr,
-                zk_version=known.partition_epoch,
-                replicas=known.replicas,
-                offline_replicas=known.offline_replicas,
+        encoded.append(
+            encode_state(
+                m.PartitionState(
+                    topic_name=topic.name,
+                    partition_index=index,
+                    controller_epoch=known.controller_epoch,
+                    leader=known.leader,
+                    leader_epoch=known.leader_epoch,
+                    isr=known.isr,
+                    zk_version=known.partition_epoch,
+                    replicas=known.replicas,
+                    offline_replicas=known.offline_replicas,
+                )
             )
         )
     for index, known in topic.deleted.items():  # as Kafka's LeaderAndIsr.duringDelete: epochs are 0
         yield
-        partition_states.append(
-            m.PartitionState(
-                partition_index=index,
-                controller_epoch=known.controller_epoch,
-                leader=LEADER_DURING_DELETE,
-                isr=known.isr,
-                replicas=known.replicas,
-                offline_replicas=known.offline_replicas,
+        encoded.append(
+            encode_state(
+                m.PartitionState(
+                    topic_name=topic.name,
+                    partition_index=index,
+                    controller_epoch=known.controller_epoch,
+                    leader=LEADER_DURING_DELETE,
+                    isr=known.isr,
+                    replicas=known.replicas,
+                    offline_replicas=known.offline_replicas,
+                )
             )
         )
-    return m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=partition_states)
+    return m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=encoded)
+
+
+def _ungroup(topics: Iterable[Any]) -> list[Any]:
+    """Return the encoded states of all topics, for versions in which each state names its topic."""
+    return [state for topic in topics for state in topic.partition_states]
 
 
 def _stoppable_together(request: StopReplica, version: int) -> Iterator[StopReplica]:

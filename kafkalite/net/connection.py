@@ -26,7 +26,7 @@ from kafkalite.net.frames import (
     response_body_position,
 )
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, ApiKey
+from kafkalite.protocol.apis import APIS, Api, ApiKey
 from kafkalite.protocol.bounds import PLAIN_BYTES
 from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer, Endpoint
@@ -237,36 +237,39 @@ class Connection(asyncio.BufferedProtocol):
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    def send(
-        self, message: Request[ResponseT], version: int, body: list[Buffer] | None = None
-    ) -> asyncio.Future[ResponseT]:
-        """Send a request, whose `body` may have been encoded before; the future holds its response.
-
-        ConnectionError at once when the connection is closed.
-        """
+    def send(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
+        """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
         if self._held is None:
-            return self._write(message, version, body)
-        frame, expected = self._frame_message(message, version, body)
+            return self._write(message, version)
+        frame, expected = self._frame_message(message, version)
         self._held.append((frame, expected))
         return expected.future
 
-    def _write(
-        self, message: Request[ResponseT], version: int, body: list[Buffer] | None = None
-    ) -> asyncio.Future[ResponseT]:
+    def send_encoded(self, api_key: int, version: int, body: list[Buffer]) -> asyncio.Future[Any]:
+        """Send a request as `send` does, whose body was encoded before, as for several brokers."""
+        if self._held is None and (self._reason is not None or self._transport is None):
+            raise ConnectionError(str(self._reason or "not connected"))
+        frame, expected = self._frame_body(APIS[api_key], version, body)
+        if self._held is not None:
+            self._held.append((frame, expected))
+        elif self._transport is not None:
+            self._transport.writelines(frame)
+            self._waiting.append(expected)
+        return expected.future
+
+    def _write(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, expected = self._frame_message(message, version, body)
+        frame, expected = self._frame_message(message, version)
         self._transport.writelines(frame)
         self._waiting.append(expected)
         return expected.future
 
-    def _frame_message(
-        self, message: Message, version: int, body: list[Buffer] | None
-    ) -> tuple[list[Buffer], _Expected]:
-        api = APIS[message.API.key]
+    def _frame_message(self, message: Message, version: int) -> tuple[list[Buffer], _Expected]:
+        return self._frame_body(APIS[message.API.key], version, codec.encode_request(message, version))
+
+    def _frame_body(self, api: Api, version: int, body: list[Buffer]) -> tuple[list[Buffer], _Expected]:
         self._next_correlation_id = correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
-        if body is None:
-            body = codec.encode_request(message, version)
         frame = request_frame(api, version, correlation_id, self.client_id, body)
         return frame, _Expected(correlation_id, api.key, version, self._loop.create_future())
 
@@ -274,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request that has no response: Produce with acks=0."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, _ = self._frame_message(message, version, None)
+        frame, _ = self._frame_message(message, version)
         if self._held is None:
             self._transport.writelines(frame)
         else:
@@ -284,15 +287,13 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request and wait for its response. ConnectionError when the connection ends first, TimeoutError."""
         return await self.answer_to(message, self.send(message, version), timeout_s)
 
-    async def answer_to(
-        self, message: Request[ResponseT], future: asyncio.Future[ResponseT], timeout_s: float = 30.0
-    ) -> ResponseT:
-        """Wait for the response to a message that `send` has sent. ConnectionError, TimeoutError."""
+    async def answer_to(self, request: object, future: asyncio.Future[ResponseT], timeout_s: float = 30.0) -> ResponseT:
+        """Wait for the response to a request that was sent. ConnectionError, TimeoutError, which names the type of `request`."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError:
-            reason = TimeoutError(f"{self.address} did not answer {type(message).__name__} within {timeout_s:g} s")
+            reason = TimeoutError(f"{self.address} did not answer {type(request).__name__} within {timeout_s:g} s")
             self._end(ConnectionError(f"closed, because {reason}"))
             raise reason from None
 

@@ -25,11 +25,13 @@ from kafkalite.protocol.bounds import (
     Budget,
 )
 from kafkalite.protocol.schemas.compiler import (
+    ItemWriter,
     MeteredReader,
     PortionedWriter,
     Reader,
     Reading,
     Writer,
+    compile_item_writer,
     compile_metered_reader,
     compile_portioned_writer,
     compile_reader,
@@ -156,6 +158,25 @@ def encode_request(message: Any, version: int) -> list[Buffer]:
 def encode_long_request(message: Any, version: int) -> Work[list[Buffer]]:
     """Encode as `encode_request` does, for a request of which `messages.has_more_items` says that it is long."""
     return portioned_writer(message.API.key, "request", version)(message)
+
+
+@cache
+def request_item_writer(api_key: int, version: int, name: str) -> ItemWriter:
+    """Return the encoder of one struct of a request, for structs that several requests share."""
+    return compile_item_writer(messages.schema(APIS[api_key], "request", version), name)
+
+
+def encode_around(message: Any, version: int, names: tuple[str, ...]) -> Work[list[Buffer]]:
+    """Encode a request whose arrays of structs of these names hold what `request_item_writer` has returned.
+
+    No adapter is used: the message has the structure of the version.
+    """
+    return _writer_around(message.API.key, version, names)(message)
+
+
+@cache
+def _writer_around(api_key: int, version: int, names: tuple[str, ...]) -> PortionedWriter:
+    return compile_portioned_writer(messages.schema(APIS[api_key], "request", version).with_encoded(names))
 
 
 def encode_response(message: Any, version: int) -> list[Buffer]:

@@ -11,7 +11,7 @@ from kafkalite.controller.cluster_state import ClusterState, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
-from kafkalite.controller.steps import Connect, Disconnect, Pause, Steps, pieces, publish
+from kafkalite.controller.steps import Connect, Disconnect, Pause, Steps, pieces
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.types import BrokerId
 
@@ -60,7 +60,8 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     yield from publish_metadata(cluster, (), [broker for broker in cluster.brokers if broker not in brokers])
     elections: list[RequestBatch] = []
     for leaderless in pieces(sorted(cluster.leaderless)):
-        elections.append(RequestBatch(cluster))
+        if not elections or elections[-1].is_full:
+            elections.append(RequestBatch(cluster))
         yield from elect_missing_leaders_in(cluster, leaderless, elections[-1])
         yield Pause()
     everything = RequestBatch(cluster)
@@ -68,9 +69,9 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     for some in pieces(cluster.partitions()):
         everything.update_metadata((partition for partition, _ in some), brokers)
         yield Pause()
-    yield from publish((yield from everything.paced_commands()))
+    yield from everything.publish()
     for elected in elections:
-        yield from publish(elected.commands())
+        yield from elected.publish()
         yield Pause()
     replicas = cluster.replicas_of_brokers(brokers)
     yield from change_replica_states(cluster, replicas, ReplicaStatus.ONLINE)

@@ -8,7 +8,7 @@ from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica
 from kafkalite.controller.machines.partition_state_machine import Strategy, bring_partitions_online
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Steps, publish
+from kafkalite.controller.steps import Steps
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 
@@ -48,7 +48,7 @@ def process_controlled_shutdown(
         batch = RequestBatch(cluster)
         for partition in followed:
             batch.stop_replica(broker_id, partition, delete=False)
-        yield from publish(batch.commands())
+        yield from batch.publish()
         replicas = [PartitionAndReplica(partition, broker_id) for partition in followed]
         yield from change_replica_states(cluster, replicas, ReplicaStatus.OFFLINE)
     remaining = [partition for partition in led if cluster.partition(partition).leader == broker_id]

@@ -28,8 +28,8 @@ from kafkalite.controller.machines.leadership_znodes import (
     read_topics_allowing_unclean,
     write_leaderships,
 )
-from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Pause, Steps, pieces, publish
+from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch
+from kafkalite.controller.steps import Steps, pieces
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import election
@@ -70,17 +70,12 @@ def bring_partitions_online(
 ) -> Steps[Failures]:
     """Elect a leader for each partition and send it to the brokers; return the errors by partition."""
     failures: Failures = {}
+    requests = GrowingBatches(cluster)
     for some in pieces(partitions):
-        failures |= yield from _bring_online(cluster, some, strategy)
+        failures |= yield from _elect_in(cluster, some, strategy, requests.batch)
         if len(partitions) > len(some):
-            yield Pause()
-    return failures
-
-
-def _bring_online(cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy) -> Steps[Failures]:
-    batch = RequestBatch(cluster)
-    failures = yield from _elect_in(cluster, partitions, strategy, batch)
-    yield from publish(batch.commands())
+            yield from requests.end_piece()
+    yield from requests.publish()
     return failures
 
 

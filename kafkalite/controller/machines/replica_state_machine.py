@@ -22,8 +22,8 @@ from dataclasses import replace
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import current_leaderships, write_leaderships
-from kafkalite.controller.machines.request_batch import RequestBatch
-from kafkalite.controller.steps import Pause, Steps, pieces, publish
+from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch
+from kafkalite.controller.steps import Steps, pieces
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 _LIVING = frozenset({ReplicaStatus.NEW, ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_INELIGIBLE})
@@ -42,11 +42,13 @@ ALLOWED_PREVIOUS: dict[ReplicaStatus, frozenset[ReplicaStatus]] = {
 def change_replica_states(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
-    """Change the state of replicas, with one batch of requests for each few hundred; illegal transitions are logged and skipped."""
+    """Change the state of replicas and send the requests; illegal transitions are logged and skipped."""
+    requests = GrowingBatches(cluster)
     for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
-        yield from _change_states(cluster, some, target)
+        yield from _change_states(cluster, some, target, requests.batch)
         if len(replicas) > len(some):
-            yield Pause()
+            yield from requests.end_piece()
+    yield from requests.publish()
 
 
 def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[list[PartitionAndReplica]]:
@@ -59,9 +61,8 @@ def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[li
 
 
 def _change_states(
-    cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
+    cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus, batch: RequestBatch
 ) -> Steps[None]:
-    batch = RequestBatch(cluster)
     valid = _valid_changes(cluster, replicas, target)
     if target is ReplicaStatus.NEW:
         _create_replicas(cluster, valid, batch)
@@ -76,7 +77,6 @@ def _change_states(
             _change_state(cluster, replica, target)
             if target is ReplicaStatus.NON_EXISTENT:
                 _forget_replica(cluster, replica)
-    yield from publish(batch.commands())
 
 
 def _valid_changes(

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
     ClusterState,
     Leadership,
-    PartitionAndReplica,
     RegisteredBroker,
     ReplicaStatus,
     Topic,
@@ -34,9 +34,13 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.steps import Steps, finish_with_pauses, publish
+from kafkalite.controller.steps import Pause, Steps, finish_with_pauses, publish
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
+
+_FULL: Final = 20_000
+"""Partitions after which a batch is full: its requests have about 1 MB, and 7 MB where each partition is in a topic of its own with the
+longest name, which leaves room below the default socket.request.max.bytes of 100 MiB, and below a tenth of it."""
 
 
 class RequestBatch:
@@ -48,15 +52,17 @@ class RequestBatch:
         self._metadata: dict[TopicPartition, None] = {}
         self._metadata_brokers: set[BrokerId] = set()
         self._stop: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
+        self._stops = 0
 
     def leader_and_isr(self, brokers: Iterable[BrokerId], partition: TopicPartition, *, is_new: bool = False) -> None:
         """Add LeaderAndIsr of a partition for these replicas, and UpdateMetadata for all brokers."""
-        cluster = self._cluster
+        registered, state = self._cluster.brokers, self._cluster.find(partition)
+        statuses: Mapping[BrokerId, ReplicaStatus] = {} if state is None else state.replica_statuses
         for broker in brokers:
-            if broker not in cluster.brokers:
-                continue
-            new = is_new or cluster.replica_status(PartitionAndReplica(partition, broker)) is ReplicaStatus.NEW
-            self._leader_and_isr[broker][partition] = new or self._leader_and_isr[broker].get(partition, False)
+            if broker in registered:
+                wanted = self._leader_and_isr[broker]
+                new = is_new or statuses.get(broker) is ReplicaStatus.NEW
+                wanted[partition] = new or wanted.get(partition, False)
         self.update_metadata((partition,))
 
     def update_metadata(
@@ -69,27 +75,31 @@ class RequestBatch:
     def stop_replica(self, broker: BrokerId, partition: TopicPartition, *, delete: bool) -> None:
         """Add StopReplica of a replica, which is deleted if any of the calls for it has `delete`."""
         self._stop[broker][partition] = delete or self._stop[broker].get(partition, False)
+        self._stops += 1
 
     @property
-    def empty(self) -> bool:
-        return not (self._leader_and_isr or self._metadata_brokers or self._stop)
+    def is_full(self) -> bool:
+        """True if the batch should be published before more is added."""
+        return len(self._metadata) + self._stops >= _FULL
 
     def commands(self) -> list[Command]:
         """Build the requests, those of each broker in the order of sending."""
         return in_one_go(self._commands())
 
-    def paced_commands(self) -> Steps[list[Command]]:
-        """Build the requests as `commands`, with pauses for the event loop, for batches of all partitions."""
-        return finish_with_pauses(self._commands())
+    def publish(self) -> Steps[None]:
+        """Build the requests as `commands` does, with pauses for the event loop if there is much, and send them."""
+        yield from publish((yield from finish_with_pauses(self._commands())))
 
     def _commands(self) -> Work[list[Command]]:
+        roles = yield from self._leader_and_isr_commands()
         metadata = yield from self._update_metadata_commands()
-        return [*self._leader_and_isr_commands(), *metadata, *self._stop_replica_commands()]
+        return [*roles, *metadata, *self._stop_replica_commands()]
 
     # -- LeaderAndIsr
 
-    def _leader_and_isr_commands(self) -> Iterable[Command]:
+    def _leader_and_isr_commands(self) -> Work[list[Command]]:
         cluster = self._cluster
+        commands: list[Command] = []
         built: tuple[dict[TopicPartition, LeaderAndIsrPartition], ...] = ({}, {})
         for broker_id, wanted in self._leader_and_isr.items():
             broker = cluster.brokers.get(broker_id)
@@ -103,6 +113,7 @@ class RequestBatch:
                     is_new = wanted[partition]
                     state = built[is_new].get(partition)
                     if state is None:
+                        yield
                         known = topic.partitions.get(partition.partition)
                         if known is None or known.leadership is None:
                             continue
@@ -112,7 +123,8 @@ class RequestBatch:
                     states.append(state)
                 if states:
                     topics.append(LeaderAndIsrTopic(topic.name, topic.topic_id, states))
-            yield Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders)))
+            commands.append(Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders))))
+        return commands
 
     def _live_leaders(self, leaders: Iterable[BrokerId]) -> dict[BrokerId, Endpoint]:
         listener = self._cluster.settings.control_listener
@@ -209,13 +221,41 @@ class RequestBatch:
                 yield topic, sorted(by_topic[name])
 
 
+class GrowingBatches:
+    """Publishes the changes of a long procedure in batches, each of twice as many pieces as the one before until a batch is full.
+
+    With one batch for everything, brokers would be idle until the last partition is decided; with one for each piece, the live brokers
+    would be repeated, and a response awaited, hundreds of times. A hundred thousand partitions take a dozen requests to each broker, and
+    the first partitions are sent as early as if they were the only ones.
+    """
+
+    def __init__(self, cluster: ClusterState) -> None:
+        self._cluster = cluster
+        self.batch = RequestBatch(cluster)
+        """Collects the changes of the piece in progress."""
+        self._pieces, self._due = 0, 1
+
+    def end_piece(self) -> Steps[None]:
+        """Publish the batch if it is large enough, and let the event loop run."""
+        self._pieces += 1
+        if self._pieces >= self._due or self.batch.is_full:
+            self._pieces, self._due = 0, 2 * self._due
+            yield from self.publish()
+        yield Pause()
+
+    def publish(self) -> Steps[None]:
+        """Publish what is left at the end."""
+        batch, self.batch = self.batch, RequestBatch(self._cluster)
+        yield from batch.publish()
+
+
 def publish_metadata(
     cluster: ClusterState, partitions: Iterable[TopicPartition] = (), brokers: Collection[BrokerId] | None = None
 ) -> Steps[None]:
     """Send UpdateMetadata of partitions and of the list of brokers to `brokers`, None for all registered ones."""
     batch = RequestBatch(cluster)
     batch.update_metadata(partitions, brokers)
-    yield from publish(batch.commands())
+    yield from batch.publish()
 
 
 def _leader_and_isr_partition(

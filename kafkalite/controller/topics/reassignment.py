@@ -38,7 +38,7 @@ from kafkalite.controller.machines.partition_state_machine import (
 )
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
-from kafkalite.controller.steps import Steps, exists, partition_list, publish, read, write
+from kafkalite.controller.steps import Steps, exists, partition_list, read, write
 from kafkalite.controller.topics import topic_deletion
 from kafkalite.controller.topics.topic_znodes import write_reassigned
 from kafkalite.errors import ErrorCode, KafkaError
@@ -284,7 +284,7 @@ def _raise_leader_epochs(
         for partition, leadership in outcome.written.items():
             _add_to_batch(cluster, partition, leadership, batch, with_new_replicas)
         remaining, fresh = outcome.outdated, True
-    yield from publish(batch.commands())
+    yield from batch.publish()
 
 
 def _add_to_batch(

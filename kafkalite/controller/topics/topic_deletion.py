@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import change_partition_states
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
-from kafkalite.controller.machines.request_batch import publish_metadata
+from kafkalite.controller.machines.request_batch import GrowingBatches
 from kafkalite.controller.steps import Pause, Steps, list_children, list_children_of_each, pieces, write
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
@@ -148,9 +148,11 @@ def _start_deletions(cluster: ClusterState, topics: list[str]) -> Steps[None]:
         change_partition_states(cluster, some, PartitionStatus.NON_EXISTENT)
         yield Pause()
     deletions.started.update(new)
+    requests = GrowingBatches(cluster)
     for some in pieces([p for topic in topics for p in cluster.topics[topic].topic_partitions()]):
-        yield from publish_metadata(cluster, some)
-        yield Pause()
+        requests.batch.update_metadata(some)
+        yield from requests.end_piece()
+    yield from requests.publish()
     alive: list[PartitionAndReplica] = []
     dead: list[PartitionAndReplica] = []
     for replicas in pieces(replica for topic in topics for replica in cluster.replicas_of_topic(topic)):

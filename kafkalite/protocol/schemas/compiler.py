@@ -32,11 +32,13 @@ Reading: TypeAlias = Generator[None, None, Any]
 MeteredReader: TypeAlias = Callable[[Buffer, int, Budget], Reading]
 Writer: TypeAlias = Callable[[Any], list[Buffer]]
 PortionedWriter: TypeAlias = Callable[[Any], Work[list[Buffer]]]
+ItemWriter: TypeAlias = Callable[[Any], bytes]
 
 _JOIN_BELOW_BYTES = 2048
 """Parts at least this long are handed to the socket as they are; shorter ones are copied together."""
 _PARTS_MAX = 8192
 """Number of parts of a long message that are copied together; each takes several times its bytes."""
+_UVARINTS = [uvarint(n) for n in range(256)]
 _UNREADABLE = (struct.error, IndexError, UnicodeDecodeError)
 
 
@@ -86,7 +88,7 @@ def compile_metered_reader(root: Struct, classes: dict[str, type]) -> MeteredRea
 
 def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
     """Return a function message -> buffers; record data is passed on without a copy."""
-    source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
+    source = Source(uvarint=uvarint, UVARINTS=_UVARINTS)
     for each in root.structs():
         source.add(f"write_{each.name}", partial(writer_source, each, source, AT_ONCE))
     write = source.compile()[f"write_{root.name}"]
@@ -99,9 +101,24 @@ def compile_writer(root: Struct, classes: dict[str, type]) -> Writer:
     return write_message
 
 
+def compile_item_writer(root: Struct, name: str) -> ItemWriter:
+    """Return a function object -> bytes for the struct of this name within a message."""
+    source = Source(uvarint=uvarint, UVARINTS=_UVARINTS)
+    for each in root.structs():
+        source.add(f"write_{each.name}", partial(writer_source, each, source, AT_ONCE))
+    write = source.compile()[f"write_{name}"]
+
+    def write_item(item: Any) -> bytes:
+        parts: list[Buffer] = []
+        write(parts.append, item)
+        return b"".join(parts)
+
+    return write_item
+
+
 def compile_portioned_writer(root: Struct) -> PortionedWriter:
     """Compile a writer of long messages, which yields after each struct."""
-    source = Source(uvarint=uvarint, UVARINTS=[uvarint(n) for n in range(256)])
+    source = Source(uvarint=uvarint, UVARINTS=_UVARINTS)
     for each in root.structs():
         source.add(f"write_{each.name}", partial(writer_source, each, source, IN_PORTIONS))
     write = source.compile()[f"write_{root.name}"]

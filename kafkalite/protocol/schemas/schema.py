@@ -9,8 +9,8 @@ Source of the encodings: the Kafka protocol guide; flexible versions are KIP-482
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from struct import calcsize
 from typing import Any
 
@@ -36,9 +36,13 @@ def size_of(format_: str) -> int:
 _ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
 
 
+ENCODED = "encoded"
+"""Type of an array's items that are bytes already, written as they are: see `Struct.with_encoded`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field; `type` is a key of FIXED_FORMATS, "string", "bytes", "records", or a Struct.
+    """One field; `type` is a key of FIXED_FORMATS, "string", "bytes", "records", ENCODED, or a Struct.
 
     `tag` is the number of a tagged field (KIP-482), which is left out on the wire while it holds `default`; a tagged struct is
     None while it is absent.
@@ -71,6 +75,16 @@ class Struct:
             if isinstance(field.type, Struct):
                 yield from field.type.structs()
         yield self
+
+    def with_encoded(self, names: Collection[str]) -> Struct:
+        """Return the struct for writing messages whose arrays of structs of these names hold encoded items."""
+        fields = []
+        for field in self.fields:
+            if isinstance(field.type, Struct):
+                is_encoded = field.is_array and field.type.name in names
+                field = replace(field, type=ENCODED if is_encoded else field.type.with_encoded(names))
+            fields.append(field)
+        return replace(self, fields=tuple(fields))
 
 
 def zero_of(type_: str | Struct, nullable: bool) -> Any:

@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from kafkalite.protocol.schemas.generated_source import Lines, Source
-from kafkalite.protocol.schemas.schema import FIXED_FORMATS, Field, Struct
+from kafkalite.protocol.schemas.schema import ENCODED, FIXED_FORMATS, Field, Struct
 
 AT_ONCE: Final = ""
 """Prefix of calls between writing functions of a message that is written in one go."""
@@ -96,6 +96,8 @@ def _write_array(lines: Lines, field: Field, flexible: bool, value: str, call: s
     lines.put("put(UVARINTS[n + 1] if n < 255 else uvarint(n + 1))" if flexible else f"put({pack}(n))")
     if isinstance(field.type, Struct):
         lines.put(f"for i in v: {call}write_{field.type.name}(put, i)")
+    elif field.type == ENCODED:
+        lines.put("if n: put(b''.join(v))")
     elif field.type in FIXED_FORMATS and field.type != "uuid":
         lines.source.names["pack"] = struct.pack
         lines.put(f"if n: put(pack(f'>{{n}}{FIXED_FORMATS[field.type]}', *v))")

@@ -49,3 +49,14 @@ def measured_turns() -> Iterator[Turns]:
         sys.setprofile(None)
         end_turn()
         del loop._run_once
+
+
+@contextmanager
+def not_measured() -> Iterator[None]:
+    """Leave out of `measured_turns` what another process would do."""
+    profile = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(profile)

@@ -16,11 +16,13 @@ from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.controller import Controller
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
+from kafkalite.controller.wire import OutgoingRequest
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
+from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import VirtualClock
 from kafkalite.types import Endpoint, TopicPartition
+from tests.unit.broker.loop_turns import not_measured
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
@@ -147,7 +149,9 @@ class _FakeChannel:
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
-    async def request(self, message: Any, version: int) -> Any:
+    async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
+        with not_measured():  # a broker has an event loop of its own
+            message = codec.decode_request(outgoing.api_key, outgoing.version, b"".join(outgoing.body))
         return await self._broker.answer(message)
 
     def close(self) -> None: ...

@@ -9,13 +9,15 @@ import pytest
 from kafkalite import portions
 from kafkalite.controller import steps
 from kafkalite.controller.channel_manager import ConnectionChannel
+from kafkalite.controller.machines import request_batch
 from kafkalite.controller.requests import NewTopic, TopicReference
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import Endpoint
 from tests.unit.broker.loop_turns import measured_turns
-from tests.unit.controller.fake_cluster import FakeCluster
+from tests.unit.controller.fake_cluster import FakeBroker, FakeCluster
 
 PARTITIONS = 2000
 
@@ -56,13 +58,16 @@ def test_two_thousand_partitions_are_created_with_few_requests() -> None:
 
 
 def test_many_topics_are_created_and_deleted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No turn of the loop does much of it, and no request tells a broker of more than a piece."""
+    """No turn of the loop does much of it."""
     monkeypatch.setattr(steps, "_PIECE", 25)
+    monkeypatch.setattr(portions, "PORTION_UNITS", 25)
     names = [f"topic-{number}" for number in range(150)]
 
     async def scenario() -> None:
         cluster = await FakeCluster().start(1, 2)
         controller, broker = cluster.controller, cluster.brokers[2]
+        await cluster.create_topic("first", [1, 2])  # codecs are compiled at first use
+        await cluster.delete_topic("first")
         with measured_turns() as creating:
             await controller.create_topics([NewTopic(name, 2, 1) for name in names])
             await cluster.until(lambda: len(broker.leaders) == 2 * len(names))
@@ -71,11 +76,38 @@ def test_many_topics_are_created_and_deleted_in_pieces(monkeypatch: pytest.Monke
             await cluster.until(lambda: controller.cluster is None or not controller.cluster.topics)
         for turns in (creating, deleting):
             assert turns.longest < turns.calls / 30, turns
-        told = [message for message in broker.received if hasattr(message, "topic_states")]
-        assert max(sum(len(topic.partition_states) for topic in message.topic_states) for message in told) <= 25
         await cluster.stop()
 
     run(scenario())
+
+
+@pytest.mark.parametrize(("full", "sizes"), [(20_000, [25, 50, 100, 200, 400, 25]), (100, [25, 50, *[100] * 7, 25])])
+def test_each_batch_of_a_change_is_larger_than_the_one_before_until_one_is_full(
+    monkeypatch: pytest.MonkeyPatch, full: int, sizes: list[int]
+) -> None:
+    """One LeaderAndIsr and one UpdateMetadata for a broker and batch: a round trip for each piece took longer than the work."""
+    monkeypatch.setattr(steps, "_PIECE", 25)
+    monkeypatch.setattr(request_batch, "_FULL", full)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        await cluster.create_topic("big", *[[1, 2]] * sum(sizes))
+        broker = cluster.brokers[2]
+        await cluster.until(lambda: len(broker.leaders) == sum(sizes))
+        assert _sizes(broker, ApiKey.LEADER_AND_ISR) == _sizes(broker, ApiKey.UPDATE_METADATA) == sizes
+        await cluster.kill(1)
+        await cluster.until(lambda: set(broker.leaders.values()) == {2}, "leaders")
+        await cluster.quiet()
+        assert _sizes(broker, ApiKey.UPDATE_METADATA)[len(sizes) :] == sizes
+        await cluster.stop()
+
+    run(scenario())
+
+
+def _sizes(broker: FakeBroker, key: ApiKey) -> list[int]:
+    """Numbers of partitions in requests, without those that name none."""
+    counts = (sum(len(topic.partition_states) for topic in message.topic_states) for message in broker.requests(key))
+    return [count for count in counts if count]
 
 
 def test_a_broker_that_starts_is_told_everything_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +139,7 @@ class _SentTo:
     def __init__(self) -> None:
         self.bodies: list[Any] = []
 
-    def send(self, message: Any, version: int, body: Any) -> Any:
+    def send_encoded(self, api_key: int, version: int, body: Any) -> Any:
         self.bodies.append(b"".join(body))
 
     async def answer_to(self, message: Any, future: Any, timeout_s: float) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from kafkalite.controller.assignment import ReplicaAssignment
@@ -17,6 +20,7 @@ from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.wire import OutgoingRequest, encode_commands
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.types import Endpoint, TopicPartition
 
@@ -39,6 +43,10 @@ def _cluster(version: str = "3.9") -> ClusterState:
 
 def _outgoing(batch: RequestBatch, cluster: ClusterState) -> list[OutgoingRequest]:
     return in_one_go(encode_commands(batch.commands(), cluster.settings.request_versions))
+
+
+def _decode(outgoing: OutgoingRequest) -> Any:
+    return codec.decode_request(outgoing.api_key, outgoing.version, b"".join(outgoing.body))
 
 
 def test_order_and_recipients() -> None:
@@ -105,7 +113,7 @@ def test_a_partition_that_is_being_deleted_is_told_with_its_replicas_as_apache_k
     cluster.offline_dir_replicas[2].add(T0)
     batch = RequestBatch(cluster)
     batch.update_metadata((T0,))
-    (state,) = _outgoing(batch, cluster)[0].message.topic_states[0].partition_states
+    (state,) = _decode(_outgoing(batch, cluster)[0]).topic_states[0].partition_states
     assert (state.leader, state.leader_epoch, state.zk_version, state.controller_epoch) == (-2, 0, 0, 4)
     assert (state.isr, state.replicas, state.offline_replicas) == ([1, 2], [1, 2], [2])
 
@@ -116,19 +124,65 @@ def test_old_stop_requests_are_split_by_their_one_flag() -> None:
     batch.stop_replica(1, T0, delete=True)
     batch.stop_replica(1, T1, delete=False)
     sent = _outgoing(batch, cluster)
-    assert [(each.message.delete_partitions, list(each.request.partitions)) for each in sent] == [
-        (False, [T1]),
-        (True, [T0]),
-    ]
+    assert [
+        (state.delete_partition, topic.topic_name, state.partition_index)
+        for each in sent
+        for topic in _decode(each).topic_states
+        for state in topic.partition_states
+    ] == [(False, "t", 1), (True, "t", 0)]
 
 
-def test_what_brokers_share_is_written_down_once() -> None:
+def _count_encodings(patch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the encodings of each API: of partition states, and of requests around them."""
+    counts: Counter[str] = Counter()
+    find_writer, encode_around = codec.request_item_writer, codec.encode_around
+
+    def item_writer(api_key: int, version: int, name: str) -> Any:
+        write = find_writer(api_key, version, name)
+
+        def counted(item: Any) -> bytes:
+            counts[f"{ApiKey(api_key).name} {name}"] += 1
+            return write(item)
+
+        return counted
+
+    def around(message: Any, version: int, names: tuple[str, ...]) -> Any:
+        counts[ApiKey(message.API.key).name] += 1
+        return encode_around(message, version, names)
+
+    patch.setattr(codec, "request_item_writer", item_writer)
+    patch.setattr(codec, "encode_around", around)
+    return counts
+
+
+@pytest.mark.parametrize("partitions", [1, 1000])
+def test_what_brokers_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
+    """An UpdateMetadata for all of its receivers, which differ in the broker epoch, and each state of a LeaderAndIsr."""
     cluster = _cluster()
     batch = RequestBatch(cluster)
-    batch.leader_and_isr((1, 2), T0)
-    one, two, update, other, _ = [each.message for each in _outgoing(batch, cluster)]
-    assert one.topic_states[0].partition_states[0] is two.topic_states[0].partition_states[0]
-    assert update.topic_states is other.topic_states
+    for index in range(partitions):
+        partition = TopicPartition("t", index)
+        cluster.set_assignment(partition, ReplicaAssignment((1, 2, 3)))
+        cluster.partition(partition).leadership = Leadership(1, 7, (1, 2, 3), 4, 11)
+        batch.leader_and_isr((1, 2, 3), partition)
+    counts = _count_encodings(monkeypatch)
+    sent = _outgoing(batch, cluster)
+    assert counts == {
+        "LEADER_AND_ISR PartitionState": partitions,
+        "LEADER_AND_ISR": 3,
+        "UPDATE_METADATA PartitionState": partitions,
+        "UPDATE_METADATA": 1,
+    }
+    messages = [_decode(each) for each in sent]
+    assert [message.broker_epoch for message in messages] == [101, 102, 103] * 2
+    assert {len(message.topic_states[0].partition_states) for message in messages} == {partitions}
+    assert {(broker.id, broker.endpoints[0].host) for broker in messages[3].live_brokers} == {
+        (1, "host1"),
+        (2, "host2"),
+        (3, "host3"),
+    }
+    shared = [[id(part) for part in each.body if len(part) > 8192] for each in sent[3:]]
+    assert shared[0] == shared[1] == shared[2] and bool(shared[0]) is (partitions > 1), "long buffers are not copied"
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9"])
@@ -138,9 +192,10 @@ def test_every_version_can_be_written_and_read(version: str) -> None:
     batch.leader_and_isr((1, 2), T0, is_new=True)
     batch.stop_replica(3, T1, delete=True)
     for each in _outgoing(batch, cluster):
-        body = b"".join(bytes(part) for part in codec.encode_request(each.message, each.version))
-        read = codec.decode_request(each.message.API.key, each.version, body, 0)
+        read = _decode(each)
         assert (read.controller_id, read.controller_epoch) == (1, 5)
+        assert read.broker_epoch in (-1, 100 + each.broker_id)
+        assert b"".join(codec.encode_request(read, each.version)) == b"".join(each.body), "as the codec encodes it"
 
 
 @pytest.mark.parametrize(
