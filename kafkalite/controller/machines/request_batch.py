@@ -38,9 +38,10 @@ from kafkalite.controller.steps import Pause, Steps, finish_with_pauses, publish
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
-_FULL: Final = 20_000
-"""Partitions after which a batch is full: its requests have about 1 MB, and 7 MB where each partition is in a topic of its own with the
-longest name, which leaves room below the default socket.request.max.bytes of 100 MiB, and below a tenth of it."""
+_FULL: Final = 5_000
+"""Partitions after which a batch is full. Its requests have 250 kB, and 2 MB where each partition is in a topic of its own with the longest
+name, far below socket.request.max.bytes. A receiver applies them in portions, well within controller.socket.timeout.ms on a disk that takes
+5 ms for each new leader epoch, and clients learn of no partition of the batch before the receiver has applied all of it."""
 
 
 class RequestBatch:
@@ -225,7 +226,7 @@ class GrowingBatches:
     """Publishes the changes of a long procedure in batches, each of twice as many pieces as the one before until a batch is full.
 
     With one batch for everything, brokers would be idle until the last partition is decided; with one for each piece, the live brokers
-    would be repeated, and a response awaited, hundreds of times. A hundred thousand partitions take a dozen requests to each broker, and
+    would be repeated, and a response awaited, hundreds of times. A hundred thousand partitions take two dozen requests to each broker, and
     the first partitions are sent as early as if they were the only ones.
     """
 

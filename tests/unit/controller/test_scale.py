@@ -81,7 +81,7 @@ def test_many_topics_are_created_and_deleted_in_pieces(monkeypatch: pytest.Monke
     run(scenario())
 
 
-@pytest.mark.parametrize(("full", "sizes"), [(20_000, [25, 50, 100, 200, 400, 25]), (100, [25, 50, *[100] * 7, 25])])
+@pytest.mark.parametrize(("full", "sizes"), [(5_000, [25, 50, 100, 200, 400, 25]), (100, [25, 50, *[100] * 7, 25])])
 def test_each_batch_of_a_change_is_larger_than_the_one_before_until_one_is_full(
     monkeypatch: pytest.MonkeyPatch, full: int, sizes: list[int]
 ) -> None:
