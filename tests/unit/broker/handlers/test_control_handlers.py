@@ -74,8 +74,7 @@ def tell(request: ControlRequest, release: str, outcome: dict[TopicPartition, Er
         UpdateMetadata: control.update_metadata,
     }[type(request)]
     (sent,) = in_one_go(encode_commands([Command(3, request)], ProtocolVersion.parse(release).requests))
-    key = sent.message.API.key
-    body = b"".join(bytes(part) for part in codec.encode_request(sent.message, sent.version))
+    key, body = sent.api_key, b"".join(sent.body)
     node = Node(outcome)
     reply = handler(node, codec.decode_request(key, sent.version, body, 0), context_of(sent.version))
     reply = asyncio.run(reply)
