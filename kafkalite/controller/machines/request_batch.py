@@ -240,13 +240,13 @@ class GrowingBatches:
         """Publish the batch if it is large enough, and let the event loop run."""
         self._pieces += 1
         if self._pieces >= self._due or self.batch.is_full:
-            self._pieces, self._due = 0, 2 * self._due
+            self._due *= 2
             yield from self.publish()
         yield Pause()
 
     def publish(self) -> Steps[None]:
-        """Publish what is left at the end."""
-        batch, self.batch = self.batch, RequestBatch(self._cluster)
+        """Publish what is left at the end, or before something less urgent."""
+        batch, self.batch, self._pieces = self.batch, RequestBatch(self._cluster), 0
         yield from batch.publish()
 
 
