@@ -40,8 +40,8 @@ from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
 _FULL: Final = 5_000
 """Partitions after which a batch is full. Its requests have 250 kB, and 2 MB where each partition is in a topic of its own with the longest
-name, far below socket.request.max.bytes. A receiver applies them in portions, well within controller.socket.timeout.ms on a disk that takes
-5 ms for each new leader epoch, and clients learn of no partition of the batch before the receiver has applied all of it."""
+name, far below socket.request.max.bytes. A receiver applies them in portions, within controller.socket.timeout.ms where the disk takes 5 ms
+for each new log, and clients learn of no partition of the batch before the receiver has applied all of it."""
 
 
 class RequestBatch:
