@@ -66,11 +66,12 @@ class FlushState:
         """True if there never was a record, as far as this process knows; the next controller says all that its files say."""
         return not log_end_offset and not self._truncations
 
-    def make_work(self, segments: SegmentList, log_end_offset: int) -> FlushWork:
+    def make_work(self, segments: SegmentList, log_end_offset: int, *, moves_recovery_point: bool = True) -> FlushWork:
         """Return what makes a log safe up to its end: the segments from the recovery point on, and the files noted."""
         unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
         paths = (*(path for each in unflushed for path in each.paths()), *self._unsynced, self._directory)
-        return FlushWork(self._disk, paths, log_end_offset, self._truncations, self._notes)
+        up_to = log_end_offset if moves_recovery_point else self.recovery_point
+        return FlushWork(self._disk, paths, up_to, self._truncations, self._notes)
 
     def mark_done(self, work: FlushWork) -> None:
         """Note that `work` ran without an error."""

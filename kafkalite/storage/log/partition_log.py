@@ -203,6 +203,10 @@ class PartitionLog:
         self._now_ms = now_ms
         if self._topic_id_is_behind:
             self._save_topic_id()  # or its records would be taken for those of a later topic of this name
+        if self._epoch_file.is_wrong:
+            self._epoch_file.save(
+                self.epochs
+            )  # or these records would be taken for those of an epoch that is no history any more
         segment = self.segments.active
         if not can_append(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
@@ -224,8 +228,8 @@ class PartitionLog:
         self.segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
-        if self.epochs.follow(headers) or self._epoch_file.is_behind:
-            self._epoch_file.save(self.epochs, later=not self.has_files)
+        if self.epochs.follow(headers):
+            self._epoch_file.update(self.epochs, end)
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -286,7 +290,7 @@ class PartitionLog:
     def assign_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
-            self._epoch_file.save(self.epochs, later=not self.has_files)
+            self._epoch_file.update(self.epochs, self.log_end_offset)
 
     @property
     def has_files(self) -> bool:
@@ -297,13 +301,12 @@ class PartitionLog:
     def make_files(self) -> None:
         """Make the files of a new log that its first records do not need, where they are missing."""
         self._complete_files()
+        self._epoch_file.save(self.epochs)
 
     def _complete_files(self) -> None:
         if self._topic_id_is_behind:
             self._save_topic_id()
         self.segments.active.make_files()
-        if self._epoch_file.is_behind:
-            self._epoch_file.save(self.epochs)
 
     @uses_disk
     def set_topic_id(self, topic_id: bytes) -> None:
@@ -341,7 +344,7 @@ class PartitionLog:
         self.set_high_watermark(max(self.high_watermark, offset))
         ensure_order(self)
         if self.epochs.truncate_from_start(offset):
-            self._epoch_file.save(self.epochs)
+            self._epoch_file.update(self.epochs, self.log_end_offset)
 
     # Retention
 
@@ -372,6 +375,7 @@ class PartitionLog:
     @uses_disk
     def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
+        self._epoch_file.complete(self.epochs, self.log_end_offset)  # batches that tell of an epoch may be gone
         if not self.local.replace(cleaned, now_ms, self.config.file_delete_delay_ms):
             return False
         self._snapshots.remove_strays(segment.base_offset for segment in self.segments)
@@ -389,7 +393,7 @@ class PartitionLog:
         self._truncate_future(offset)
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(offset):
-                self._epoch_file.save(self.epochs)
+                self._epoch_file.update(self.epochs, self.log_end_offset)
             return
         if offset < self.segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -404,7 +408,7 @@ class PartitionLog:
         """Remove all from `offset` on, and forget all epochs: the leader has messages of a format without them."""
         self.truncate_to(offset)
         self.epochs.clear()
-        self._epoch_file.save(self.epochs)
+        self._epoch_file.update(self.epochs, self.log_end_offset)
 
     @uses_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -414,7 +418,7 @@ class PartitionLog:
         self.epochs.clear()
         self.log_start_offset = self._flush_state.recovery_point = offset
         self._end_at(offset)
-        self._epoch_file.save(self.epochs)
+        self._epoch_file.update(self.epochs, self.log_end_offset)
         self._snapshots.clear()
         self.producers = ProducerState(end_offset=offset)
 
@@ -434,7 +438,7 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.epochs.truncate_from_end(end):
-            self._epoch_file.save(self.epochs)
+            self._epoch_file.update(self.epochs, end)
 
     def _restore_producers(self, end_offset: int) -> None:
         self.producers = restore_producers(self._snapshots, list(self.segments), end_offset)
@@ -443,11 +447,15 @@ class PartitionLog:
     # Durability
 
     def flush_work(self) -> FlushWork | None:
-        """Return what must be synced so that everything appended so far is safe, if anything; `mark_flushed` follows once it ran."""
+        """Return what must be synced so that everything appended so far is safe, if anything; `mark_flushed` follows once it ran.
+
+        While the disk has no room for the epochs the recovery point stays, because the batches behind it tell them.
+        """
         self._complete_files()
+        has_epochs = self._epoch_file.complete(self.epochs, self.log_end_offset)
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
-        return self._flush_state.make_work(self.segments, self.log_end_offset)
+        return self._flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
 
     def is_flush_due(self, now_ms: int) -> bool:
         """True if records were left unflushed for longer than flush.ms."""

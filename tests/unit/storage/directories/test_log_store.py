@@ -257,8 +257,8 @@ def test_a_broker_that_stopped_before_it_made_all_files_makes_them_then(tmp_path
     append(log, batch(1), epoch=4)
     while store.make_files():
         pass
-    assert set(ALL_FILES) <= set(names_in(tmp_path / "a-0"))
     close(store)
+    assert set(ALL_FILES) <= set(names_in(tmp_path / "a-0"))
     found = opened(tmp_path).get(A0)
     assert (found.log_end_offset, found.latest_epoch) == (2 * records + 1, 4)
 

@@ -178,6 +178,7 @@ def test_old_messages_behind_batches_end_the_history_of_epochs(tmp_path):
     log = new_log(tmp_path)
     for epoch in (1, 2):
         append(log, epoch=epoch)
+    log.flush()
     old = opened(unpack("0.10.2", tmp_path), "none")
     log.append_as_follower(old.read(2, 1 << 20, upper_bound=RECORDS, min_one_batch=True).records, now_ms=NOW_MS)
     assert log.log_end_offset == RECORDS and log.latest_epoch is None and log.end_offset_for_epoch(1) == (-1, -1)

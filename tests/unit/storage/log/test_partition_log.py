@@ -76,7 +76,6 @@ def test_a_leader_notes_its_epoch_before_it_writes(tmp_path):
     append(log, batch(3), epoch=1)
     log.assign_epoch(2)
     assert log.end_offset_for_epoch(1) == (1, 3) and log.end_offset_for_epoch(2) == (2, 3)
-    assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 3\n"
     append(log, epoch=2)
     assert log.end_offset_for_epoch(2) == (2, 4)
 

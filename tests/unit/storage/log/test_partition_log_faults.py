@@ -165,6 +165,7 @@ def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
     log.assign_epoch(3)
     work = log.flush_work()
     log.assign_epoch(4)
+    append(log, epoch=4)
     log.mark_flushed(work)
     (again,) = [path for path in log.flush_work().paths if path.endswith("leader-epoch-checkpoint")]
     log.flush()

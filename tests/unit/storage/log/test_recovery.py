@@ -106,6 +106,7 @@ def test_what_lies_below_the_recovery_point_is_not_read_again(tmp_path):
     log = new_log(tmp_path, TopicConfig(segment_bytes=200))
     for _ in range(9):
         append(log)
+    log.flush()
     first = log.segments[0]
     with open(first.path, "r+b") as file:
         file.seek(70)
@@ -241,7 +242,7 @@ def test_epochs_are_told_by_the_batches_when_their_checkpoint_is_lost(tmp_path):
         append(log, epoch=epoch)
     for damage in (None, b"", b"7\n"):
         checkpoint = Path(log.directory) / "leader-epoch-checkpoint"
-        checkpoint.unlink() if damage is None else checkpoint.write_bytes(damage)
+        checkpoint.unlink(missing_ok=True) if damage is None else checkpoint.write_bytes(damage)
         log = reopened(log, clean=False)
         assert log.epochs.entries() == [(0, 0), (3, 2), (7, 3)]
         log.flush()
