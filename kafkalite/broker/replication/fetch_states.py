@@ -36,6 +36,10 @@ DIVERGING_EPOCH_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
 _FIRST_BACKOFF_MS: Final = 10.0
+_SHORTEST_POLL_MS: Final = 25.0
+_SHORTEST_RENEWAL_MS: Final = 50.0
+_RENEWAL_MS: Final = 0.05
+"""For each partition in the session: what naming all of them again costs both brokers, three times over."""
 _NAMES_KEPT: Final = 100
 
 WAIT_AND_RETRY: Final = frozenset(
@@ -110,9 +114,11 @@ class FetchStates:
         """Number of partitions whose topic has no id."""
         self.may_ask_epochs = False
         """True if a partition may have to ask for epochs: to check all in each fetch would take the longer, the more there are."""
+        self._last_added_ms = float("-inf")
 
-    def add(self, state: PartitionFetchState) -> None:
+    def add(self, state: PartitionFetchState, now_ms: float) -> None:
         """Follow a partition; the next request names it."""
+        self._last_added_ms = now_ms
         topic_partition, topic_id = state.partition.topic_partition, state.topic_id
         before = self.followed.get(topic_partition)
         self._without_id += (topic_id == NO_TOPIC_ID) - (before is not None and before.topic_id == NO_TOPIC_ID)
@@ -153,6 +159,17 @@ class FetchStates:
         self.changed[state.partition.topic_partition] = None
 
     # What is fetched
+
+    def _longest_poll_ms(self, now_ms: float) -> float:
+        """Return how long a long poll may last: as long as nothing has been added until now.
+
+        So no partition waits long for its first fetch while roles change one after the other, and long polls double when that is over.
+        """
+        return max(_SHORTEST_POLL_MS, now_ms - self._last_added_ms)
+
+    def is_worth_renewing(self, remaining_ms: float) -> bool:
+        """True if a long poll that lasts so much longer is better given up, though all partitions must be named again then."""
+        return remaining_ms > max(_SHORTEST_RENEWAL_MS, _RENEWAL_MS * len(self.session.sent))
 
     def choose_version(self, newest: int) -> int:
         """Return the version of Fetch: one with topic names while some topic has no id."""
@@ -196,6 +213,7 @@ class FetchStates:
             )
         if not session.sent:
             return None, wait_ms
+        wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))
         request = m.FetchRequest(
             max_wait_ms=int(wait_ms),
             min_bytes=config.replica_fetch_min_bytes,

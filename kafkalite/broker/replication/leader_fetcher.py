@@ -5,8 +5,10 @@ acknowledge by the offset of the next fetch, on which the leader moves its high 
 decides what to fetch and what an answer means. What the leader's log does not have is truncated when the leader answers with a diverging
 epoch (Fetch 12, KIP-595); older leaders are asked with OffsetForLeaderEpoch first (KIP-101, KIP-279).
 
-A newly followed partition is not in the long poll that is under way. Because acks=all waits for it, the loop drops its connection and
-fetches again, at most every `_RENEW_INTERVAL_S`.
+A newly followed partition is not in the long poll that is under way, and acks=all waits for it. So long polls are short while partitions
+are added, and what is new goes into the session with the next one. One that would last much longer is given up: the loop drops its
+connection and fetches again. That ends the session, whose next epoch nobody knows for sure, so all partitions are named again: with
+thousands of them it costs more than the wait. Kafka waits for the long poll in any case.
 
 A replica that follower.replication.throttled.replicas names and that lags is left out of the fetches while all of them together exceed
 follower.replication.throttled.rate (KIP-73).
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kafkalite.broker.replication.leader_fetcher")
 
 _FIRST_LEADER_BACKOFF_MS = 20.0
-_RENEW_INTERVAL_S = 0.05
 _EMPTY_ANSWERS = 10
 
 
@@ -94,11 +95,12 @@ class LeaderFetcher:
         self._connection: Connection | None = None
         self._failures = 0
         self._wake = asyncio.Event()
-        self._renew: asyncio.TimerHandle | None = None
-        self._renewed_s = float("-inf")
+        self._poll_ends_ms = float("-inf")
+        """When the long poll that is under way ends at the latest."""
+        self._renew: asyncio.Handle | None = None
         self._is_renewing = False
         self._range_tasks: dict[asyncio.Task[None], None] = {}
-        self._requests = self._empty_answers = 0
+        self._requests = self._empty_answers = self._renewals = 0
         self._moved: list[PartitionLog] = []
         """Logs whose start moved with the response that is being handled."""
         self._task = start_task(self._run(), f"fetching from broker {leader}")
@@ -115,9 +117,12 @@ class LeaderFetcher:
             log.truncate_to(min(log.high_watermark, log.log_end_offset))
         else:
             state.must_ask_epoch = self._context.versions.fetch < DIVERGING_EPOCH_FROM
-        self._states.add(state)
+        now_ms = self._context.now_ms()
+        self._states.add(state, now_ms)
         self._wake.set()
-        self._renew_soon()
+        if self._renew is None and self._states.is_worth_renewing(self._poll_ends_ms - now_ms):
+            # Not at once: so the next fetch has all that is added in this iteration.
+            self._renew = asyncio.get_running_loop().call_soon(self._drop_connection)
 
     def remove(self, topic_partition: TopicPartition) -> None:
         self._states.remove(topic_partition)
@@ -130,21 +135,19 @@ class LeaderFetcher:
         await end_tasks([self._task, *self._range_tasks])
 
     def statistics(self) -> dict[str, Any]:
-        return {"partitions": len(self._states.followed), "requests": self._requests, "failures": self._failures}
-
-    def _renew_soon(self) -> None:
-        """Fetch again soon, so that a new partition does not wait for the end of a long poll without it."""
-        if self._renew is not None or self._connection is None or not self._connection.in_flight:
-            return
-        loop = asyncio.get_running_loop()
-        delay_s = max(0.0, self._renewed_s + _RENEW_INTERVAL_S - loop.time())
-        self._renew = loop.call_later(delay_s, self._drop_connection)
+        return {
+            "partitions": len(self._states.followed),
+            "requests": self._requests,
+            "renewals": self._renewals,
+            "failures": self._failures,
+        }
 
     def _drop_connection(self) -> None:
+        """Give up the long poll, so that a new partition does not wait for its end."""
         self._renew = None
-        self._renewed_s = asyncio.get_running_loop().time()
         if self._connection is not None and self._connection.in_flight and self._states.changed:
             self._is_renewing = True
+            self._renewals += 1
             self._connection.close()
 
     # The loop
@@ -212,7 +215,11 @@ class LeaderFetcher:
             return
         self._requests += 1
         timeout_s = (self._config.replica_socket_timeout_ms + wait_ms) / 1000
-        response = await connection.request(request, version, timeout_s)
+        self._poll_ends_ms = began_ms + wait_ms
+        try:
+            response = await connection.request(request, version, timeout_s)
+        finally:
+            self._poll_ends_ms = float("-inf")
         is_early = not response.responses and context.now_ms() < began_ms + wait_ms / 2
         self._empty_answers = self._empty_answers + 1 if is_early else 0
         if self._empty_answers > _EMPTY_ANSWERS:  # it would be asked all the time

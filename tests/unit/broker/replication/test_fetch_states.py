@@ -67,7 +67,7 @@ class Follower:
         partition = make_partition(log, topic_partition=TopicPartition("t", index))
         partition.become_follower(assignment(leader=2, leader_epoch=4))
         state = PartitionFetchState(partition, topic_id, 4, **more)
-        self.states.add(state)
+        self.states.add(state, self.now_ms)
         return state
 
     def request(self, newest: int = 15) -> tuple[dict[int, int], list[int], int] | None:
@@ -98,10 +98,36 @@ def test_an_idle_partition_is_named_once() -> None:
     assert follower.request() == ({0: 7}, [], 1)
 
 
+def test_long_polls_are_short_while_partitions_are_added() -> None:
+    follower = Follower()
+    waits = []
+    for index, now_ms in enumerate((10_000, 10_040, 10_060)):
+        follower.now_ms = now_ms
+        follower.follow(index)
+    while follower.now_ms < 13_000:
+        request, wait_ms = follower.states.make_request(15, follower.now_ms, CONFIG, 9)
+        assert request is not None and request.max_wait_ms == wait_ms
+        follower.states.complete_fetch(5)
+        waits.append(wait_ms)
+        follower.now_ms += wait_ms
+    assert waits[:7] == [25, 25, 50, 100, 200, 400, 500] and set(waits[7:]) == {CONFIG.replica_fetch_wait_max_ms}
+
+
+@pytest.mark.parametrize(("partitions", "worth_it_from_ms"), [(1, 51), (300, 51), (3000, 151), (10_000, 501)])
+def test_a_long_poll_is_given_up_when_it_lasts_longer_than_naming_all_partitions_again(
+    partitions: int, worth_it_from_ms: int
+) -> None:
+    states = Follower().states
+    for index in range(partitions):
+        states.session.send(TopicPartition("t", index), TOPIC_ID)
+    assert not states.is_worth_renewing(worth_it_from_ms - 1)
+    assert states.is_worth_renewing(worth_it_from_ms)
+
+
 def test_a_request_says_what_the_leader_must_know() -> None:
     follower = Follower()
     follower.follow(end=7)
-    request, wait_ms = follower.states.make_request(15, 0.0, CONFIG, 9)
+    request, wait_ms = follower.states.make_request(15, 1000.0, CONFIG, 9)
     assert request is not None
     (asked,) = request.topics[0].partitions
     assert (asked.current_leader_epoch, asked.last_fetched_epoch, asked.log_start_offset) == (4, 3, 0)

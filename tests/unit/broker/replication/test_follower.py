@@ -135,7 +135,7 @@ def test_an_idle_partition_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) ->
     (asked,) = topic.partitions
     assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (4, 0, 1)
     assert (first.session_id, first.session_epoch, first.replica_state.replica_id) == (0, 0, 1)
-    assert [(each.session_id, each.session_epoch, each.topics) for each in later] == [(5, n + 1, []) for n in range(4)]
+    assert [(each.session_id, each.session_epoch, each.topics) for each in later] == [(5, n + 1, []) for n in range(8)]
 
 
 def test_a_diverging_epoch_cuts_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,10 +210,8 @@ def test_a_leader_that_is_gone_is_tried_at_intervals(monkeypatch: pytest.MonkeyP
 
     async def act(following: Following) -> None:
         following.follow(FakeLog(epochs=[(0, 0)]))
-        await asyncio.sleep(0.2)
-        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
-        partition.become_follower(assignment(leader=2, leader_epoch=1))
-        following.fetchers.follow(partition, partition.topic_id)  # closes the long poll, to fetch again
+        await asyncio.sleep(2)
+        follow_other(following, 1)  # closes the long poll, to fetch again
         following.endpoint = None if how == "no endpoint" else following.endpoint
         following.leader.is_down = True
         await asyncio.sleep(10)
@@ -230,12 +228,49 @@ def test_a_leader_that_is_gone_is_tried_at_intervals(monkeypatch: pytest.MonkeyP
 def test_a_new_partition_does_not_wait_for_the_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(following: Following) -> None:
         following.follow(FakeLog(epochs=[(0, 0)]))
-        await asyncio.sleep(0.1)
-        partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", 1))
-        partition.become_follower(assignment(leader=2, leader_epoch=1))
-        following.fetchers.follow(partition, partition.topic_id)
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(2)
+        follow_other(following, 1)
+        await asyncio.sleep(0.01)
         assert [p.partition for t in following.leader.requests[-1].topics for p in t.partitions] == [0, 1]
+
+    run(monkeypatch, lambda request: None, act)
+
+
+def follow_other(following: Following, index: int) -> None:
+    partition = make_partition(FakeLog(epochs=[(0, 0)]), topic_partition=TopicPartition("t", index))
+    partition.become_follower(assignment(leader=2, leader_epoch=1))
+    following.fetchers.follow(partition, partition.topic_id)
+
+
+def test_an_election_of_thousands_restarted_the_session_for_each_fifty_milliseconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each time all partitions were named again, so that a broker did little else while roles changed."""
+    named: list[int] = []
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(epochs=[(0, 0)]))
+        await asyncio.sleep(2)
+        for index in range(1, 101):
+            follow_other(following, index)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
+        named.extend(p.partition for each in following.leader.requests for t in each.topics for p in t.partitions)
+        assert following.leader.opened == 2, "the long poll before the election was given up"
+
+    run(monkeypatch, lambda request: None, act)
+    assert set(named) == set(range(101)) and len(named) < 110
+
+
+def test_a_new_partition_in_a_session_of_thousands_waits_for_the_long_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(following: Following) -> None:
+        for index in range(10_000):
+            follow_other(following, index)
+        await asyncio.sleep(2.01)
+        follow_other(following, 10_000)
+        await asyncio.sleep(0.5)
+        assert following.leader.opened == 1
+        assert [p.partition for t in following.leader.requests[-1].topics for p in t.partitions] == [10_000]
 
     run(monkeypatch, lambda request: None, act)
 
