@@ -72,9 +72,14 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
         raise InvariantBroken("both were asked for as pipes")
     try:
         target.write(_message((task, bytes_per_second)))
+        has_task = False
         while True:
             try:
-                await target.drain()  # raises when the process is gone, perhaps before it read anything
+                if (
+                    not has_task
+                ):  # and never again: of a process that is gone with its work done, steps are still to be read
+                    await target.drain()  # raises when the process is gone, perhaps before it read anything
+                    has_task = True
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))
             except (asyncio.IncompleteReadError, ConnectionError) as problem:

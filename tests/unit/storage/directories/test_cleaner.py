@@ -262,6 +262,30 @@ def test_a_child_that_ends_before_it_reads_interrupts_the_pass_and_is_no_error_o
     assert reported == []
 
 
+def test_a_child_that_was_done_before_its_first_step_was_taken_counted_as_interrupted(tmp_path, monkeypatch):
+    """On a busy machine: the broker found its input closed, and read no further."""
+    started = []
+    start = asyncio.create_subprocess_exec
+
+    async def note_start(*words, **options):
+        started.append(await start(*words, **options))
+        return started[-1]
+
+    async def scenario():
+        store = await store_at(tmp_path)
+        log = store.create(A)
+        fill(log, 3)
+        steps = []
+        async for step in in_process(task_for(log, part_of(log), Settings(), NOW_MS), 1e9):
+            steps.append(step)
+            await started[0].wait()
+        assert len(steps) == 2
+        await store.close()
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", note_start)
+    asyncio.run(scenario())
+
+
 def test_an_unexpected_error_in_the_child_is_told_and_the_log_set_aside(tmp_path, capfd):
     async def scenario():
         store = await store_at(tmp_path)
