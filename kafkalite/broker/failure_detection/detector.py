@@ -22,7 +22,7 @@ What needs ZooKeeper's data to be decided (elections that would lose records or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -88,6 +88,8 @@ class FailureDetector:
     def __init__(self, broker_id: BrokerId, settings: DetectionSettings, now_ms: float) -> None:
         self._broker_id, self._settings = broker_id, settings
         self._brokers: tuple[BrokerId, ...] = ()
+        self.neighbours: Sequence[BrokerId] = ()
+        """The brokers that this one watches: the nearest in the ring of ids."""
         self._neighbours: dict[BrokerId, _Neighbour] = {}
         self._judged: dict[BrokerId, _Judged] = {}
         self._ticked_ms = now_ms
@@ -100,20 +102,11 @@ class FailureDetector:
 
     def set_brokers(self, brokers: Iterable[BrokerId]) -> None:
         """Take over which brokers are registered; what is known of others is forgotten."""
-        self._brokers = tuple(sorted({*brokers, self._broker_id}))
+        registered = tuple(sorted({*brokers, self._broker_id}))
+        if registered != self._brokers:
+            self._brokers, self.neighbours = registered, _find_neighbours(registered, self._broker_id)
         for broker in [each for each in self._neighbours if each not in self._brokers]:
             del self._neighbours[broker]
-
-    @property
-    def neighbours(self) -> Sequence[BrokerId]:
-        """Return the brokers that this one watches: the nearest in the ring of ids."""
-        others = len(self._brokers) - 1
-        if others < 1:
-            return ()
-        place = self._brokers.index(self._broker_id)
-        distances = [*range(1, NEIGHBOURS_ON_EACH_SIDE + 1), *range(-NEIGHBOURS_ON_EACH_SIDE, 0)]
-        near = {self._brokers[(place + distance) % len(self._brokers)] for distance in distances}
-        return sorted(near - {self._broker_id})
 
     def note_sign_of_life(
         self, broker: BrokerId, broker_epoch: int, incarnation: bytes, now_ms: float, *, answered: bool
@@ -214,10 +207,12 @@ class FailureDetector:
 
     # What follows
 
-    def tick(self, now_ms: float, *, has_zookeeper: bool, acknowledging: Collection[BrokerId] = ()) -> None:
+    def tick(
+        self, now_ms: float, *, has_zookeeper: bool, is_acknowledging: Callable[[BrokerId], bool] = lambda _: False
+    ) -> None:
         """Let time pass. To be called every `heartbeat_interval_ms`: what is beyond was a pause of this process, not silence of others.
 
-        `acknowledging` are the brokers whose systems acknowledge what is sent to them.
+        `is_acknowledging` tells whether a broker's system acknowledges what is sent to it; it is asked about silent ones only.
         """
         self._has_zookeeper = has_zookeeper
         interval_ms = self._settings.heartbeat_interval_ms
@@ -231,13 +226,21 @@ class FailureDetector:
         limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
         for broker, known in self._find_watched():
             silent_ms = now_ms - known.last_sign_ms
-            allowed_ms = limit_ms * _STANDING_STILL if broker in acknowledging else limit_ms
-            if known.was_connected and not known.is_leaving and known.accused_of is None and silent_ms > allowed_ms:
+            if silent_ms <= limit_ms or not known.was_connected or known.is_leaving or known.accused_of is not None:
+                continue
+            if silent_ms > limit_ms * _STANDING_STILL or not is_acknowledging(broker):
                 known.accused_of = Evidence.SILENT
                 logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
 
     def _find_watched(self) -> list[tuple[BrokerId, _Neighbour]]:
         return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]
+
+    def _find_accused(self) -> list[tuple[BrokerId, _Neighbour, Evidence]]:
+        return [
+            (each, known, known.accused_of)
+            for each in self.neighbours
+            if (known := self._neighbours.get(each)) is not None and known.accused_of is not None
+        ]
 
     def is_cut_off(self, now_ms: float) -> bool:
         """True if this broker accuses nobody, because it is cut off from ZooKeeper or from most of its neighbours, or may be."""
@@ -248,13 +251,10 @@ class FailureDetector:
 
     def accusations(self, now_ms: float) -> tuple[Accusation, ...]:
         """Return of what this broker accuses others, for its heartbeats."""
-        if self.is_cut_off(now_ms):
+        accused = self._find_accused()
+        if not accused or self.is_cut_off(now_ms):
             return ()
-        return tuple(
-            Accusation(broker, known.broker_epoch, known.accused_of)
-            for broker, known in self._find_watched()
-            if known.accused_of is not None
-        )
+        return tuple(Accusation(broker, known.broker_epoch, evidence) for broker, known, evidence in accused)
 
     def is_suspected(self, broker: BrokerId) -> bool:
         """True if the connection to a broker has broken and there is no new one, or it is accused."""
@@ -263,16 +263,17 @@ class FailureDetector:
 
     def take_verdict(self, now_ms: float) -> Verdict | None:
         """Return a registration that two brokers accuse and that was not judged before; None without one, or too soon after another."""
-        if self.is_cut_off(now_ms) or now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
+        accused = self._find_accused()
+        if not accused or self.is_cut_off(now_ms) or now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
             return None
         oldest_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
-        for broker, known in self._find_watched():
-            if known.accused_of is None or known.is_judged:
+        for broker, known, accused_of in accused:
+            if known.is_judged:
                 continue
             others = [evidence for evidence, told_ms in known.reported.values() if told_ms >= oldest_ms]
             if len(others) + 1 < _ACCUSERS:
                 continue
-            refused = known.accused_of is Evidence.REFUSED and Evidence.REFUSED in others
+            refused = accused_of is Evidence.REFUSED and Evidence.REFUSED in others
             verdict = Verdict(broker, known.broker_epoch, Evidence.REFUSED if refused else Evidence.SILENT)
             known.is_judged = True
             self._judged[broker] = _Judged(verdict, known.incarnation, now_ms)
@@ -289,3 +290,11 @@ class FailureDetector:
         known = self._neighbours.get(verdict.broker_id)
         if known is not None and known.broker_epoch == verdict.broker_epoch:
             known.is_judged = for_good
+
+
+def _find_neighbours(brokers: Sequence[BrokerId], broker_id: BrokerId) -> Sequence[BrokerId]:
+    """Return the nearest of the other brokers in the ring of ids, `NEIGHBOURS_ON_EACH_SIDE` on each side."""
+    place = brokers.index(broker_id)
+    distances = [*range(1, NEIGHBOURS_ON_EACH_SIDE + 1), *range(-NEIGHBOURS_ON_EACH_SIDE, 0)]
+    near = {brokers[(place + distance) % len(brokers)] for distance in distances}
+    return sorted(near - {broker_id})

@@ -251,7 +251,7 @@ class FailureDetection:
         detector.tick(
             self._clock.monotonic_ms(),
             has_zookeeper=self._store.state is SessionState.CONNECTED,
-            acknowledging={broker for broker, (link, _) in self._links.items() if link.is_acknowledged},
+            is_acknowledging=lambda broker: broker in self._links and self._links[broker][0].is_acknowledged,
         )
         self._follow_neighbours()
         self._note_left()

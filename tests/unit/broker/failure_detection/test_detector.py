@@ -42,7 +42,9 @@ class Watcher:
         return verdicts
 
     def turn(self) -> list[Verdict]:
-        self.detector.tick(self.now_ms, has_zookeeper=self.has_zookeeper, acknowledging=self.acknowledging)
+        self.detector.tick(
+            self.now_ms, has_zookeeper=self.has_zookeeper, is_acknowledging=self.acknowledging.__contains__
+        )
         for broker in self.answering:
             self.answer(broker)
         for accuser, accusations in self.accusers.items():
