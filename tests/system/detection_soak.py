@@ -453,15 +453,10 @@ class Spell:
         self._verdicts_of_dead += self._count_verdicts(victim)
         epoch = self._expect_end(victim)
         self._killed.add((victim, epoch))
-        port = str(self.cluster.broker(victim).port)
         with self._noticing:
             began_s = time.monotonic()
-            with (
-                network.rule(victim, target=network.DROP),
-                network.rule(None, "--dport", port, target=network.DROP),
-            ):
+            with network.host_lost(victim, self.cluster.broker(victim).pid):
                 took_s = self._time_to_notice(victim, epoch, began_s)
-                network.destroy_connections(self.cluster.broker(victim).pid)
                 self.cluster.kill(victim)
         self.vanished_s.append(took_s)
         if took_s > VANISHED_WITHIN_S:

@@ -52,22 +52,35 @@ def rule(source: int | None, *conditions: str, target: Sequence[str]) -> Iterato
 @contextmanager
 def packets_lost(pid: int) -> Iterator[None]:
     """Lose all packets to and from the TCP ports that a process has now, as if its host were gone; it is stopped, and takes no others."""
+    with _packets_of_ports_lost(_ports_of(pid)):
+        yield
+
+
+@contextmanager
+def host_lost(source: int, pid: int) -> Iterator[None]:
+    """Lose all packets of the broker `source`, also of connections that it opens meanwhile; it is killed before the block ends.
+
+    Nothing that waited to be sent arrives afterwards. That the packets are the broker's would not be enough: those of connections that it
+    closes, and of all when it is killed, are nobody's.
+    """
+    ports = _ports_of(pid)
+    with rule(source, target=DROP), _packets_of_ports_lost(ports):
+        yield
+        _run("ss", "-K", "-tnH", " or ".join(f"sport = :{port}" for port in ports))
+
+
+def _ports_of(pid: int) -> list[str]:
     listed = [line.split() for line in _run("ss", "-tnapH").splitlines() if f"pid={pid}," in line]
-    ports = sorted({fields[3].rpartition(":")[2] for fields in listed})
+    return sorted({fields[3].rpartition(":")[2] for fields in listed})
+
+
+@contextmanager
+def _packets_of_ports_lost(ports: Sequence[str]) -> Iterator[None]:
     with ExitStack() as rules:
         for begin in range(0, len(ports), _PORTS_OF_A_RULE):
             some = ",".join(ports[begin : begin + _PORTS_OF_A_RULE])
             rules.enter_context(rule(None, "-m", "multiport", "--ports", some, target=DROP))
         yield
-
-
-def destroy_connections(pid: int) -> None:
-    """Destroy the TCP connections of a process with what waits in them, which the system goes on to send for a killed process."""
-    listed = [
-        line.split() for line in _run("ss", "-tnpH", "state", "established").splitlines() if f"pid={pid}," in line
-    ]
-    for ours, peers in {(fields[2].rpartition(":")[2], fields[3].rpartition(":")[2]) for fields in listed}:
-        _run("ss", "-K", "-tnH", f"sport = :{ours} and dport = :{peers}")
 
 
 def local_ports(pid: int, port: int) -> list[int]:
