@@ -274,9 +274,9 @@ class BrokerSettings(ZookeeperSettings):
 
     # Detection of dead brokers: settings of our own
     kafkalite_failover_detection: str = _text(
-        "session",
-        "When a dead broker's ZooKeeper session ends: at its timeout (session), there too but with a log of what peers saw (observe), "
-        "or as soon as there is evidence (evidence).",
+        "evidence",
+        "When a dead broker's ZooKeeper session ends: as soon as there is evidence of its death (evidence), at its timeout (session), "
+        "or there too but with a log of what peers saw (observe).",
         one_of(*DETECTIONS),
     )
     kafkalite_failover_heartbeat_interval_ms: int = _int(

@@ -73,8 +73,8 @@ class LocalCluster(AskedThroughZooKeeper):
     `racks` are given out to the brokers in turn, or by broker id. `partitionable` puts proxies between the servers, so that
     `partition` can cut them from each other (on Linux). With `faults` the brokers fail on request: see `Faults`.
 
-    With `kafkalite.failover.detection` other than `session` among the properties, the session of a broker whose process ends without a
-    clean stop is ended at once, and `tell_death` hears of it, in another thread.
+    The ZooKeeper session of a broker whose process ends without a clean stop is ended at once, and `tell_death` hears of it, in another
+    thread; with `kafkalite.failover.detection=session` among the properties it is left to its timeout.
 
     `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach: see `security` and `kafkalite.local.secured`.
     """

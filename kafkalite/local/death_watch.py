@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 DETECTION: Final = "kafkalite.failover.detection"
-NO_DETECTION: Final = "session"
-"""The value with which dead brokers are left to ZooKeeper; the default, too."""
+DEFAULT_DETECTION: Final = "evidence"
+"""That of the broker's settings, which are not loaded for each cluster."""
 
 _POLL_S: Final = 0.02
 _ENDING_S: Final = 10.0
@@ -41,7 +41,7 @@ class DeathWatch:
 
     def begin(self, broker_id: int, process: Process, properties: Mapping[str, str]) -> None:
         """Watch a process that was started with these properties, unless they leave its death to ZooKeeper."""
-        if properties.get(DETECTION, NO_DETECTION) == NO_DETECTION:
+        if properties.get(DETECTION, DEFAULT_DETECTION) == "session":
             return
         arguments = (process, dict(properties))
         thread = threading.Thread(target=self._watch, args=arguments, name=f"watch broker {broker_id}", daemon=True)

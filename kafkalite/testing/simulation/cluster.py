@@ -46,8 +46,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "replica.lag.time.max.ms": "5000",
     "group.initial.rebalance.delay.ms": "100",
     "controlled.shutdown.retry.backoff.ms": "500",
+    "kafkalite.failover.detection": "session",
 }
-"""What makes small clusters whole and quick to notice a failure; the rest is as in production."""
+"""What makes small clusters whole and quick to notice a failure; the rest is as in production. Heartbeats would double what a run costs."""
 
 
 class SimulatedBroker:

@@ -15,7 +15,7 @@ from kafkalite.config.broker import BROKER_KEYS, BrokerConfig
 from kafkalite.local import dead_broker, death_watch
 from kafkalite.local.broker_process import BrokerProcess, wait_until
 from kafkalite.local.dead_broker import end_session_of_dead_broker
-from kafkalite.local.death_watch import DETECTION, NO_DETECTION, DeathWatch
+from kafkalite.local.death_watch import DEFAULT_DETECTION, DETECTION, DeathWatch
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log_directory import LOCK, LogDirectory
 from kafkalite.storage.session_file import FILE_NAME, SessionRecord, write_session_file
@@ -123,7 +123,7 @@ def test_a_session_that_cannot_be_ended_is_left_to_its_timeout(
 
 
 def test_clusters_on_this_machine_know_the_default_of_the_setting() -> None:
-    assert BROKER_KEYS[DETECTION].default == NO_DETECTION
+    assert BROKER_KEYS[DETECTION].default == DEFAULT_DETECTION
 
 
 @pytest.mark.parametrize("mode", ["session", "evidence"])
