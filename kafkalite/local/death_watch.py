@@ -43,6 +43,10 @@ class DeathWatch:
         """Watch a process that was started with these properties, unless they leave its death to ZooKeeper."""
         if properties.get(DETECTION, DEFAULT_DETECTION) == "session":
             return
+        # Imported now, and not when the time counts; not in the thread, whose parser may meet that of pytest's assertions (gh-106905).
+        import kafkalite.config.broker
+        import kafkalite.local.dead_broker  # noqa: F401
+
         arguments = (process, dict(properties))
         thread = threading.Thread(target=self._watch, args=arguments, name=f"watch broker {broker_id}", daemon=True)
         self._threads[broker_id] = thread
@@ -64,7 +68,6 @@ class DeathWatch:
             self.finish(broker_id)
 
     def _watch(self, process: Process, properties: Mapping[str, str]) -> None:
-        # Imported now, and not when the time counts.
         from kafkalite.config.broker import BrokerConfig, ConfigError
         from kafkalite.local.dead_broker import end_session_of_dead_broker
 

@@ -102,6 +102,7 @@ TIMEOUT_S: Final = 90
 PROPERTIES: Final = {
     "zookeeper.session.timeout.ms": "18000",
     "zookeeper.connection.timeout.ms": "30000",
+    "kafkalite.failover.detection": "session",  # this cluster decides when; Apache Kafka has no such setting
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",
     "offsets.topic.replication.factor": "1",
