@@ -123,7 +123,7 @@ class Scale:
             self._facts.expire_session(victim)
             ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
             told_s = self._wait_for_views(lambda view: not view.held and self._is_led_enough(view))
-            stages = {"seat": seat.wait(ROUND_TIMEOUT_S) / 1e9 - ended_s} if was_controller else {}
+            stages = {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - ended_s, 0.0)} if was_controller else {}
             return meter.read(stages, seconds=told_s - ended_s)
         finally:
             ended.cancel()

@@ -228,7 +228,7 @@ class StandInScale:
         seat: Moment | None = None,
     ) -> Costs:
         last_s, tallies = self._stand_ins.wait_published(partitions, without)
-        stages = {} if seat is None else {"seat": seat.wait(ROUND_TIMEOUT_S) / 1e9 - began_s}
+        stages = {} if seat is None else {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - began_s, 0.0)}
         self._note(step, tallies)
         return meter.read(stages, seconds=last_s - began_s)
 
