@@ -24,10 +24,16 @@ TIMEOUT_S = 30
 Plan = dict[str, list[list[int]]]
 
 
+PROPERTIES = {
+    "auto.leader.rebalance.enable": "false",
+    "kafkalite.failover.detection": "session",  # a dead broker can be named in a plan for as long as its session lives
+}
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     fetch()  # before any process is started: without Maven there is nothing to do
-    with LocalCluster(brokers=3, properties={"auto.leader.rebalance.enable": "false"}) as running:
+    with LocalCluster(brokers=3, properties=PROPERTIES) as running:
         yield running
 
 

@@ -41,6 +41,7 @@ state_change = logging.getLogger("kafkalite.state_change")
 _CREATION_UNITS = PORTION_UNITS // 2
 """Creating a log creates a directory and a file."""
 _DELETION_UNITS = PORTION_UNITS
+_LEADER_UNITS = 8
 _ROLE_UNITS = 2
 _ROLES_FIRST_S = 0.01
 """Delay of the other files of new logs while roles change: producers wait for the roles."""
@@ -217,7 +218,9 @@ class Replicas:
         known = self.partitions.get(state.topic_partition)
         if known is None:
             return _CREATION_UNITS
-        return 1 if state.leader_epoch <= known.leader_epoch else _ROLE_UNITS
+        if state.leader_epoch <= known.leader_epoch:
+            return 1
+        return _LEADER_UNITS if state.leader == self.broker_id else _ROLE_UNITS
 
     def _is_repeated(self, partition: Partition, topic_id: bytes, state: LeaderAndIsrPartition) -> bool:
         """True for most stale states, without the price of an exception: whole requests are sent again."""

@@ -203,10 +203,10 @@ class PartitionLog:
         self._now_ms = now_ms
         if self._topic_id_is_behind:
             self._save_topic_id()  # or its records would be taken for those of a later topic of this name
-        if self._epoch_file.is_wrong:
-            self._epoch_file.save(
-                self.epochs
-            )  # or these records would be taken for those of an epoch that is no history any more
+        if (
+            self._epoch_file.is_wrong
+        ):  # or these records would be taken for those of an epoch that is no history any more
+            self._epoch_file.save(self.epochs)
         segment = self.segments.active
         if not can_append(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened

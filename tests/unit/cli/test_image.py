@@ -79,7 +79,7 @@ def test_a_broker_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("mode", "options"), [(None, ""), ("session", ""), ("observe", "--guard"), ("evidence", "--guard")]
+    ("mode", "options"), [(None, "--guard"), ("session", ""), ("observe", "--guard"), ("evidence", "--guard")]
 )
 def test_a_broker_is_guarded_where_its_death_is_noticed(
     mode: str | None, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
