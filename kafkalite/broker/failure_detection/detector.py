@@ -236,11 +236,7 @@ class FailureDetector:
         return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]
 
     def _find_accused(self) -> list[tuple[BrokerId, _Neighbour, Evidence]]:
-        return [
-            (each, known, known.accused_of)
-            for each in self.neighbours
-            if (known := self._neighbours.get(each)) is not None and known.accused_of is not None
-        ]
+        return [(each, known, known.accused_of) for each, known in self._find_watched() if known.accused_of is not None]
 
     def is_cut_off(self, now_ms: float) -> bool:
         """True if this broker accuses nobody, because it is cut off from ZooKeeper or from most of its neighbours, or may be."""

@@ -75,10 +75,9 @@ async def in_process(task: CleaningTask, bytes_per_second: float) -> AsyncGenera
         has_task = False
         while True:
             try:
-                if (
-                    not has_task
-                ):  # and never again: of a process that is gone with its work done, steps are still to be read
-                    await target.drain()  # raises when the process is gone, perhaps before it read anything
+                # Once, because it raises when the process is gone: steps of one that has done its work are still to be read.
+                if not has_task:
+                    await target.drain()
                     has_task = True
                 (length,) = _LENGTH.unpack(await source.readexactly(_LENGTH.size))
                 step = pickle.loads(await source.readexactly(length))

@@ -23,13 +23,13 @@ PATHS = [f"/{n}" for n in range(600)]
 FOUND = [(path.encode(), SHOWN_STAT) for path in PATHS]
 
 
-def found(data: bytes | None) -> bytes:
+def encode_read(data: bytes | None) -> bytes:
     length = struct.pack(">i", -1 if data is None else len(data))
     return length + (data or b"") + struct.pack(">qqqqiiiqiiq", *STAT)
 
 
 def result(data: bytes | None) -> bytes:
-    return bytes(MultiHeader(GET_DATA, False, 0).serialize()) + found(data)
+    return bytes(MultiHeader(GET_DATA, False, 0).serialize()) + encode_read(data)
 
 
 def error_result(code: int) -> bytes:
@@ -106,7 +106,7 @@ class Server:
         elif kind == GET_DATA:
             length = struct.unpack_from(">i", request, 8)[0]
             path = request[12 : 12 + length]
-            reply = NO_NODE if path == b"/absent" else found(path)
+            reply = NO_NODE if path == b"/absent" else encode_read(path)
         if reply is None:
             return False
         code, body = (reply, b"") if isinstance(reply, int) else (0, reply)
