@@ -70,9 +70,9 @@ def _find_session(config: BrokerConfig) -> SessionRecord | None:
 
 @contextmanager
 def _lock_of(directory: LogDirectory) -> Iterator[bool]:
-    """Hold the lock of a directory; False where another process has it, or it cannot be had."""
+    """Hold the lock of a directory, which may be removed meanwhile; False where another process has it, or it cannot be had."""
     try:
-        directory.open()
+        directory.open(create=False)
     except (WrongDirectory, OSError):
         yield False
         return

@@ -114,8 +114,8 @@ class Disk(Protocol):
     def sync(self, path: str) -> None:
         """Bring a file's content, or a directory's names, to the medium."""
 
-    def lock(self, path: str) -> Lock:
-        """Take the lock at `path`, creating its file. BlockingIOError when another process holds it."""
+    def lock(self, path: str, *, create: bool = True) -> Lock:
+        """Take the lock at `path`, creating its file if allowed. BlockingIOError when another process holds it, FileNotFoundError."""
 
     def file_id(self, path: str) -> str:
         """Return a text that no other file has, nor a copy of this one, nor this one after the machine has started again.
@@ -291,8 +291,8 @@ class OsDisk:
         finally:
             os.close(descriptor)
 
-    def lock(self, path: str) -> Lock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def lock(self, path: str, *, create: bool = True) -> Lock:
+        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0) | os.O_CLOEXEC, 0o644)
         try:
             # Java's FileChannel.lock is a POSIX record lock, so this keeps a Kafka broker out too.
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

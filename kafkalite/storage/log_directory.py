@@ -70,13 +70,17 @@ class LogDirectory:
 
     # Start and stop
 
-    def open(self) -> None:
-        """Make the directory if it is missing and lock it, once. Raises WrongDirectory when another process has it, OSError."""
+    def open(self, *, create: bool = True) -> None:
+        """Lock the directory, once, and make it if it is missing and that is allowed.
+
+        Raises WrongDirectory when another process has it, OSError.
+        """
         if self._lock is not None:
             return
-        self.disk.make_directory(self.path)
+        if create:
+            self.disk.make_directory(self.path)
         try:
-            self._lock = self.disk.lock(self.file(LOCK))
+            self._lock = self.disk.lock(self.file(LOCK), create=create)
         except BlockingIOError:
             raise WrongDirectory(f"{self.path} is locked by another process; is a broker running there?") from None
 

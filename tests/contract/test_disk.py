@@ -153,8 +153,10 @@ def test_syncing_and_room(disk: Disk, tmp_path: Path) -> None:
 
 def test_a_lock_is_held_until_it_is_released(disk: Disk, tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
+    assert refusal(lambda: disk.lock(path, create=False)) is FileNotFoundError
     disk.lock(path).release()
     assert disk.exists(path)
+    disk.lock(path, create=False).release()
     lock = disk.lock(path)
     if isinstance(disk, MemoryDisk):  # a POSIX lock does not keep out its own process
         assert refusal(disk.lock, path) is BlockingIOError

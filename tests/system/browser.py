@@ -102,8 +102,15 @@ class StatusPage:
             except (StaleElementReferenceException, ValueError):
                 pass
             if time.monotonic() > deadline_s:
-                raise TimeoutError(f"{what}: not within {timeout_s:g} s; the page says\n{self.text('body')}")
+                raise TimeoutError(f"{what}: not within {timeout_s:g} s; the page says\n{self._state()}")
             time.sleep(_POLL_S)
+
+    def _state(self) -> str:
+        """What is to be seen, what the browser complained about, and what it has loaded."""
+        complaints: list[Any] = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+        script = "return performance.getEntriesByType('resource').map(e => `${e.name}: ${e.responseStatus}, ${Math.round(e.duration)} ms`)"
+        told = (each["message"] for each in complaints)
+        return "\n".join((self.text("body"), *told, *self.chrome.execute_script(script)))
 
     def assert_sound(self) -> None:
         """The page was never loaded again, and the browser complained about nothing that matters."""

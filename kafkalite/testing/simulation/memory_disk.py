@@ -221,8 +221,8 @@ class MemoryDisk:
             node.unsynced.clear()
             self._unsynced_files.pop(node, None)
 
-    def lock(self, path: str) -> Lock:
-        self.open(path, create=True).close()
+    def lock(self, path: str, *, create: bool = True) -> Lock:
+        self.open(path, create=create).close()
         if path in self.locks:
             raise BlockingIOError(errno.EAGAIN, "locked by another process", path)
         self.locks[path] = None

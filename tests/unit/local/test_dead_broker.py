@@ -77,6 +77,14 @@ def test_after_a_clean_stop_there_is_nothing_to_end(tmp_path: Path, asked: list[
     assert end_session_of_dead_broker(config(tmp_path)) is None and asked == []
 
 
+def test_nothing_is_written_into_a_directory_that_is_being_removed(tmp_path: Path, asked: list[Any]) -> None:
+    """Whoever kills a broker may remove its directory at once."""
+    leave_session(tmp_path)
+    (tmp_path / LOCK).unlink()
+    assert end_session_of_dead_broker(config(tmp_path)) is None and asked == []
+    assert not (tmp_path / LOCK).exists()
+
+
 @pytest.mark.parametrize("other", [{"broker_id": "8"}, {"zookeeper_connect": "zk.invalid:2182"}])
 def test_the_session_of_another_broker_or_ensemble_is_left_alone(
     other: dict[str, str], tmp_path: Path, asked: list[Any]
