@@ -40,7 +40,7 @@ class Member:
     def __init__(self, servers: str, group: str, topics: list[str], **options: Any) -> None:
         defaults: dict[str, Any] = {
             "auto_offset_reset": "earliest",
-            "session_timeout_ms": 6000,
+            "session_timeout_ms": 30_000,  # longer than a machine with too much to do stands still
             "heartbeat_interval_ms": 200,
             "auto_commit_interval_ms": 200,
             "metadata_max_age_ms": 500,
