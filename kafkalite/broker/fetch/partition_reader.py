@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.fetch.down_conversion_cache import ConversionCache
+from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.follower_state import FetchRequester
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.broker.settings.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode, KafkaError

@@ -6,6 +6,7 @@ controller sends a request again when the answer was lost. Large ones are served
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,6 +35,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.broker.broker_lists import BrokerLists
     from kafkalite.broker.coordination.coordinators import Coordinators
     from kafkalite.types import BrokerId
 
@@ -65,16 +67,16 @@ async def leader_and_isr(
     parts: Parts, request: messages.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.LeaderAndIsrResponse:
     """Apply roles, and return the outcome of each partition."""
-    roles = await context.portions.finish(_read_roles(request))
+    roles = await context.portions.finish(_read_roles(request, parts.metadata.broker_lists))
     outcome = await parts.replicas.apply_leader_and_isr(roles)
     return await context.portions.finish(_make_roles_response(request, outcome, context.api_version))
 
 
-def _read_roles(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
+def _read_roles(request: messages.LeaderAndIsrRequest, lists: BrokerLists) -> Work[LeaderAndIsr]:
     topics = []
     for topic in request.topic_states:
         yield
-        name, partitions = topic.topic_name, []
+        name, partitions = sys.intern(topic.topic_name), []
         for state in topic.partition_states:
             yield
             partitions.append(
@@ -84,8 +86,8 @@ def _read_roles(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
                     state.leader,
                     state.leader_epoch,
                     state.partition_epoch,
-                    tuple(state.isr),
-                    tuple(state.replicas),
+                    lists.share_tuple(state.isr),
+                    lists.share_tuple(state.replicas),
                     tuple(state.adding_replicas),
                     tuple(state.removing_replicas),
                     state.is_new,
@@ -146,7 +148,7 @@ async def update_metadata(
     parts: Parts, request: messages.UpdateMetadataRequest, context: RequestContext
 ) -> messages.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    update = await context.portions.finish(_read_update(request))
+    update = await context.portions.finish(_read_update(request, parts.metadata.broker_lists))
     alive_before = parts.metadata.brokers.keys()
     removed = await parts.replicas.update_metadata(update)
     parts.coordinators.forget_partitions(removed)
@@ -156,20 +158,20 @@ async def update_metadata(
     return messages.UpdateMetadataResponse()
 
 
-def _read_update(request: messages.UpdateMetadataRequest) -> Work[UpdateMetadata]:
+def _read_update(request: messages.UpdateMetadataRequest, lists: BrokerLists) -> Work[UpdateMetadata]:
     topics = []
     for topic in request.topic_states:
         yield
-        told = UpdateMetadataTopic(topic.topic_name, topic.topic_id, {}, {})
+        told = UpdateMetadataTopic(sys.intern(topic.topic_name), topic.topic_id, {}, {})
         for state in topic.partition_states:
             yield
             partitions = told.deleted if state.leader == LEADER_DURING_DELETE else told.partitions
             partitions[state.partition_index] = PartitionMetadata(
                 state.leader,
                 state.leader_epoch,
-                state.isr,
-                state.replicas,
-                state.offline_replicas,
+                lists.share_list(state.isr),
+                lists.share_list(state.replicas),
+                lists.share_list(state.offline_replicas),
                 state.zk_version,
                 state.controller_epoch,
             )

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from kafkalite.broker.replication.action_queue import Done
 from kafkalite.broker.replication.append_pace import AppendPace
-from kafkalite.broker.replication.partition import AckWait, Partition
+from kafkalite.broker.replication.effects import AckWait
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import report
 

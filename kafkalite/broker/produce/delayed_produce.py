@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from kafkalite.broker.replication.partition import AckWait, Partition
+from kafkalite.broker.replication.effects import AckWait
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from kafkalite.types import BrokerId
 
@@ -15,14 +15,18 @@ NEVER_MS = float("-inf")
 class FetchRequester(Protocol):
     """Has the time of a follower's last fetch, which counts for partitions that an incremental fetch did not name too."""
 
-    last_fetch_ms: float
+    @property
+    def last_fetch_ms(self) -> float: ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class NeverFetched:
     """The requester of a follower that has not fetched yet."""
 
     last_fetch_ms: float = NEVER_MS
+
+
+_NEVER_FETCHED: Final = NeverFetched()
 
 
 @dataclass(slots=True)
@@ -35,5 +39,5 @@ class FollowerState:
     last_fetch_ms: float = NEVER_MS
     leader_end_at_last_fetch: int = 0
     last_caught_up_ms: float = NEVER_MS
-    requester: FetchRequester = field(default_factory=NeverFetched)
+    requester: FetchRequester = _NEVER_FETCHED
     missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight

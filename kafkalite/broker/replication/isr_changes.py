@@ -17,7 +17,8 @@ from typing import Final
 
 from kafkalite.backoff import Backoff
 from kafkalite.broker.controller_channel import ControllerChannel
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode
 from kafkalite.failpoints import reach
 from kafkalite.lifecycle import Jobs

@@ -17,11 +17,12 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.replication.action_queue import ActionQueue, Done
+from kafkalite.broker.replication.effects import AckWait, IsrChange
 from kafkalite.broker.replication.follower_state import NEVER_MS, FetchRequester, FollowerState
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
@@ -45,33 +46,42 @@ class Watcher(Protocol):
         """Called when more records are committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class IsrChange:
-    """An ISR that the leader wants written, conditional on `partition_epoch` (the znode's version)."""
-
-    topic_partition: TopicPartition
-    topic_id: bytes
-    leader_epoch: int
-    partition_epoch: int
-    controller_epoch: int
-    isr: tuple[BrokerId, ...]
-    reason: str
-
-
-@dataclass(slots=True, eq=False)
-class AckWait:
-    """An acks=all append that waits for the high watermark to reach `required_offset`."""
-
-    required_offset: int
-    done: Done
+_NO_FOLLOWERS: Final[Mapping[BrokerId, FollowerState]] = MappingProxyType({})
+_NO_WAITS: Final[OrderedDict[AckWait, None]] = OrderedDict()
+"""The waits of all partitions for which none ever waited; always empty."""
+NO_WATCHERS: Final[Mapping[Watcher, None]] = MappingProxyType({})
 
 
 class Partition:
-    """A replica on this broker, as leader or follower; `Replicas` owns it.
+    """A replica on this broker, as leader or follower; `Replicas` owns it. A broker has a hundred thousand, nearly all of them idle.
 
     `is_eligible(broker)` is True if a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
     partitions of a broker.
     """
+
+    __slots__ = (
+        "_ack_waits",
+        "_actions",
+        "_is_eligible",
+        "_is_notifying",
+        "adding_replicas",
+        "began_in_sync",
+        "controller_epoch",
+        "followers",
+        "isr",
+        "lag_max_ms",
+        "leader",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "local_id",
+        "log",
+        "partition_epoch",
+        "pending_change",
+        "removing_replicas",
+        "replicas",
+        "topic_partition",
+        "watchers",
+    )
 
     def __init__(
         self,
@@ -100,9 +110,10 @@ class Partition:
         self.began_in_sync = False
         """True if this replica was in the ISR when it became a follower."""
         self.pending_change: IsrChange | None = None
-        self.followers: dict[BrokerId, FollowerState] = {}
-        self.watchers: dict[Watcher, None] = {}
-        self._ack_waits: OrderedDict[AckWait, None] = OrderedDict()
+        self.followers = _NO_FOLLOWERS
+        self.watchers = NO_WATCHERS
+        """Set by `Replicas`, which knows watchers of partitions that are not hosted too."""
+        self._ack_waits = _NO_WAITS
         """In the order of the log; any of them may time out."""
         self._is_notifying = False
 
@@ -175,13 +186,13 @@ class Partition:
         self.pending_change = None
         remote = [broker for broker in state.replicas if broker != self.local_id]
         kept = self.followers
-        self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
+        followers = self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
         if newer_epoch:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.assign_epoch(state.leader_epoch)
             for broker in remote:
                 caught_up = now_ms if broker in state.isr else NEVER_MS
-                self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
+                followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._advance_high_watermark(now_ms)
         if newer_epoch:
             self.notify_watchers(appended=True)
@@ -196,7 +207,7 @@ class Partition:
         self.isr = ()
         self.began_in_sync = self.local_id in state.isr
         self.pending_change = None
-        self.followers = {}
+        self.followers = _NO_FOLLOWERS
         if newer_epoch:
             self._notify_role_change()
         return newer_epoch
@@ -301,6 +312,8 @@ class Partition:
                 self._actions.add(done, self._ack_outcome())
             return None
         wait = AckWait(required_offset, done)
+        if self._ack_waits is _NO_WAITS:
+            self._ack_waits = OrderedDict()
         self._ack_waits[wait] = None
         return wait
 
@@ -313,7 +326,7 @@ class Partition:
         self._ack_waits.pop(wait, None)
 
     def _fail_ack_waits(self, code: ErrorCode) -> None:
-        waits, self._ack_waits = self._ack_waits, OrderedDict()
+        waits, self._ack_waits = self._ack_waits, _NO_WAITS
         for wait in waits:
             self._actions.add(wait.done, code)
 

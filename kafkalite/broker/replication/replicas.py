@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.append_pace import AppendPace
-from kafkalite.broker.replication.partition import IsrChange, Partition, Watcher
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import NO_WATCHERS, Partition, Watcher
 from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
@@ -86,7 +87,7 @@ class Replicas:
         self.topic_ids: dict[bytes, str] = {}
         self.topic_id_conflicts = TopicIdConflicts()
         self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
-        """Watchers by partition, hosted or not: a fetch session outlives the deletion and awaits the creation of its partitions."""
+        """Watchers of the partitions that have any, hosted or not: a fetch session outlives the deletion and awaits the creation."""
         self.controller_epoch = 0
         self.broker_epoch = -1
         self._awaited_leaders: dict[TopicPartition, tuple[LeaderAndIsrPartition, bytes]] = {}
@@ -121,14 +122,22 @@ class Replicas:
 
     def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
         """Notify `watcher` of changes, from now on or once the partition is hosted here."""
-        self._watchers.setdefault(topic_partition, {})[watcher] = None
+        watchers = self._watchers.get(topic_partition)
+        if watchers is None:
+            watchers = self._watchers[topic_partition] = {}
+            if (partition := self.partitions.get(topic_partition)) is not None:
+                partition.watchers = watchers
+        watchers[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
         watchers = self._watchers.get(topic_partition)
-        if watchers is not None:
-            watchers.pop(watcher, None)
-            if not watchers and topic_partition not in self.partitions:
-                del self._watchers[topic_partition]
+        if watchers is None:
+            return
+        watchers.pop(watcher, None)
+        if not watchers:
+            del self._watchers[topic_partition]
+            if (partition := self.partitions.get(topic_partition)) is not None:
+                partition.watchers = NO_WATCHERS
 
     # The controller's requests
 
@@ -270,7 +279,7 @@ class Replicas:
         partition = self.partitions.get(topic_partition)
         if partition is not None:
             self.followers.stop([topic_partition])
-            self._drop(topic_partition)
+            self.partitions.pop(topic_partition).resign()
             self.on_roles([], [partition])
 
     def _learn_topic_id(self, partition: Partition, topic_id: bytes) -> bool:
@@ -296,7 +305,7 @@ class Replicas:
         partition = Partition(
             topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive, self._actions
         )
-        partition.watchers = self._watchers.setdefault(topic_partition, partition.watchers)
+        partition.watchers = self._watchers.get(topic_partition, NO_WATCHERS)
         self.partitions[topic_partition] = partition
         return partition
 
@@ -410,7 +419,7 @@ class Replicas:
         self.followers.stop([topic_partition])
         if delete:
             if partition is not None:
-                self._drop(topic_partition)
+                self.partitions.pop(topic_partition).resign()
             self.logs.delete(topic_partition)
             self.topic_id_conflicts.settle(topic_partition)
         return partition
@@ -428,14 +437,9 @@ class Replicas:
         self.followers.stop(gone)
         dropped = [self.partitions[topic_partition] for topic_partition in gone]
         for topic_partition in gone:
-            self._drop(topic_partition)
+            self.partitions.pop(topic_partition).resign()
         self.on_roles([], dropped)
         return gone
-
-    def _drop(self, topic_partition: TopicPartition) -> None:
-        self.partitions.pop(topic_partition).resign()
-        if not self._watchers.get(topic_partition):
-            self._watchers.pop(topic_partition, None)
 
     # Upkeep
 

@@ -236,12 +236,12 @@ REPLICATION: Final = (
         (
             Edit(
                 _PARTITION,
-                "                self.followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)\n",
-                "                self.followers[broker].last_caught_up_ms = caught_up\n",
+                "                followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)\n",
+                "                followers[broker].last_caught_up_ms = caught_up\n",
             ),
             Edit(
                 _PARTITION,
-                "        self.pending_change = None\n        self.followers = {}\n        if newer_epoch:\n",
+                "        self.pending_change = None\n        self.followers = _NO_FOLLOWERS\n        if newer_epoch:\n",
                 "        self.pending_change = None\n        if newer_epoch:\n",
             ),
         ),

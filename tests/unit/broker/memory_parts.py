@@ -22,7 +22,8 @@ from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.append_pace import AppendPace
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import spoken_of
@@ -126,11 +127,13 @@ class MemoryReplicas:
 
     def watch(self, topic_partition: TopicPartition, watcher: Any) -> None:
         self.watched.add(topic_partition)
-        self.partitions[topic_partition].watchers[watcher] = None
+        partition = self.partitions[topic_partition]
+        partition.watchers = {**partition.watchers, watcher: None}
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Any) -> None:
         self.watched.discard(topic_partition)
-        self.partitions[topic_partition].watchers.pop(watcher, None)
+        partition = self.partitions[topic_partition]
+        partition.watchers = {each: None for each in partition.watchers if each is not watcher}
 
 
 class MemoryGroups:

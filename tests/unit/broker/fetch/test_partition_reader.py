@@ -17,7 +17,8 @@ from kafkalite.broker.fetch.partition_reader import (
     FetchParams,
     PartitionReader,
 )
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.settings.rates import ReplicationRate
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kafkalite.broker.broker_lists import BrokerLists
 from kafkalite.broker.handlers import control
 from kafkalite.broker.traffic import Traffic
 from kafkalite.controller import events
@@ -51,6 +53,7 @@ class Node:
         self.coordinators, self.traffic = self, Traffic()
         self.brokers: dict[int, LiveBroker] = {}
         self.topics: dict[str, Any] = {}
+        self.broker_lists = BrokerLists()
 
     def forget_partitions(self, removed: object) -> None:
         pass
@@ -114,6 +117,18 @@ def test_update_metadata(release: str) -> None:
     assert (topic.name, topic.topic_id) == ("t", ID if version >= 7 else bytes(16))
     assert (topic.partitions, list(topic.deleted)) == ({0: KNOWN}, [3])
     assert (told.brokers, heard) == ([live], None)
+
+
+def test_equal_lists_of_brokers_are_one_object() -> None:
+    """A broker keeps some for each of a hundred thousand partitions."""
+    in_sync = replace(KNOWN, isr=[1, 2, 9])
+    told, _ = tell(UpdateMetadata(1, 5, 103, [UpdateMetadataTopic("t", ID, {0: in_sync, 1: KNOWN}, {})], []), "3.9")
+    first, second = told.topics[0].partitions.values()
+    assert first.isr is first.replicas is second.replicas and second.isr is not second.replicas
+    states = [replace(state, isr=state.replicas) for state in STATES]
+    told, _ = tell(LeaderAndIsr(1, 5, 103, [LeaderAndIsrTopic("t", ID, states)]), "3.9", {})
+    first, second = told.topics[0].partitions
+    assert first.isr is first.replicas is second.replicas
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.handlers import control
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.traffic import Traffic
 from kafkalite.controller.cluster_state import Leadership
@@ -192,17 +193,17 @@ def test_isrs_are_looked_at_in_portions() -> None:
     play(scenario)
 
 
-def test_what_is_led_elsewhere_once_its_turn_comes_is_not_looked_at() -> None:
+def test_what_is_led_elsewhere_once_its_turn_comes_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(broker: Broker) -> None:
         await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
         looking = asyncio.ensure_future(broker.replicas.shrink_isrs())
         await asyncio.sleep(0)
         last = list(broker.replicas.partitions.values())[-1]
-        looked_at: list[float] = []
-        last.stop_waiting = looked_at.append  # type: ignore[method-assign]
+        looked_at: list[Partition] = []
+        monkeypatch.setattr(Partition, "stop_waiting", lambda partition, now_ms: looked_at.append(partition))
         last.resign()
         await looking
-        assert not looked_at
+        assert looked_at and last not in looked_at
 
     play(scenario)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.produce.fast_path import FastPath
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.settings.quotas import QuotaEntity
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode
@@ -168,14 +169,14 @@ def test_a_failed_write_fails_all_requests_in_it_and_no_others(tmp_path: Path) -
     check_files(run(tmp_path, act).logs[0])
 
 
-def test_what_nobody_expected_is_reported_and_answered(tmp_path: Path) -> None:
+def test_what_nobody_expected_is_reported_and_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(broker: Broker) -> None:
         peer = await broker.peer()
 
         def fail(*arguments: Any) -> int:
             raise ZeroDivisionError
 
-        broker.partition().append_plain = fail  # type: ignore[method-assign]
+        monkeypatch.setattr(Partition, "append_plain", fail)
         with virtual_time.expected_errors() as errors:
             peer.send(produce())
             await virtual_time.settle()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.isr_changes import AlterPartitionSender
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.isr_changes import ZooKeeperIsrWriter
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.fake_log import TP, assignment, make_partition
 from zk import paths

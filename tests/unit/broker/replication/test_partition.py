@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import InvariantBroken
 from tests.unit.broker.fake_log import LAG_MAX_MS, FakeLog, assignment, make_partition

@@ -147,7 +147,7 @@ def test_new_replicas_are_followers_and_removed_ones_are_not() -> None:
 def test_watchers_hear_of_records_commits_and_changes_of_hands() -> None:
     partition = lead(isr=(1, 2))
     recorder = Recorder()
-    partition.watchers[recorder] = None
+    partition.watchers = {recorder: None}
     append(partition, 2)
     fetch(partition, 2, 2)
     partition.become_leader(assignment(leader_epoch=1, partition_epoch=1), 0.0)
@@ -161,7 +161,7 @@ def test_a_follower_takes_the_high_watermark_as_far_as_it_has_records() -> None:
     partition = make_partition(FakeLog(log_end_offset=5))
     partition.become_follower(assignment(leader=2))
     recorder = Recorder()
-    partition.watchers[recorder] = None
+    partition.watchers = {recorder: None}
     partition.follow_high_watermark(9)
     assert partition.high_watermark == 5
     partition.follow_high_watermark(3)

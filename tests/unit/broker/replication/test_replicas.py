@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
-from kafkalite.broker.replication.partition import IsrChange, Partition
+from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import (

@@ -92,16 +92,19 @@ def test_a_delayed_fetch_whose_look_failed_was_never_answered(problem: Exception
 
 
 @BAD_PROBLEMS
-def test_a_delayed_produce_whose_expiration_failed_was_never_answered(problem: Exception) -> None:
+def test_a_delayed_produce_whose_expiration_failed_was_never_answered(
+    problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     m = messages.produce_request
     topic = m.TopicProduceData(name="t", partition_data=[m.PartitionProduceData(index=0, records=b"")])
 
-    def fail(wait: Any) -> None:
+    def fail(partition: Partition, wait: Any) -> None:
         raise problem
+
+    monkeypatch.setattr(Partition, "forget_wait", fail)
 
     def begin() -> asyncio.Future[Any]:
         partition = led_with_follower()
-        partition.forget_wait = fail  # type: ignore[method-assign]
         answer = messages.produce_response.PartitionProduceResponse(index=0)
         reply = messages.produce_response.ProduceResponse()
         return DelayedProduce(reply, [AwaitedRecords(partition, append(partition, 1), answer)], 100).future
@@ -208,7 +211,7 @@ def test_a_watcher_that_comes_back_into_its_partition_is_a_broken_invariant() ->
         def on_high_watermark(self, partition: Partition) -> None: ...
 
     partition = led_with_follower()
-    partition.watchers[Meddler()] = None
+    partition.watchers = {Meddler(): None}
     with pytest.raises(InvariantBroken, match="came back"):
         append(partition, 1)
 
