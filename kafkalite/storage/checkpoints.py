@@ -12,7 +12,7 @@ offset not yet compacted). In each partition's directory: leader-epoch-checkpoin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from kafkalite.failpoints import reach
@@ -65,7 +65,7 @@ def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
     return entries
 
 
-def write_epochs(disk: Disk, path: str, entries: list[tuple[int, int]], *, durable: bool) -> None:
+def write_epochs(disk: Disk, path: str, entries: Sequence[tuple[int, int]], *, durable: bool) -> None:
     """Replace a leader-epoch-checkpoint. Raises OSError."""
     disk.replace(path, _text(len(entries), (f"{epoch} {start}" for epoch, start in entries)), durable=durable)
 

@@ -43,7 +43,8 @@ from kafkalite.storage.cleaning.key_map import KeyMap
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import CLEANED
 from kafkalite.storage.open_files import OpenFiles
-from kafkalite.storage.segments.segment import FileSizes, Segment
+from kafkalite.storage.segments.segment import Segment
+from kafkalite.storage.segments.segment_files import FileSizes
 from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import Buffer
 

@@ -20,7 +20,7 @@ def list_aborted(
     transaction that began behind it.
     """
     following = segments.from_offset(from_offset)
-    if not any(segment.transaction_index.size for segment in following):
+    if not any(segment.has_aborted_transactions for segment in following):
         return []
     if read is not None:
         upper_bound = min(upper_bound, _find_bound(read, following))

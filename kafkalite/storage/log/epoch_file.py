@@ -24,7 +24,7 @@ from kafkalite.storage.log.flush_work import FlushState
 from kafkalite.storage.log.leader_epochs import LeaderEpochs
 from kafkalite.storage.log_files import LEADER_EPOCH_CHECKPOINT
 
-_Entries = list[tuple[int, int]]
+_Entries = tuple[tuple[int, int], ...]
 
 
 class EpochFile:
@@ -34,7 +34,7 @@ class EpochFile:
     full when they should have been removed.
     """
 
-    __slots__ = ("_disk", "_flush_state", "_is_short", "_on_disk", "_path", "is_wrong")
+    __slots__ = ("_directory", "_disk", "_flush_state", "_is_short", "_on_disk", "is_wrong")
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class EpochFile:
         on_disk: Sequence[tuple[int, int]],
     ) -> None:
         self._disk = disk
-        self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self._directory = directory
         self._flush_state = flush_state
-        self._on_disk: _Entries | None = list(on_disk)
+        entries, known = epochs.table, tuple(on_disk)
+        self._on_disk: _Entries | None = entries if entries == known else known
         """None if a write failed."""
-        entries = epochs.entries()
-        self._is_short = entries != self._on_disk
-        self.is_wrong = entries[: len(on_disk)] != self._on_disk
+        self._is_short = entries != known
+        self.is_wrong = entries[: len(known)] != known
 
     def update(self, epochs: LeaderEpochs, log_end_offset: int) -> None:
         """Take note of a change: write the file if it has epochs with records that are no history any more. Raises OSError."""
-        known, entries = self._on_disk, epochs.entries()
+        known, entries = self._on_disk, epochs.table
         self._is_short = entries != known
         if known is None:
             self._write(entries)
@@ -68,7 +68,7 @@ class EpochFile:
 
     def save(self, epochs: LeaderEpochs) -> None:
         """Write all entries, unless they are there. On a full disk that is put off. Raises OSError."""
-        entries = epochs.entries()
+        entries = epochs.table
         if entries == self._on_disk:
             self.is_wrong = self._is_short = False
         else:
@@ -78,16 +78,17 @@ class EpochFile:
         """Write all entries if one with records is not there; return False if the disk is full. Raises OSError."""
         if self._is_short:
             known = self._on_disk
-            if known is None or _with_records(known, log_end_offset) != _with_records(epochs.entries(), log_end_offset):
-                self._write(epochs.entries())
+            if known is None or _with_records(known, log_end_offset) != _with_records(epochs.table, log_end_offset):
+                self._write(epochs.table)
         return self._on_disk is not None
 
     def _write(self, entries: _Entries) -> None:
         """Write all entries. It may be put off, because batches have their epochs too."""
-        self._flush_state.note_file(self._path)
+        self._flush_state.note_file(LEADER_EPOCH_CHECKPOINT)
         self._on_disk, self.is_wrong, self._is_short = None, True, True
         try:
-            checkpoints.write_epochs(self._disk, self._path, entries, durable=False)
+            path = os.path.join(self._directory, LEADER_EPOCH_CHECKPOINT)
+            checkpoints.write_epochs(self._disk, path, entries, durable=False)
         except OSError as problem:
             if problem.errno not in OUT_OF_SPACE | OUT_OF_FILES:
                 raise
@@ -97,8 +98,8 @@ class EpochFile:
 
 def _first_other(known: _Entries, entries: _Entries) -> int:
     """Return where the first of the known entries begins that the log does not have."""
-    return next(start for place, (epoch, start) in enumerate(known) if entries[place : place + 1] != [(epoch, start)])
+    return next(start for place, (epoch, start) in enumerate(known) if entries[place : place + 1] != ((epoch, start),))
 
 
-def _with_records(entries: _Entries, log_end_offset: int) -> _Entries:
+def _with_records(entries: _Entries, log_end_offset: int) -> list[tuple[int, int]]:
     return [each for each in entries if each[1] < log_end_offset]

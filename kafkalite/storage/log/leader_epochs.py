@@ -8,41 +8,42 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from operator import itemgetter
 
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader
 
 UNDEFINED = (-1, -1)
 
+_epoch_of = itemgetter(0)
+_start_of = itemgetter(1)
+
 
 class LeaderEpochs:
-    """The epochs of one log, oldest first."""
+    """The epochs of one log, oldest first. They seldom change, so `table` is a tuple that others may keep."""
 
-    __slots__ = ("epochs", "starts")
+    __slots__ = ("table",)
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        self.epochs: list[int] = []
-        self.starts: list[int] = []
+        self.table: tuple[tuple[int, int], ...] = ()
         for epoch, start in entries:
             self.assign(epoch, start)
 
     @property
     def latest(self) -> int | None:
-        return self.epochs[-1] if self.epochs else None
+        return self.table[-1][0] if self.table else None
 
     def entries(self) -> list[tuple[int, int]]:
-        return list(zip(self.epochs, self.starts, strict=True))
+        return list(self.table)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` began at `start_offset`; False when that is not news.
 
         Entries that begin there or later are no history of this log any more and go.
         """
-        if epoch < 0 or (self.epochs and epoch <= self.epochs[-1]):
+        if epoch < 0 or (self.table and epoch <= self.table[-1][0]):
             return False
-        kept = bisect_left(self.starts, start_offset)
-        del self.epochs[kept:], self.starts[kept:]
-        self.epochs.append(epoch)
-        self.starts.append(start_offset)
+        kept = bisect_left(self.table, start_offset, key=_start_of)
+        self.table = (*self.table[:kept], (epoch, start_offset))
         return True
 
     def follow(self, headers: Iterable[BatchHeader]) -> bool:
@@ -54,7 +55,7 @@ class LeaderEpochs:
         changed = False
         for header in headers:
             epoch = header.partition_leader_epoch
-            if not self.epochs or epoch > self.epochs[-1]:
+            if not self.table or epoch > self.table[-1][0]:
                 changed |= self.assign(epoch, header.base_offset)
             elif epoch < 0 and header.magic != MAGIC:
                 self.clear()
@@ -63,39 +64,38 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return (largest epoch up to `epoch`, offset behind its last record), UNDEFINED when this log knows nothing of it (KIP-279)."""
-        if epoch < 0 or not self.epochs:
+        table = self.table
+        if epoch < 0 or not table:
             return UNDEFINED
-        if epoch == self.epochs[-1]:
+        if epoch == table[-1][0]:
             return epoch, log_end_offset
-        above = bisect_right(self.epochs, epoch)
-        if above == len(self.epochs):
+        above = bisect_right(table, epoch, key=_epoch_of)
+        if above == len(table):
             return UNDEFINED
         if not above:
-            return epoch, self.starts[0]
-        return self.epochs[above - 1], self.starts[above]
+            return epoch, table[0][1]
+        return table[above - 1][0], table[above][1]
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Return the epoch in which the record at `offset` was written; None before the first entry."""
-        number = bisect_right(self.starts, offset)
-        return self.epochs[number - 1] if number else None
+        number = bisect_right(self.table, offset, key=_start_of)
+        return self.table[number - 1][0] if number else None
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget the epochs that began at `end_offset` or later; False when there are none."""
-        kept = bisect_left(self.starts, end_offset)
-        if kept == len(self.starts):
+        kept = bisect_left(self.table, end_offset, key=_start_of)
+        if kept == len(self.table):
             return False
-        del self.epochs[kept:], self.starts[kept:]
+        self.table = self.table[:kept]
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Forget the epochs that ended up to `start_offset`; the one that reaches over it begins there now."""
-        number = bisect_right(self.starts, start_offset)
-        if not number or (self.starts[number - 1] == start_offset and number == 1):
+        number = bisect_right(self.table, start_offset, key=_start_of)
+        if not number or (self.table[number - 1][1] == start_offset and number == 1):
             return False
-        del self.epochs[: number - 1], self.starts[: number - 1]
-        self.starts[0] = start_offset
+        self.table = ((self.table[number - 1][0], start_offset), *self.table[number:])
         return True
 
     def clear(self) -> None:
-        self.epochs.clear()
-        self.starts.clear()
+        self.table = ()

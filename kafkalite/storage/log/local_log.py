@@ -27,8 +27,8 @@ class LocalLog:
         self.directory = directory
         self.segments = SegmentList(segments)
         self._rng = rng
-        self._to_delete: deque[tuple[int, Sequence[str]]] = deque()
-        """(when they are due, files), oldest first."""
+        self._to_delete: deque[tuple[int, Sequence[str]]] | None = None
+        """(when they are due, files), oldest first; None if there are none, because an empty deque is large."""
 
     def roll(self, base_offset: int, config: TopicConfig, now_ms: int) -> Segment:
         """Make a new segment the active one; a former active one that is empty is replaced. Raises OSError."""
@@ -48,7 +48,7 @@ class LocalLog:
             return False
         new, deleted_files = swap_in(self.log_directory.files, self.directory, old, cleaned, now_ms)
         self.segments.replace_run(old, new)
-        self._to_delete.append((now_ms + delay_ms, deleted_files))
+        self._queue_files(deleted_files, now_ms + delay_ms)
         return True
 
     def restart_at(self, offset: int, now_ms: int) -> None:
@@ -59,7 +59,12 @@ class LocalLog:
     def queue_for_deletion(self, segments: Sequence[Segment], due_ms: int) -> None:
         """Rename the files of segments that are in the log no more; they are removed at `due_ms`. Raises OSError."""
         for segment in segments:
-            self._to_delete.append((due_ms, segment.mark_deleted()))
+            self._queue_files(segment.mark_deleted(), due_ms)
+
+    def _queue_files(self, paths: Sequence[str], due_ms: int) -> None:
+        if self._to_delete is None:
+            self._to_delete = deque()
+        self._to_delete.append((due_ms, paths))
 
     @uses_disk
     def delete_due_files(self, now_ms: int) -> None:
@@ -67,6 +72,8 @@ class LocalLog:
         while self._to_delete and self._to_delete[0][0] <= now_ms:
             for path in self._to_delete.popleft()[1]:
                 self.log_directory.disk.remove(path)
+        if not self._to_delete:
+            self._to_delete = None
 
     def close_files(self) -> None:
         """Close all files, because the directory is about to be renamed or removed."""

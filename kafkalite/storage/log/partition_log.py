@@ -323,7 +323,7 @@ class PartitionLog:
     def _save_topic_id(self) -> None:
         path = os.path.join(self.directory, PARTITION_METADATA)
         write_topic_id(self.log_directory.disk, path, self.topic_id)
-        self._flush_state.note_file(path)
+        self._flush_state.note_file(PARTITION_METADATA)
         self._topic_id_is_behind = False
 
     @uses_disk
@@ -478,8 +478,8 @@ class PartitionLog:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
         self.segments.active.seal()
         self._snapshots.take_snapshot(self.producers)
-        if self._snapshots.latest_path is not None and self.recovery_point < self.log_end_offset:
-            self._flush_state.note_file(self._snapshots.latest_path)
+        if self._snapshots.latest_name is not None and self.recovery_point < self.log_end_offset:
+            self._flush_state.note_file(self._snapshots.latest_name)
         return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @uses_disk

@@ -49,7 +49,8 @@ from kafkalite.storage.log_files import (
 from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producers.producer_state import ProducerState
-from kafkalite.storage.segments.segment import FileSizes, Segment
+from kafkalite.storage.segments.segment import Segment
+from kafkalite.storage.segments.segment_files import FileSizes
 from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from kafkalite.errors import KafkaError
@@ -22,10 +22,13 @@ logger = logging.getLogger(__name__)
 class ProducerSnapshots:
     """The snapshots in a partition's directory, by offset."""
 
+    __slots__ = ("_directory", "_disk", "offsets")
+
     def __init__(self, disk: Disk, directory: str, names: Iterable[str] = ()) -> None:
         self._disk = disk
         self._directory = directory
-        self.offsets = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
+        found = sorted(offset for name in names if (offset := offset_of(name, SNAPSHOT)) is not None)
+        self.offsets = tuple(found)
 
     @property
     def latest(self) -> int:
@@ -40,11 +43,12 @@ class ProducerSnapshots:
         if state.end_offset > max(self.latest, 0):
             content = encode_snapshot(list(state.producers.values()))
             self._disk.replace(self._path(state.end_offset), content, durable=False)
-            self.offsets.append(state.end_offset)
+            self.offsets = (*self.offsets, state.end_offset)
 
     @property
-    def latest_path(self) -> str | None:
-        return self._path(self.offsets[-1]) if self.offsets else None
+    def latest_name(self) -> str | None:
+        """Return the file name of the last snapshot."""
+        return offset_name(self.offsets[-1], SNAPSHOT) if self.offsets else None
 
     def newest(self, end_offset: int) -> tuple[int, list[Producer]] | None:
         """Return the newest usable snapshot up to `end_offset`; unusable ones on the way are removed."""
@@ -80,11 +84,11 @@ class ProducerSnapshots:
         for offset in offsets:
             if offset not in self.offsets:
                 self._disk.replace(self._path(offset), encode_snapshot([]), durable=False)
-                insort(self.offsets, offset)
+                self.offsets = tuple(sorted((*self.offsets, offset)))
 
     def _remove(self, offset: int) -> None:
         self._disk.remove(self._path(offset))
-        self.offsets.remove(offset)
+        self.offsets = tuple(each for each in self.offsets if each != offset)
 
     def _path(self, offset: int) -> str:
         return os.path.join(self._directory, offset_name(offset, SNAPSHOT))

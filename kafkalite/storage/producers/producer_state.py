@@ -85,11 +85,18 @@ class Producer:
             self.epoch = epoch
 
 
+_NO_PRODUCERS: Final[dict[int, Producer]] = {}
+_NO_TRANSACTIONS: Final[dict[int, int]] = {}
+"""What all logs without producers, or without transactions, share; always empty."""
+
+
 class ProducerState:
     """The producers of one log up to `end_offset`."""
 
+    __slots__ = ("_open", "_unreplicated", "_verifications", "end_offset", "producers")
+
     def __init__(self, producers: Iterable[Producer] = (), end_offset: int = 0) -> None:
-        self.producers: dict[int, Producer] = {each.producer_id: each for each in producers}
+        self.producers = {each.producer_id: each for each in producers} or _NO_PRODUCERS
         self.end_offset = end_offset
         self._verifications = NO_VERIFICATIONS
         open_starts = sorted(
@@ -97,9 +104,9 @@ class ProducerState:
             for each in self.producers.values()
             if each.transaction_first_offset is not None
         )
-        self._open: dict[int, int] = dict(open_starts)
+        self._open = dict(open_starts) or _NO_TRANSACTIONS
         """Producer id by first offset of the open transactions, in the order of offsets."""
-        self._unreplicated: dict[int, int] = {}
+        self._unreplicated = _NO_TRANSACTIONS
         """Marker offset by first offset of completed transactions whose marker is not below the high watermark."""
 
     # Transactions
@@ -122,9 +129,8 @@ class ProducerState:
     def advance_high_watermark(self, high_watermark: int) -> None:
         """Forget the completed transactions whose marker is below the high watermark."""
         if self._unreplicated:
-            self._unreplicated = {
-                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
-            }
+            remaining = {first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark}
+            self._unreplicated = remaining or _NO_TRANSACTIONS
 
     # Clients' batches
 
@@ -225,6 +231,8 @@ class ProducerState:
         producer.last_timestamp = header.max_timestamp
         if header.is_transactional and producer.transaction_first_offset is None:
             producer.transaction_first_offset = header.base_offset
+            if self._open is _NO_TRANSACTIONS:
+                self._open = {}
             self._open[header.base_offset] = header.producer_id
 
     def complete(self, header: BatchHeader, marker: Marker) -> AbortedTransaction | None:
@@ -237,6 +245,8 @@ class ProducerState:
             return None
         producer.transaction_first_offset = None
         self._open.pop(first, None)
+        if self._unreplicated is _NO_TRANSACTIONS:
+            self._unreplicated = {}
         self._unreplicated[first] = header.last_offset
         if marker.type != ABORT_MARKER:
             return None
@@ -258,6 +268,8 @@ class ProducerState:
     def _enter_producer(self, header: BatchHeader) -> Producer:
         producer = self.producers.get(header.producer_id)
         if producer is None:
+            if self.producers is _NO_PRODUCERS:
+                self.producers = {}
             producer = self.producers[header.producer_id] = Producer(header.producer_id)
         producer.enter_epoch(header.producer_epoch)
         return producer

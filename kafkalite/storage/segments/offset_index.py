@@ -40,6 +40,8 @@ class OffsetEntry(NamedTuple):
 class OffsetIndex:
     """The index at `path` of the segment that begins at `base_offset`."""
 
+    __slots__ = ("_first_of_block", "_last", "base_offset", "count", "files", "path")
+
     def __init__(self, files: OpenFiles, path: str, base_offset: int, size: int) -> None:
         self.files = files
         self.path = path

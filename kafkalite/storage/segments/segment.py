@@ -9,7 +9,6 @@ visible: the rest is cut off at once, or, when even that fails, before the next 
 from __future__ import annotations
 
 import logging
-import os
 import struct
 from collections.abc import Container, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -25,20 +24,15 @@ from kafkalite.protocol.record_batches.records import (
     BatchHeader,
     header_at,
 )
-from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import (
-    DELETED,
     LOG,
     OFFSET_INDEX,
-    SEGMENT_SUFFIXES,
     TIME_INDEX,
     TRANSACTION_INDEX,
-    offset_name,
 )
 from kafkalite.storage.open_files import OpenFiles
-from kafkalite.storage.segments.offset_index import OffsetIndex
-from kafkalite.storage.segments.time_index import TimeIndex
-from kafkalite.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
+from kafkalite.storage.segments.segment_files import FileSizes, SegmentFiles
+from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import Buffer
 
 logger = logging.getLogger(__name__)
@@ -55,15 +49,6 @@ RELATIVE_OFFSET_LIMIT: Final = (1 << 31) - 1
 _NO_BATCH = -1
 
 
-class FileSizes(NamedTuple):
-    """Sizes of a segment's files in a directory listing: those of `.log`, `.index`, `.timeindex`, `.txnindex`."""
-
-    log: int = 0
-    offset_index: int = 0
-    time_index: int = 0
-    transaction_index: int = 0
-
-
 class _Extent(NamedTuple):
     """The end of each file of a segment."""
 
@@ -73,28 +58,18 @@ class _Extent(NamedTuple):
     transaction_bytes: int
 
 
-class Segment:
+class Segment(SegmentFiles):
     """A segment in `directory`. The largest timestamp is looked up when it is first needed."""
 
     __slots__ = (
         "_bytes_since_entry",
-        "_files",
         "_first_timestamp",
         "_largest",
-        "_suffix",
+        "_searched",
         "_torn",
-        "base_offset",
         "created_ms",
-        "directory",
-        "has_files",
         "modified_ms",
-        "offset_index",
-        "path",
         "roll_jitter_ms",
-        "searched",
-        "size",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -110,38 +85,22 @@ class Segment:
         suffix: str = "",
         is_complete: bool = True,
     ) -> None:
-        def path(kind: str) -> str:
-            return os.path.join(directory, offset_name(base_offset, kind + suffix))
-
-        self._files = files
-        self.has_files = is_complete
-        """True if the segment has indexes. Batches appended before they were made are not in them."""
-        self._suffix = suffix
-        self.directory = directory
-        self.base_offset = base_offset
-        self.path = path(LOG)
-        self.size = sizes.log
+        super().__init__(files, directory, base_offset, sizes, suffix, is_complete=is_complete)
         self.created_ms = created_ms
         self.modified_ms = modified_ms
         self.roll_jitter_ms = roll_jitter_ms
-        self.offset_index = OffsetIndex(files, path(OFFSET_INDEX), base_offset, sizes.offset_index)
-        self.time_index = TimeIndex(files, path(TIME_INDEX), base_offset, sizes.time_index)
-        self.transaction_index = TransactionIndex(files, path(TRANSACTION_INDEX), sizes.transaction_index)
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
-        self._largest: tuple[int, int] | None = None if sizes.log else (NO_TIMESTAMP, base_offset)
+        self._largest: tuple[int, int] | None = None
         self._torn: _Extent | None = None
-        self.searched: dict[tuple[int, int, int, int], tuple[int, int] | KafkaError | None] = {}
-        """Outcomes of long searches through records (`timestamp_search`)."""
+        self._searched: dict[tuple[int, int, int, int], tuple[int, int] | KafkaError | None] | None = None
 
     @property
-    def disk(self) -> Disk:
-        return self._files.disk
-
-    @property
-    def may_wait(self) -> bool:
-        """True if a reader may wait for the medium now."""
-        return self._files.may_wait
+    def searched(self) -> dict[tuple[int, int, int, int], tuple[int, int] | KafkaError | None]:
+        """Return the outcomes of long searches through records, for `timestamp_search` to add to."""
+        if self._searched is None:
+            self._searched = {}
+        return self._searched
 
     @classmethod
     def create(
@@ -171,23 +130,10 @@ class Segment:
             suffix=suffix,
             is_complete=False,
         )
-        files.create(segment.path)
+        files.create(segment.path_of(LOG))
         if is_complete:
             segment.make_files()
         return segment
-
-    def make_files(self) -> None:
-        """Make the indexes, if there is only `.log`. Raises OSError."""
-        if not self.has_files:
-            self._files.create(self.offset_index.path)
-            self._files.create(self.time_index.path)
-            self.has_files = True
-
-    def use(self, files: OpenFiles) -> None:
-        """Open files through `files` from now on."""
-        self._files = files
-        for index in (self.offset_index, self.time_index, self.transaction_index):
-            index.files = files
 
     def __repr__(self) -> str:
         return f"Segment({self.path}, {self.size} bytes)"
@@ -221,7 +167,8 @@ class Segment:
 
     def _largest_known(self) -> tuple[int, int]:
         if self._largest is None:
-            self._largest = self.time_index.last
+            is_indexed = self.size and self._time_index is not None
+            self._largest = self.time_index.last if is_indexed else (NO_TIMESTAMP, self.base_offset)
         return self._largest
 
     # Writing
@@ -240,21 +187,24 @@ class Segment:
         if self._torn is not None:
             self._restore(self._torn)
         start, largest, since = self.size, self._largest_known(), self._bytes_since_entry
-        before = start, self.offset_index.count, self.time_index.count, self.transaction_index.size
+        extent: _Extent | None = None
+        """As it was before the first entry of an index."""
         try:
-            self._files.get(self.path).write_at(start, buffers)
+            self._files.get(self._path or self.path).write_at(start, buffers)
             for header in headers:
                 if header.max_timestamp > largest[0]:
                     largest = (header.max_timestamp, header.last_offset)
                 if since > index_interval_bytes and self.has_files:
+                    extent = extent or self._extent()
                     self.offset_index.append(header.last_offset, start + header.position)
                     self.time_index.append_if_later(*largest)
                     since = 0
                 since += header.batch_length + LOG_OVERHEAD
             for entry in aborted:
+                extent = extent or self._extent()
                 self.transaction_index.append(entry)
         except OSError:
-            self._torn = _Extent(*before)
+            self._torn = extent or self._extent()
             try:
                 self._restore(self._torn)
             except OSError as problem:
@@ -265,6 +215,9 @@ class Segment:
             self._first_timestamp = headers[0].max_timestamp
         self._largest = largest
         self.size = start + headers[-1].end
+
+    def _extent(self) -> _Extent:
+        return _Extent(self.size, self.offset_index.count, self.time_index.count, self.transaction_index.size)
 
     def _restore(self, extent: _Extent) -> None:
         """Cut off what a failed write left behind. Raises OSError."""
@@ -277,7 +230,10 @@ class Segment:
 
     def has_index_room(self, index_bytes: int) -> bool:
         """True if each index of `index_bytes` has room for one more entry and for the one at the segment's end."""
-        return self.offset_index.count < index_bytes // 8 and self.time_index.count < index_bytes // 12 - 1
+        offset_index, time_index = self._offset_index, self._time_index
+        return (offset_index is None or offset_index.count < index_bytes // 8) and (
+            time_index is None or time_index.count < index_bytes // 12 - 1
+        )
 
     def seal(self) -> None:
         """Add the time index's last entry, which tells the segment's largest timestamp."""
@@ -288,7 +244,7 @@ class Segment:
     # Reading
 
     def read(self, position: int, size: int) -> Buffer:
-        return self._files.read(self.path, position, min(size, self.size - position))
+        return self._files.read(self._path or self.path, position, min(size, self.size - position))
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
         """Yield the headers of the batches from the one at `position` on, each with its position in the segment.
@@ -311,7 +267,7 @@ class Segment:
 
         An index is not read at the start after a clean stop: where it points at no batch, the search begins again without it.
         """
-        position = self.offset_index.lookup(offset).position
+        position = 0 if self._offset_index is None else self._offset_index.lookup(offset).position
         found = self._find_from(position, offset) if position >= 0 else _NO_BATCH
         if found == _NO_BATCH and position:
             found = self._find_from(0, offset)
@@ -358,8 +314,11 @@ class Segment:
         The search ends at a batch that cannot follow the one before it.
         """
         last, next_offset = None, self.base_offset
-        largest: tuple[int, int] = self.time_index.last
-        for header in self.headers(self.offset_index.last.position if self.offset_index.count else 0):
+        largest: tuple[int, int] = (NO_TIMESTAMP, self.base_offset)
+        if self._time_index is not None:
+            largest = self._time_index.last
+        indexed = self._offset_index is not None and self._offset_index.count
+        for header in self.headers(self.offset_index.last.position if indexed else 0):
             if not self.can_follow(header, next_offset):
                 break
             last, next_offset = header, header.next_offset
@@ -383,7 +342,8 @@ class Segment:
             self.time_index.truncate_to(removed)
             self._files.truncate(self.path, position)
             self.size = position
-        self.transaction_index.truncate_to(removed)
+        if self._transaction_index is not None:
+            self._transaction_index.truncate_to(removed)
         if not self.size:
             self._first_timestamp = None
         self._bytes_since_entry = 0
@@ -410,11 +370,10 @@ class Segment:
         `blank` names the suffixes of indexes that are known to have no content: their files need not be touched for that.
         """
         size = self._files.get(self.path).size()
-        for suffix, path in ((OFFSET_INDEX, self.offset_index.path), (TIME_INDEX, self.time_index.path)):
+        for suffix in (OFFSET_INDEX, TIME_INDEX):
             if suffix not in blank:
-                self._files.create(path)
-        self.offset_index = OffsetIndex(self._files, self.offset_index.path, self.base_offset, 0)
-        self.time_index = TimeIndex(self._files, self.time_index.path, self.base_offset, 0)
+                self._files.create(self.path_of(suffix))
+        self._offset_index = self._time_index = None
         if TRANSACTION_INDEX not in blank:
             self.transaction_index.clear()
         largest = (NO_TIMESTAMP, self.base_offset)
@@ -437,31 +396,3 @@ class Segment:
             self._files.get(self.path).truncate(position)
         self.seal()
         return size - position
-
-    def sizes(self) -> FileSizes:
-        """Return how large the files are."""
-        return FileSizes(
-            self.size, 8 * self.offset_index.count, 12 * self.time_index.count, self.transaction_index.size
-        )
-
-    def paths(self) -> list[str]:
-        """Return all files that exist."""
-        paths = [self.path, self.offset_index.path, self.time_index.path] if self.has_files else [self.path]
-        return [*paths, self.transaction_index.path] if self.transaction_index.size else paths
-
-    def mark_deleted(self) -> list[str]:
-        """Rename the files to `.deleted`; returns their new names. Raises OSError."""
-        renamed = []
-        for path in self.paths():
-            self._files.forget(path)
-            if self._files.disk.exists(path):
-                self._files.disk.rename(path, path + DELETED)
-                renamed.append(path + DELETED)
-        return renamed
-
-    def remove(self) -> None:
-        """Remove the files. Raises OSError."""
-        for kind in SEGMENT_SUFFIXES:
-            path = os.path.join(self.directory, offset_name(self.base_offset, kind + self._suffix))
-            self._files.forget(path)
-            self._files.disk.remove(path)

@@ -15,6 +15,8 @@ from kafkalite.failpoints import reach
 from kafkalite.storage.segments.segment import Segment
 
 _PLACES_KEPT: Final = 64
+_NO_PLACES: Final[dict[int, tuple[Segment, int]]] = {}
+"""The places of all logs to which nothing was appended lately; always empty."""
 
 
 class SegmentList:
@@ -23,9 +25,9 @@ class SegmentList:
     __slots__ = ("_bases", "_places", "_segments")
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        self._places: dict[int, tuple[Segment, int]] = {}
-        self._segments: list[Segment] = []
-        self._bases: list[int] = []
+        self._places = _NO_PLACES
+        self._segments: tuple[Segment, ...] = ()
+        self._bases: tuple[int, ...] = ()
         self.replace_all(segments)
 
     def __len__(self) -> int:
@@ -53,7 +55,7 @@ class SegmentList:
         """Return for each segment the base offset of the next one, for the active one the log end offset."""
         return [*self._bases[1:], log_end_offset]
 
-    def from_offset(self, offset: int) -> list[Segment]:
+    def from_offset(self, offset: int) -> Sequence[Segment]:
         """Return the segment that holds `offset` and those behind it."""
         return self._segments[self._number_of(offset) :]
 
@@ -71,19 +73,21 @@ class SegmentList:
 
     def remember(self, base_offset: int, segment: Segment, position: int) -> None:
         """Remember that a batch from `base_offset` on was appended there."""
+        if self._places is _NO_PLACES:
+            self._places = {}
         self._places[base_offset] = segment, position
         if len(self._places) > _PLACES_KEPT:
             del self._places[next(iter(self._places))]
 
     def add(self, segment: Segment) -> None:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""
-        if not self._segments[-1].size:
-            del self._segments[-1], self._bases[-1]
-        ensure(not self._bases or segment.base_offset > self._bases[-1], f"{segment} is not behind all others")
-        self._segments.append(segment)
-        self._bases.append(segment.base_offset)
+        kept = len(self._segments) if self._segments[-1].size else -1
+        segments, bases = self._segments[:kept], self._bases[:kept]
+        ensure(not bases or segment.base_offset > bases[-1], f"{segment} is not behind all others")
+        self._segments = (*segments, segment)
+        self._bases = (*bases, segment.base_offset)
 
-    def drop_first(self, count: int) -> list[Segment]:
+    def drop_first(self, count: int) -> Sequence[Segment]:
         """Take the oldest `count` segments out; at least one stays."""
         ensure(count < len(self._segments), "a log keeps at least one segment")
         gone = self._segments[:count]
@@ -108,7 +112,7 @@ class SegmentList:
     def is_sealed_run(self, segments: Sequence[Segment]) -> bool:
         """True if these segments lie in the list one behind the other, none of them the active one."""
         number = self._number_of(segments[0].base_offset)
-        return self._segments[number : number + len(segments)] == list(segments) and segments[-1] is not self.active
+        return self._segments[number : number + len(segments)] == tuple(segments) and segments[-1] is not self.active
 
     def replace_run(self, old: Sequence[Segment], new: Segment) -> None:
         """Put `new` in the place of `old`, a sealed run."""
@@ -117,9 +121,9 @@ class SegmentList:
 
     def replace_all(self, segments: Sequence[Segment]) -> None:
         ensure(segments, "a log has at least one segment")
-        self._segments = list(segments)
-        self._bases = [segment.base_offset for segment in segments]
-        self._places.clear()
+        self._segments = tuple(segments)
+        self._bases = tuple(segment.base_offset for segment in segments)
+        self._places = _NO_PLACES
 
     def _number_of(self, offset: int) -> int:
         """Return the number of the last segment that begins up to `offset`; the first one for offsets below all."""

@@ -31,6 +31,8 @@ _LARGEST_DELTA = (1 << 31) - 1
 class TimeIndex:
     """The index at `path` of the segment that begins at `base_offset`."""
 
+    __slots__ = ("_last", "base_offset", "count", "files", "path")
+
     def __init__(self, files: OpenFiles, path: str, base_offset: int, size: int) -> None:
         self.files = files
         self.path = path

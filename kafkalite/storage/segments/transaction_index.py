@@ -32,6 +32,8 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The index at `path`, of `size` bytes; 0 when there is no file."""
 
+    __slots__ = ("files", "path", "size")
+
     def __init__(self, files: OpenFiles, path: str, size: int) -> None:
         self.files = files
         self.path = path

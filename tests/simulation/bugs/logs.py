@@ -91,11 +91,11 @@ LOGS: Final = (
         (
             Edit(
                 "kafkalite.storage.log.leader_epochs",
-                "        kept = bisect_left(self.starts, end_offset)\n"
-                "        if kept == len(self.starts):\n"
+                "        kept = bisect_left(self.table, end_offset, key=_start_of)\n"
+                "        if kept == len(self.table):\n"
                 "            return False\n",
-                "        kept = bisect_left(self.starts, end_offset)\n"
-                "        if kept <= len(self.starts):\n"
+                "        kept = bisect_left(self.table, end_offset, key=_start_of)\n"
+                "        if kept <= len(self.table):\n"
                 "            return False\n",
             ),
         ),

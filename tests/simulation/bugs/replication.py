@@ -31,8 +31,8 @@ REPLICATION: Final = (
         (
             Edit(
                 "kafkalite.storage.log.leader_epochs",
-                "        return self.epochs[above - 1], self.starts[above]",
-                "        return epoch, self.starts[above]",
+                "        return table[above - 1][0], table[above][1]",
+                "        return epoch, table[above][1]",
             ),
         ),
     ),

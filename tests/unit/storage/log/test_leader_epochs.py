@@ -81,8 +81,8 @@ def test_both_columns_always_grow(assignments):
     table = LeaderEpochs()
     for epoch, start in assignments:
         table.assign(epoch, start)
-        for column in (table.epochs, table.starts):
-            assert column == sorted(set(column))
+        for column in zip(*table.entries(), strict=True):
+            assert list(column) == sorted(set(column))
 
 
 def test_epoch_for_offset():
