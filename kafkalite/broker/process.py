@@ -30,11 +30,13 @@ from kafkalite.broker.log_output import WINDOW_S, BrokerLog
 from kafkalite.broker.stages import Stages, since_process_began
 from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.zookeeper_keys import jute_maxbuffer
 from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol.record_batches.compiled_records import preload
 from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.zookeeper_connection import store_security
+from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.session import Session
 
@@ -98,12 +100,7 @@ async def _serve(
         stopping.set()
 
     _handle_signals(loop, stop)
-    store = KazooStore(
-        config.zookeeper_connect,
-        config.zookeeper_session_timeout_ms / 1000,
-        config.zookeeper_max_in_flight_requests,
-        security,
-    )
+    store = _make_store(config, security)
     session, rng = Session(store), random.Random()
     disk = OsDisk()
     broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control, stages)
@@ -132,6 +129,16 @@ async def _serve(
         _MARGIN_S, lambda: "kafkalite broker: all is closed but its event loop, which is left behind", status
     )
     return status
+
+
+def _make_store(config: BrokerConfig, security: StoreSecurity) -> KazooStore:
+    return KazooStore(
+        config.zookeeper_connect,
+        config.zookeeper_session_timeout_ms / 1000,
+        config.zookeeper_max_in_flight_requests,
+        security,
+        jute_maxbuffer(config.kafkalite_zookeeper_jute_maxbuffer) or MAX_REQUEST_BYTES,
+    )
 
 
 async def _run_until(

@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import operator
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from kafkalite.config.keys import ConfigType, Effect, Key, declare, keys_of, rule
+from kafkalite.config.keys import INT_MAX, ConfigType, Effect, Key, between, declare, keys_of, rule
 from kafkalite.config.security_keys import SecuritySettings
 
 _SEEN: Final = "what kind a store is, is seen in its first bytes"
+_JUTE_OF_JAVA: Final = r"-Djute\.maxbuffer=(0[xX][0-9a-fA-F]+|\d+)(?!\S)"
+_JUTE_LEAST: Final = 16 * 1024
+"""Less would not hold the settings of one topic, or the registration of a broker with many listeners."""
 
 
 _text = partial(declare, ConfigType.STRING)
@@ -66,6 +71,14 @@ class ZookeeperSettings(SecuritySettings):
     )
     zookeeper_ssl_crl_enable: bool = _unsupported_boolean("Look up lists of revoked certificates?")
     zookeeper_ssl_ocsp_enable: bool = _unsupported_boolean("Ask whether a certificate was revoked?")
+    kafkalite_zookeeper_jute_maxbuffer: int | None = declare(
+        ConfigType.INT,
+        None,
+        "jute.maxbuffer of ZooKeeper's servers and of Apache Kafka's brokers in this cluster; topics are refused that would bring a "
+        "znode or the list of topics near it. Unset: the one in KAFKA_OPTS; without it 1048575 for znodes and 4194304 for the list, "
+        "the defaults of servers and of those brokers.",
+        between(_JUTE_LEAST, INT_MAX),
+    )
     kafkalite_jaas_file: str | None = _text(
         None,
         "File of JAAS sections: Client (who this is for ZooKeeper), and for listeners without sasl.jaas.config "
@@ -79,6 +92,14 @@ class ZookeeperSettings(SecuritySettings):
 ZOOKEEPER_KEYS: Final[Mapping[str, Key]] = {
     name: key for name, key in keys_of(ZookeeperSettings).items() if name.startswith(("zookeeper.", "kafkalite."))
 }
+
+
+def jute_maxbuffer(setting: int | None, environment: Mapping[str, str] = os.environ) -> int | None:
+    """Return the bytes that a setting gives, else those that KAFKA_OPTS gives to Java; None without any."""
+    if setting is not None:
+        return setting
+    given = re.findall(_JUTE_OF_JAVA, environment.get("KAFKA_OPTS", ""))  # the last one counts
+    return max(int(given[-1], 0 if given[-1][:2] in ("0x", "0X") else 10), _JUTE_LEAST) if given else None
 
 
 def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.zookeeper_keys import jute_maxbuffer
 from kafkalite.protocol.inter_broker import InterBrokerVersions, ProtocolVersion
 from kafkalite.types import BrokerId
+from zk.size_limits import SizeLimits
 
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """Settings under the names of the broker's keys."""
+    """Settings under the names of the broker's keys; `size_limits` are those of kafkalite.zookeeper.jute.maxbuffer."""
 
     broker_id: BrokerId = 0
     control_listener: str = "PLAINTEXT"
@@ -22,6 +24,7 @@ class ControllerSettings:
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     controller_socket_timeout_ms: int = 30_000
+    size_limits: SizeLimits = SizeLimits()
 
     @classmethod
     def from_config(cls, broker_id: BrokerId, config: BrokerConfig) -> ControllerSettings:
@@ -36,6 +39,7 @@ class ControllerSettings:
             leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
             leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
             controller_socket_timeout_ms=config.controller_socket_timeout_ms,
+            size_limits=SizeLimits.of(jute_maxbuffer(config.kafkalite_zookeeper_jute_maxbuffer)),
         )
 
     @property

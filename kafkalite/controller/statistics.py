@@ -5,7 +5,9 @@ from __future__ import annotations
 from kafkalite.controller.brokers.leader_and_isr_errors import count_replicas_with_errors
 from kafkalite.controller.cluster_state import ClusterState, PartitionContext, ReplicaStatus
 from kafkalite.controller.machines.leader_elections import find_imbalance
+from kafkalite.controller.topics.size_policy import usable_bytes
 from kafkalite.types import TopicPartition
+from zk.size_limits import list_bytes
 
 
 def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
@@ -23,6 +25,8 @@ def cluster_statistics(cluster: ClusterState) -> dict[str, int]:
         "active_broker_count": len(cluster.brokers),
         "global_topic_count": len(cluster.topics),
         "global_partition_count": partitions,
+        "topic_list_bytes": list_bytes(cluster.topics),
+        "topic_list_max_bytes": usable_bytes(cluster.settings.size_limits.response_bytes),
         "offline_partitions_count": offline,
         "preferred_replica_imbalance_count": sum(len(misplaced) for _, misplaced in find_imbalance(cluster).values()),
         "reassigning_partitions_count": len(cluster.reassigning),

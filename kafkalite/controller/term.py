@@ -17,6 +17,7 @@ from kafkalite.controller.wire import encode_commands
 from kafkalite.failpoints import reach
 from kafkalite.portions import Portions
 from zk.controller_seat import FencedWriter, Seat, vacate
+from zk.size_limits import split_operations
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,13 @@ CONCURRENT_READS = 256
 """Single reads that are under way at once; the session pipelines them."""
 
 WRITES_TOGETHER = 64
-"""Writes in one multi; far below ZooKeeper's limit of 1 MiB for a request."""
+"""Writes in one multi."""
+
+WRITE_BYTES_TOGETHER = 256 * 1024
+"""Bytes of the writes in one multi, far below the 1 MiB that servers take; 64 states of partitions have some 20 KB."""
+
+_CHECK_BYTES = 256
+"""The check of the controller epoch, which every multi begins with."""
 
 
 class TermEnded(Exception):
@@ -119,7 +126,8 @@ class ControllerTerm:
     async def _write(self, operations: Sequence[Operation]) -> list[Result]:
         """Write in few multis; the operations of a multi that failed are written again one by one."""
         reach("controller.writing")
-        groups = [operations[at : at + WRITES_TOGETHER] for at in range(0, len(operations), WRITES_TOGETHER)]
+        most_bytes = min(WRITE_BYTES_TOGETHER, self.cluster.settings.size_limits.request_bytes - _CHECK_BYTES)
+        groups = split_operations(operations, WRITES_TOGETHER, most_bytes)
         written = await asyncio.gather(*(self._write_group(group) for group in groups))
         reach("controller.written")
         return [result for results in written for result in results]

@@ -41,6 +41,7 @@ from kafkalite.local.switchboard import Switchboard
 from kafkalite.local.warm_brokers import start_warm
 from kafkalite.types import NO_BROKER
 from zk.servers.ensemble import HOST, Ensemble, check_size
+from zk.size_limits import ENSEMBLE_BYTES
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
@@ -434,6 +435,8 @@ class LocalCluster(AskedThroughZooKeeper):
 
     def _add(self, broker_id: int) -> BrokerProcess:
         settings = broker_settings(len(self._broker_ids), self._brokers_connect)
+        if self._given_connect is None:
+            settings["kafkalite.zookeeper.jute.maxbuffer"] = str(ENSEMBLE_BYTES)
         place = broker_id - self._broker_ids.start
         if (rack := rack_of(self._racks, broker_id, place)) is not None:
             settings["broker.rack"] = rack

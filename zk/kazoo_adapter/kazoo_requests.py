@@ -14,6 +14,7 @@ import kazoo.exceptions
 from kazoo.client import KazooClient
 
 from zk.kazoo_adapter.kazoo_bridge import Answer
+from zk.size_limits import ENSEMBLE_BYTES
 from zk.store import (
     BadVersionError,
     NoAuthError,
@@ -34,12 +35,20 @@ class ConnectionBrokenError(StoreError):
     """Raised when the connection broke as often as a request allows, so that the request may be the reason."""
 
 
+class TooLargeError(StoreError):
+    """Raised for a request that no server takes; it is not sent."""
+
+    def __init__(self, path: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(path, f"a request of {size_bytes} bytes is above the limit of {limit_bytes} (jute.maxbuffer)")
+
+
 class UnknownRequestError(StoreError):
     """Raised when the server does not know a request's type or cannot decode it."""
 
 
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-"""Kafka's jute.maxbuffer; a server with its own default refuses more than 1 MiB by closing the connection."""
+MAX_REQUEST_BYTES = ENSEMBLE_BYTES
+"""Largest request that is sent unless the servers' jute.maxbuffer is known. One with its own default refuses more than 1 MiB by closing the
+connection."""
 
 _URGENT = 2**62
 _SUSPECT_REQUEST_BYTES = 1_000_000
@@ -105,8 +114,9 @@ class RequestQueue:
     fails with SessionExpiredError, even if kazoo carries it over into the next session.
     """
 
-    def __init__(self, client: KazooClient, max_in_flight: int) -> None:
+    def __init__(self, client: KazooClient, max_in_flight: int, max_request_bytes: int = MAX_REQUEST_BYTES) -> None:
         self._client = client
+        self._max_request_bytes = max_request_bytes
         self._max_in_flight = max_in_flight
         self._blocked = True
         self._next_order = 0
@@ -129,8 +139,8 @@ class RequestQueue:
         is too large. The future fails with ConnectionBrokenError when the connection breaks `max_losses` times on it, by default 3
         times on a request that is nearly as large as a server takes and never on others.
         """
-        if size_bytes > MAX_REQUEST_BYTES:
-            raise StoreError(path, f"a request of {size_bytes} bytes is above the limit of {MAX_REQUEST_BYTES}")
+        if size_bytes > self._max_request_bytes:
+            raise TooLargeError(path, size_bytes, self._max_request_bytes)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         order = self._next_order - _URGENT if urgent else self._next_order
         self._next_order += 1

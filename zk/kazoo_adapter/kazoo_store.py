@@ -27,14 +27,22 @@ from zk import paths
 from zk.connect_string import split_connect
 from zk.kazoo_adapter.kazoo_bridge import Mailbox
 from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
-from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead, split_paths
-from zk.kazoo_adapter.kazoo_requests import ConnectionBrokenError, RequestQueue, UnknownRequestError, store_error
+from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead, ZnodeSizes
+from zk.kazoo_adapter.kazoo_requests import (
+    MAX_REQUEST_BYTES,
+    ConnectionBrokenError,
+    RequestQueue,
+    TooLargeError,
+    UnknownRequestError,
+    store_error,
+)
 from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
 from zk.listeners import report
 from zk.session_ending import request_session_end
 from zk.session_store import SessionStore
+from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,
     AuthFailedError,
@@ -45,6 +53,7 @@ from zk.store import (
     NoNodeError,
     Operation,
     Result,
+    RolledBackError,
     SessionEnding,
     SessionExpiredError,
     SessionState,
@@ -83,6 +92,7 @@ class KazooStore(SessionStore):
         session_timeout_s: float = 18.0,
         max_in_flight_requests: int = MAX_IN_FLIGHT_REQUESTS,
         security: StoreSecurity = PLAINTEXT,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         super().__init__()
         self._servers, self._chroot = split_connect(connect)
@@ -90,6 +100,8 @@ class KazooStore(SessionStore):
         self._refused = False
         self._session_timeout_s = session_timeout_s
         self._max_in_flight_requests = max_in_flight_requests
+        self._max_request_bytes = max_request_bytes
+        self._sizes = ZnodeSizes(max_request_bytes)
         self._watches = WatchTable()
         self._client: KazooClient | None = None
         self._requests: RequestQueue | None = None
@@ -110,7 +122,7 @@ class KazooStore(SessionStore):
         self._client = make_client(
             self._servers, self._session_timeout_s, self._mailbox, self._security, self._on_usable
         )
-        self._requests = RequestQueue(self._client, self._max_in_flight_requests)
+        self._requests = RequestQueue(self._client, self._max_in_flight_requests, self._max_request_bytes)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         try:
@@ -149,7 +161,9 @@ class KazooStore(SessionStore):
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
         def convert(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:
-            return answer[0] or b"", _stat(answer[1])
+            data = answer[0] or b""
+            self._sizes.note(path, len(data))
+            return data, _stat(answer[1])
 
         return await self._read("get_async", path, WatchKind.DATA, watcher, convert)
 
@@ -164,7 +178,7 @@ class KazooStore(SessionStore):
 
     async def write(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
         send = methodcaller("set_async", self._full(path), data, version)
-        return await self._request(path, send, _stat, len(data))
+        return await self._request(path, send, _stat, operation_bytes(Write(path, data)))
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self._request(path, methodcaller("delete_async", self._full(path), version), lambda _: None)
@@ -201,7 +215,7 @@ class KazooStore(SessionStore):
         return await self._request(path, send, arm_and_convert)
 
     async def _read_many(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
-        groups = list(split_paths(paths))
+        groups = list(self._sizes.split_paths(paths))
         found: list[tuple[bytes, Stat] | None] = []
         if self._serves_multi_read is None:
             # The first goes alone: a server that does not know it closes the connection, and the others would be sent again.
@@ -215,7 +229,10 @@ class KazooStore(SessionStore):
 
         def convert(results: list[Found]) -> list[tuple[bytes, Stat] | None]:
             self._serves_multi_read = True
-            return [_existing(path, result) for path, result in zip(paths, results, strict=True)]
+            found = [_existing(path, result) for path, result in zip(paths, results, strict=True)]
+            for path, znode in zip(paths, found, strict=True):
+                self._sizes.note(path, 0 if znode is None else len(znode[0]))
+            return found
 
         if len(paths) > 1 and self._serves_multi_read is not False:
             send = MultiRead([self._full(path) for path in paths]).send
@@ -249,10 +266,12 @@ class KazooStore(SessionStore):
             ephemeral=operation.ephemeral,
             sequence=operation.sequence,
         )
-        return await self._request(operation.path, send, self._strip_chroot, len(operation.data))
+        return await self._request(operation.path, send, self._strip_chroot, operation_bytes(operation))
 
     async def _multi(self, operations: list[Operation]) -> list[Result]:
-        size_bytes = sum(len(o.path) + (len(o.data) if isinstance(o, Create | Write) else 0) for o in operations)
+        size_bytes = sum(map(operation_bytes, operations))
+        if size_bytes > self._max_request_bytes:
+            return self._refuse(operations, size_bytes)
 
         def send(client: KazooClient) -> Any:
             transaction = client.transaction()
@@ -264,6 +283,12 @@ class KazooStore(SessionStore):
             return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
 
         return await self._request(operations[0].path, send, convert, size_bytes)
+
+    def _refuse(self, operations: list[Operation], size_bytes: int) -> list[Result]:
+        """Return the results of a multi that is too large, as if the servers had refused its largest operation."""
+        largest = max(operations, key=operation_bytes)
+        refusal = TooLargeError(largest.path, size_bytes, self._max_request_bytes)
+        return [refusal if each is largest else RolledBackError(each.path, str(refusal)) for each in operations]
 
     async def _request(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from zk.servers.server_classes import find_java, find_server_classes
+from zk.size_limits import ENSEMBLE_BYTES
 
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 LOG4J2 = """\
@@ -58,7 +59,7 @@ def server_command(
         f"-Dlog4j2.configurationFile={log4j2.absolute().as_uri()}",
         f"-Dlogback.configurationFile={logback.absolute().as_uri()}",
         "-Dzookeeper.jmx.log4j.disable=true",
-        "-Djute.maxbuffer=4194304",
+        f"-Djute.maxbuffer={ENSEMBLE_BYTES}",
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         *shlex.split(environment.get("SERVER_JVMFLAGS", "")),
         "-cp",

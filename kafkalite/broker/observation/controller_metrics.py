@@ -10,6 +10,8 @@ from kafkalite.broker.observation.exposition import Family, Sample, gauge, histo
 _CLUSTER: Final = {
     "active_broker_count": ("brokers", "Live brokers.", "activebrokercount"),
     "global_topic_count": ("topics", "Topics of the cluster.", "globaltopiccount"),
+    "topic_list_bytes": ("topic_list_bytes", "Size of ZooKeeper's list of topics.", None),
+    "topic_list_max_bytes": ("topic_list_max_bytes", "Size of that list above which topics are refused.", None),
     "global_partition_count": ("partitions", "Partitions of the cluster.", "globalpartitioncount"),
     "offline_partitions_count": ("offline_partitions", "Partitions without a leader.", "offlinepartitionscount"),
     "preferred_replica_imbalance_count": (

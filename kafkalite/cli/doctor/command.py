@@ -20,6 +20,7 @@ from kafkalite.cli.zookeeper.session import zookeeper_option
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
     from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.size_limits import SizeLimits
 
 _COLUMNS = ("status", "check", "found", "remedy")
 _PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
@@ -58,7 +59,7 @@ def doctor(
     \b
     machine     Java, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
     zookeeper   its servers, its quorum, the brokers' clocks
-    znodes      do those of topics, deletions and moves agree; --fix repairs them
+    znodes      do those of topics, deletions and moves agree; --fix repairs them; how near are they to ZooKeeper's limit of size
     cluster     do brokers answer where they say, how well are partitions
     disks       how full are the brokers' disks
 
@@ -74,14 +75,14 @@ def doctor(
         context = click.get_current_context()
         if context.get_parameter_source("zookeeper") is not ParameterSource.COMMANDLINE:
             zookeeper = settings.zookeeper_connect
-    security = _zookeeper_security(settings)
+    security, limits = _zookeeper_security(settings), _size_limits(settings)
     if fix:
         asyncio.run(_fix(zookeeper, own_address, timeout_s, security, dry_run=dry_run, yes=yes))
         return
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "machine": lambda: _machine(settings, timeout_s),
-        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout_s, security))),
-        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout_s, security))),
+        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout_s, security, limits))),
+        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout_s, security, limits))),
         "cluster": lambda: iter(asyncio.run(_cluster(own_address, timeout_s))),
         "disks": lambda: iter(asyncio.run(_disks(own_address))),
     }
@@ -128,6 +129,19 @@ def _zookeeper_security(settings: BrokerConfig | None) -> StoreSecurity:
         fail(str(failed))
 
 
+def _size_limits(settings: BrokerConfig | None) -> SizeLimits:
+    """Return the limits of znodes and lists by the broker's settings, else by context and environment. Invalid settings end the
+    command.
+    """
+    from kafkalite.cli.zookeeper.session import zookeeper_limits
+    from kafkalite.config.zookeeper_keys import jute_maxbuffer
+    from zk.size_limits import SizeLimits
+
+    if settings is None:
+        return zookeeper_limits()
+    return SizeLimits.of(jute_maxbuffer(settings.kafkalite_zookeeper_jute_maxbuffer))
+
+
 def _own_address(settings: BrokerConfig) -> str:
     """Return the address for clients on the broker's machine; empty when it advertises none."""
     for each in settings.advertised_listeners:
@@ -147,7 +161,10 @@ def _machine(settings: BrokerConfig | None, timeout_s: float) -> Iterator[Findin
     yield from doctor_broker.check_machine(settings, timeout_s)
 
 
-async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
+async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity, limits: SizeLimits) -> list[Finding]:
+    import asyncio
+
+    from kafkalite.cli.doctor import znode_sizes
     from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
     from zk.store import StoreError
     from zk.znodes import MalformedZnodeError
@@ -158,7 +175,11 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
     except ValueError as failed:
         return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
     findings = list(doctor_zookeeper.judge_servers(answers))
-    findings += await doctor_zookeeper.check_exposure(connect, timeout_s, security)
+    exposed, taken = await asyncio.gather(
+        doctor_zookeeper.check_exposure(connect, timeout_s, security),
+        znode_sizes.check_servers(connect, limits, security),
+    )
+    findings += [*exposed, *taken]
     if not any(each.serving for each in answers):
         return [*findings, skip_check(check, "ZooKeeper does not serve")]
     try:
@@ -168,17 +189,18 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity) ->
     return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
 
 
-async def _znodes(connect: str, timeout_s: float, security: StoreSecurity) -> list[Finding]:
-    from kafkalite.cli.doctor import znodes
+async def _znodes(connect: str, timeout_s: float, security: StoreSecurity, limits: SizeLimits) -> list[Finding]:
+    from kafkalite.cli.doctor import znode_sizes, znodes
     from kafkalite.cli.doctor.zookeeper import open_store
     from zk.store import StoreError
 
     try:
         async with open_store(connect, timeout_s, security) as (store, chroot):
             _, repairs = await znodes.find_inconsistencies(store, chroot)
+            measured = await znode_sizes.measure(store, chroot)
     except (OSError, StoreError, ValueError) as failed:
         return [skip_check(znodes.CHECK, f"they cannot be read: {failed}")]
-    return znodes.findings(repairs)
+    return [*znodes.findings(repairs), *znode_sizes.judge(measured, limits)]
 
 
 async def _fix(

@@ -14,6 +14,7 @@ from kafkalite.cli.output import Exit, fail
 if TYPE_CHECKING:
     from zk.kazoo_adapter.store_security import StoreSecurity
     from zk.session import Session
+    from zk.size_limits import SizeLimits
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -73,6 +74,20 @@ def zookeeper_security() -> StoreSecurity:
         return security_of_texts(_settings(zookeeper_setting_names()))
     except ConfigError as problem:
         fail(str(problem), Exit.USAGE)
+
+
+def zookeeper_limits() -> SizeLimits:
+    """Return the limits of znodes and lists by context and environment. Invalid settings end the command."""
+    from kafkalite.cli.context.settings import zookeeper_setting_names
+    from kafkalite.config.keys import InvalidValue
+    from kafkalite.config.zookeeper_keys import jute_maxbuffer, zookeeper_settings
+    from zk.size_limits import SizeLimits
+
+    try:
+        settings = zookeeper_settings(_settings(zookeeper_setting_names()))
+    except InvalidValue as problem:
+        fail(str(problem), Exit.USAGE)
+    return SizeLimits.of(jute_maxbuffer(settings.kafkalite_zookeeper_jute_maxbuffer))
 
 
 def with_session(connect: str, use: Callable[[Session], Awaitable[None]]) -> None:

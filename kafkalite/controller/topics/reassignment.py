@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
@@ -38,9 +39,10 @@ from kafkalite.controller.machines.partition_state_machine import (
 )
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.machines.request_batch import RequestBatch, publish_metadata
-from kafkalite.controller.steps import Steps, exists, partition_list, read, write
+from kafkalite.controller.steps import Pause, Steps, exists, partition_list, read, write
 from kafkalite.controller.topics import topic_deletion
-from kafkalite.controller.topics.topic_znodes import write_reassigned
+from kafkalite.controller.topics.size_policy import check_assignment, surely_fits
+from kafkalite.controller.topics.topic_znodes import encode_reassigned, write_reassigned
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
@@ -52,10 +54,13 @@ logger = logging.getLogger(__name__)
 Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 Results = dict[TopicPartition, KafkaError | None]
 
+_TOPICS_TOGETHER = 300
+"""Topics whose sizes are checked between pauses for the event loop."""
+
 
 def process_api_reassignment(cluster: ClusterState, targets: Targets) -> Steps[Results]:
     """Process AlterPartitionReassignments; None as target cancels. It replaces a reassignment in the znode."""
-    wanted, results = _validate_targets(cluster, targets)
+    wanted, results = yield from _validate_targets(cluster, targets)
     yield from _remove_from_znode(wanted)
     results |= yield from _start_reassignments(cluster, wanted)
     return {partition: results[partition] for partition in targets}
@@ -66,7 +71,7 @@ def process_zk_reassignment(cluster: ClusterState) -> Steps[None]:
     if not (yield from exists(paths.REASSIGN_PARTITIONS)):
         return
     targets = {p: tuple(replicas) for p, replicas in (yield from _read_znode()).items()}
-    wanted, results = _validate_targets(cluster, targets)
+    wanted, results = yield from _validate_targets(cluster, targets)
     results |= yield from _start_reassignments(cluster, wanted)
     failed = {partition: problem for partition, problem in results.items() if problem is not None}
     for partition, problem in failed.items():
@@ -118,7 +123,7 @@ def process_partition_state_change(cluster: ClusterState, partition: TopicPartit
 
 def _validate_targets(
     cluster: ClusterState, targets: Targets
-) -> tuple[dict[TopicPartition, ReplicaAssignment], Results]:
+) -> Steps[tuple[dict[TopicPartition, ReplicaAssignment], Results]]:
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     results: Results = {}
     for partition, target in targets.items():
@@ -126,7 +131,36 @@ def _validate_targets(
             wanted[partition] = _new_assignment(cluster, partition, target)
         except KafkaError as problem:
             results[partition] = problem.as_outcome()
+    for partition, too_large in (yield from _check_sizes(cluster, wanted, targets)).items():
+        del wanted[partition]
+        results[partition] = too_large
     return wanted, results
+
+
+def _check_sizes(
+    cluster: ClusterState, wanted: Mapping[TopicPartition, ReplicaAssignment], targets: Targets
+) -> Steps[dict[TopicPartition, KafkaError]]:
+    """Return an error for each partition whose topic's znode would get too large; cancellations always fit."""
+    by_topic: dict[str, dict[TopicPartition, ReplicaAssignment]] = {}
+    for partition, assignment in wanted.items():
+        by_topic.setdefault(partition.topic, {})[partition] = assignment
+    limits = cluster.settings.size_limits
+    refused: dict[TopicPartition, KafkaError] = {}
+    for number, (name, changed) in enumerate(by_topic.items(), 1):
+        if number % _TOPICS_TOGETHER == 0:
+            yield Pause()
+        topic = cluster.topics[name]
+        present = [state.assignment for state in topic.partitions.values()]
+        counts = (len(a.replicas) + len(a.adding) + len(a.removing) for a in chain(present, changed.values()))
+        if surely_fits(limits, len(present), counts):
+            continue
+        yield Pause()  # encoding it takes several milliseconds
+        try:
+            check_assignment(limits, name, encode_reassigned(topic, changed), "Move fewer partitions at a time")
+        except KafkaError as problem:
+            moves = [partition for partition in changed if targets[partition] is not None]
+            refused |= dict.fromkeys(moves, problem.as_outcome())
+    return refused
 
 
 def _new_assignment(

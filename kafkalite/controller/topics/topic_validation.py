@@ -18,6 +18,7 @@ from kafkalite.controller.requests import NOT_GIVEN, NewPartitions, NewTopic
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId
 from zk import paths, placement
+from zk.size_limits import list_bytes, name_bytes
 from zk.znodes import TopicAssignment
 
 logger = logging.getLogger(__name__)
@@ -134,12 +135,15 @@ class TopicNames:
         self._existing: set[str] = set()
         self._marked: set[str] = set()
         self._by_metric_name: dict[str, list[str]] = {}
+        self.list_bytes = list_bytes(())
+        """Size of the list of existing topics."""
 
     def add(self, names: Iterable[str]) -> None:
         """Add existing topics."""
         for name in names:
             if name not in self._existing:
                 self._existing.add(name)
+                self.list_bytes += name_bytes(name)
                 self._by_metric_name.setdefault(metric_name(name), []).append(name)
 
     def mark(self, names: Iterable[str]) -> None:

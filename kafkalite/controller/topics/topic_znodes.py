@@ -92,6 +92,11 @@ def topic_write(topic: Topic) -> Write:
     return Write(paths.topic(topic.name), _merge_assignments(topic, {}, None).encode())
 
 
+def encode_reassigned(topic: Topic, changed: Mapping[TopicPartition, ReplicaAssignment]) -> bytes:
+    """Return the content of a topic's znode with these assignments, as far as it is in memory."""
+    return _merge_assignments(topic, changed, None).encode()
+
+
 def write_reassigned(
     cluster: ClusterState, changed: Mapping[TopicPartition, ReplicaAssignment]
 ) -> Steps[dict[str, TopicAssignment | StoreError]]:

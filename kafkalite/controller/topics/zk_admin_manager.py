@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias, TypeVar
 
@@ -25,9 +27,11 @@ from kafkalite.controller.requests import (
     free,
 )
 from kafkalite.controller.settings import ControllerSettings
+from kafkalite.controller.topics.size_policy import check_config, check_new_assignment, check_topic_list
 from kafkalite.controller.topics.topic_locks import TopicLocks
 from kafkalite.controller.topics.topic_validation import (
     Racks,
+    TopicNames,
     TopicPlan,
     is_legal,
     metric_name,
@@ -39,6 +43,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Pace, Portions, Work
 from kafkalite.types import NO_TOPIC_ID, topic_id_to_text
 from zk import paths
+from zk.size_limits import name_bytes
 from zk.store import BadVersionError, NodeExistsError, NoNodeError, Store
 from zk.subtree import ensure_path
 from zk.znodes import ConfigEntity, MalformedZnodeError, TopicAssignment
@@ -68,6 +73,8 @@ class ZkAdminManager:
         self._store = store
         self._rng = rng
         self._slots = asyncio.Semaphore(CONCURRENT_TOPICS)
+        self._reserved_bytes = 0
+        """What topics that are being created will add to the list of topics."""
         self._portions = Portions()
         self._locks = TopicLocks(self._read_names)
 
@@ -88,10 +95,11 @@ class ZkAdminManager:
                 await pace.unit(_PLAN_UNITS + (max(topic.partition_count, 0) + len(topic.assignments)) // 4)
                 names.check_free(topic.name)
                 plan = plan_topic(topic, brokers, self.config.current, self._rng)
-                if not validate_only:
-                    charge(len(plan.replicas))
-                async with self._slots:
-                    topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
+                with self._reserve_room(plan, names):
+                    if not validate_only:
+                        charge(len(plan.replicas))
+                    async with self._slots:
+                        topic_id = NO_TOPIC_ID if validate_only else await self._write_topic(plan)
                 return self._describe_created(plan, topic_id, described)
 
             async def create_in_order(colliding: Sequence[NewTopic], pace: Pace) -> None:
@@ -125,10 +133,34 @@ class ZkAdminManager:
         existing, marked = await asyncio.gather(self._children(paths.TOPICS), self._children(paths.DELETE_TOPICS))
         return existing, marked
 
+    @contextmanager
+    def _reserve_room(self, plan: TopicPlan, names: TopicNames) -> Iterator[None]:
+        """Count a topic in the list of topics while it is created.
+
+        Raises KafkaError POLICY_VIOLATION if its znodes or that list would get too large.
+        """
+        limits, own_bytes = self._settings.size_limits, name_bytes(plan.name)
+        try:
+            check_config(limits, plan.name, ConfigEntity(plan.overrides).encode())
+            check_new_assignment(limits, plan.name, TopicAssignment(plan.replicas))
+            check_topic_list(limits, plan.name, names.list_bytes + self._reserved_bytes + own_bytes)
+        except KafkaError as problem:
+            logger.warning("topic %s is refused: %s", plan.name, problem)  # auto-creation passes on the code only
+            raise
+        self._reserved_bytes += own_bytes
+        try:
+            yield
+        finally:
+            self._reserved_bytes -= own_bytes
+
+    @property
+    def _settings(self) -> ControllerSettings:
+        config = self.config.current
+        return ControllerSettings.from_config(config.broker_id, config)
+
     async def _write_topic(self, plan: TopicPlan) -> bytes:
         """Write a topic's znodes and return its id. Raises KafkaError TOPIC_ALREADY_EXISTS."""
-        config = self.config.current
-        settings = ControllerSettings.from_config(config.broker_id, config)
+        settings = self._settings
         topic_id = random_topic_id(self._rng) if settings.inter_broker_protocol_version.gives_topic_ids else NO_TOPIC_ID
         text = None if topic_id == NO_TOPIC_ID else topic_id_to_text(topic_id)
         assignment = TopicAssignment(plan.replicas, text).encode()
@@ -196,14 +228,14 @@ class ZkAdminManager:
                 data, stat = await self._store.read(path)
                 current = TopicAssignment.decode(data)
                 added = plan_partitions(topic, current, brokers)
+                assignment = replace(current, partitions={**current.partitions, **added})
+                check_new_assignment(self._settings.size_limits, topic.name, assignment)
                 if validate_only:
                     return
                 if not is_charged:  # once, also if the write is repeated after a conflict
                     charge(len(added))
                     is_charged = True
-                enlarged = TopicAssignment(
-                    {**current.partitions, **added}, current.topic_id, current.adding, current.removing
-                ).encode()
+                enlarged = assignment.encode()
                 await self._store.write(path, enlarged, stat.version)
                 return
             except NoNodeError:

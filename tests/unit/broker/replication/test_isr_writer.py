@@ -15,7 +15,7 @@ from tests.unit.broker.fake_log import TP, assignment, make_partition
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import NoAuthError, SessionExpiredError, Stat, StoreClosedError
-from zk.znodes import PartitionState
+from zk.znodes import PartitionName, PartitionState
 
 BEFORE = PartitionState(leader=1, leader_epoch=0, isr=(1, 2), controller_epoch=1)
 LARGER = PartitionState(leader=1, leader_epoch=0, isr=(1, 2, 3), controller_epoch=1)
@@ -76,6 +76,28 @@ def leader() -> tuple[Partition, IsrChange]:
     change = partition.follower_fetched(3, 0, 0, 0.0, partition.followers[3].requester)
     assert change is not None
     return partition, change
+
+
+def test_a_notification_names_no_more_partitions_than_a_znode_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand partitions with long names were more than a server takes: the connection broke each time they were announced."""
+
+    async def scenario() -> list[int]:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(10)
+        await store.create(paths.ISR_CHANGES, parents=True)
+        writer = ZooKeeperIsrWriter(1, store, lambda: 0.0)
+        writer._changed = {PartitionName("t" * 249, index) for index in range(2500)}
+        announcing = asyncio.ensure_future(writer._propagate())
+        await asyncio.sleep(20)
+        announcing.cancel()
+        found = [
+            (await store.read(f"{paths.ISR_CHANGES}/{name}"))[0] for name in await store.children(paths.ISR_CHANGES)
+        ]
+        assert sum(data.count(b"topic") for data in found) == 2500
+        return [len(data) for data in found]
+
+    sizes = virtual_time.run(scenario())
+    assert len(sizes) == 3 and max(sizes) < 300_000
 
 
 def propose(

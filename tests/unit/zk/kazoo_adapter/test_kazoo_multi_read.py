@@ -11,7 +11,7 @@ import kazoo.exceptions
 import pytest
 from kazoo.protocol.serialization import GetData, MultiHeader
 
-from zk.kazoo_adapter.kazoo_multi_read import MultiRead, split_paths
+from zk.kazoo_adapter.kazoo_multi_read import MultiRead, ZnodeSizes
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.store import NoAuthError, Stat, StoreError
 
@@ -69,11 +69,23 @@ def test_an_answer_has_a_result_or_an_error_for_each_path():
 
 
 def test_requests_are_bounded_by_paths_and_by_bytes():
+    split_paths = ZnodeSizes(4_194_304).split_paths
     assert [len(some) for some in split_paths(PATHS)] == [250, 250, 100]
     long = ["/" + str(n) * 100_000 for n in range(5)] + ["/a"]
     assert list(split_paths(long)) == [long[:2], long[2:4], long[4:]]
     assert list(split_paths(["/" + "x" * 300_000])) == [["/" + "x" * 300_000]]
     assert list(split_paths([])) == []
+
+
+def test_requests_are_bounded_by_the_large_znodes_that_were_read():
+    sizes = ZnodeSizes(4_194_304)
+    for path in PATHS[:10]:
+        sizes.note(path, 300_000)
+    assert [len(some) for some in sizes.split_paths(PATHS)] == [2, 2, 2, 2, 170, 250, 172]
+    for path in PATHS[:10]:
+        sizes.note(path, 10)
+    assert [len(some) for some in sizes.split_paths(PATHS)] == [250, 250, 100]
+    assert [len(some) for some in ZnodeSizes(20_000).split_paths(PATHS[:40])] == [18, 18, 4]
 
 
 class Server:
@@ -150,6 +162,21 @@ def test_many_znodes_take_few_requests():
 
     server = Server(serve_results)
     with_store(server, work)
+
+
+def test_large_znodes_are_read_by_more_requests_once_they_are_known():
+    asked: list[int] = []
+
+    def answer(paths: list[str]) -> bytes:
+        asked.append(len(paths))
+        return b"".join(result(b"x" * 100_000) for _ in paths) + END
+
+    async def work(store: KazooStore) -> None:
+        await store.read_many(PATHS[:20])
+        await store.read_many(PATHS[:20])
+        assert asked == [20, 7, 7, 6]
+
+    with_store(Server(answer), work)
 
 
 @pytest.mark.parametrize("refusal", [UNIMPLEMENTED, MARSHALLING])

@@ -9,7 +9,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 from zk.connect_string import split_connect
 from zk.kazoo_adapter.kazoo_bridge import Answer, LoopHandler, Mailbox
-from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, store_error
+from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, TooLargeError, store_error
 from zk.kazoo_adapter.kazoo_watches import WatchKind, WatchTable
 from zk.store import EventType, NoAuthError, SessionExpiredError, StoreClosedError, StoreError, WatchEvent
 
@@ -178,6 +178,18 @@ def test_a_request_above_the_limit_is_not_sent():
         queue = await queue_of(kazoo_client)
         with pytest.raises(StoreError, match="above the limit"):
             queue.request("/a", kazoo_client.ask, lambda value: value, size_bytes=MAX_REQUEST_BYTES + 1)
+        assert not kazoo_client.answers
+
+    asyncio.run(scenario())
+
+
+def test_servers_with_a_known_limit_are_not_sent_more():
+    async def scenario():
+        kazoo_client = Kazoo()
+        queue = RequestQueue(kazoo_client, 2, max_request_bytes=20_000)
+        queue.unblock()
+        with pytest.raises(TooLargeError, match=r"20001 bytes is above the limit of 20000 \(jute\.maxbuffer\)"):
+            queue.request("/a", kazoo_client.ask, lambda value: value, size_bytes=20_001)
         assert not kazoo_client.answers
 
     asyncio.run(scenario())
