@@ -42,6 +42,9 @@ def test_a_broker_that_runs(cluster: LocalCluster) -> None:
     (quorum,) = found_of(rows, "zookeeper quorum")
     assert cluster.zookeeper_connect in quorum and "standalone" in quorum, "ZooKeeper is where the settings say"
     assert found_of(rows, "brokers' clocks") == ["those of 3 brokers agree with ZooKeeper's"]
+    assert found_of(rows, "jute.maxbuffer") == ["servers take requests of 4194304 bytes, as brokers count on"]
+    (sizes,) = found_of(rows, "znode sizes")
+    assert "of 4194304 (jute.maxbuffer)" in sizes
     (listeners,) = found_of(rows, "advertised listeners")[1:]
     assert listeners.startswith("every broker answers where it says") and str(port) in listeners
     disks = found_of(rows, "brokers' disks")
