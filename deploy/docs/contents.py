@@ -98,6 +98,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/coordinators",
         "decisions/failure-detection",
         "decisions/early-session-end",
+        "decisions/controller-takeover",
         "decisions/simulation",
         "decisions/test-clusters",
         "decisions/observing",

@@ -231,6 +231,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         session=early.session,
         on_fatal=lambda problem: early.fatal(f"the controller stopped: {problem}"),
         had_clean_shutdown=logs.lost_nothing,
+        own_metadata=lambda: metadata.topics,
     )
     channel = ControllerChannel(broker_id, find_controller, config.controller_socket_timeout_ms / 1000, connect)
     isr_changes: AlterPartitionSender | ZooKeeperIsrWriter

@@ -15,11 +15,14 @@ from kafkalite.lifecycle import report, start_task
 from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.portions import Portions
 from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import PEER_SOFTWARE_NAME
 from kafkalite.types import BrokerId, Endpoint
 
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
+_OPTIONAL_TIMEOUT_S: Final = 5.0
+"""For the answer to a request that the controller can do without: longer than a busy broker takes. What it must have waits behind."""
 _ITEMS_AT_ONCE: Final = 2000
 """Items above which a message is encoded in portions, such as markers of very many partitions."""
 
@@ -37,7 +40,10 @@ class ControlChannel(Protocol):
     """A `Channel` for the controller's requests, which are encoded before."""
 
     async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
-        """Send a request and return the response. Raises OSError, TimeoutError, ProtocolViolation."""
+        """Send a request and return the response. Raises OSError, TimeoutError, ProtocolViolation.
+
+        Raises ValueError for an optional request that the broker does not know.
+        """
 
     def close(self) -> None: ...
 
@@ -45,7 +51,7 @@ class ControlChannel(Protocol):
 OpenChannel: TypeAlias = Callable[[Endpoint], Channel]
 OpenControlChannel: TypeAlias = Callable[[Endpoint], ControlChannel]
 OnResponse: TypeAlias = Callable[[BrokerId, int, ControlRequest, Any], None]
-"""Called with broker id, broker epoch, the request and the response message."""
+"""Called with broker id, broker epoch, the request and the response message, None where an optional request has none."""
 
 
 class ConnectionChannel:
@@ -73,9 +79,13 @@ class ConnectionChannel:
         return await connection.answer_to(message, sent, self._timeout_s)
 
     async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
-        connection = await self._open_connection()
+        connection, timeout_s = await self._open_connection(), self._timeout_s
+        if outgoing.is_optional:
+            timeout_s = min(timeout_s, _OPTIONAL_TIMEOUT_S)
+            await connection.negotiate(timeout_s, PEER_SOFTWARE_NAME)
+            connection.version_of(outgoing.api_key)
         sent = connection.send_encoded(outgoing.api_key, outgoing.version, outgoing.body)
-        return await connection.answer_to(outgoing.request, sent, self._timeout_s)
+        return await connection.answer_to(outgoing.request, sent, timeout_s)
 
     async def _open_connection(self) -> Connection:
         connection = self._connection
@@ -112,7 +122,7 @@ class ControllerChannelManager:
 
     A request that fails (no connection, no response in time) is repeated after 100 ms until the broker is removed or the
     controller resigns: a broker must miss no change and get none out of order. So brokers may see a request twice. The
-    controller's own broker is reached over its socket too.
+    controller's own broker is reached over its socket too. An optional request is not repeated.
     """
 
     def __init__(self, open_channel: OpenControlChannel, on_response: OnResponse) -> None:
@@ -175,7 +185,8 @@ class ControllerChannelManager:
     async def _send_forever(self, broker_id: BrokerId, sender: _Sender) -> None:
         while True:
             outgoing = await sender.queue.get()
-            response = await self._send_until_answered(broker_id, sender, outgoing)
+            send = self._send_once if outgoing.is_optional else self._send_until_answered
+            response = await send(broker_id, sender, outgoing)
             sender.queue.task_done()
             try:
                 self._on_response(broker_id, sender.broker_epoch, outgoing.request, response)
@@ -183,6 +194,18 @@ class ControllerChannelManager:
                 raise
             except Exception as problem:  # the broker must get the requests behind this one
                 report(f"processing the response of broker {broker_id} failed", problem)
+
+    async def _send_once(self, broker_id: BrokerId, sender: _Sender, outgoing: OutgoingRequest) -> Any:
+        try:
+            return await sender.channel.request_encoded(outgoing)
+        except InvariantBroken:
+            raise
+        except ValueError:  # an older broker, or one of Apache Kafka
+            return None
+        except Exception as problem:
+            logger.debug("broker %d does not answer %s: %s", broker_id, outgoing.api_key.name, problem)
+            sender.channel.close()
+            return None
 
     async def _send_until_answered(self, broker_id: BrokerId, sender: _Sender, outgoing: OutgoingRequest) -> Any:
         while True:

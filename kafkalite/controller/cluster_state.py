@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.errors import ensure
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.controller.known_metadata import KnownMetadata
 
 
 class PartitionStatus(Enum):
@@ -138,6 +141,8 @@ class ClusterState:
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
+        self.known_metadata: KnownMetadata | None = None
+        """During the failover of a large cluster, what brokers have proven to know already."""
 
     # -- brokers
 

@@ -1,4 +1,4 @@
-"""The controller's requests to brokers, as data: LeaderAndIsr, UpdateMetadata, StopReplica.
+"""The controller's requests to brokers, as data: LeaderAndIsr, UpdateMetadata, StopReplica, and MetadataDigests to brokers of ours.
 
 `request_batch` builds these from the cluster's state and `wire` encodes them; a broker's handlers decode them
 (`broker/handlers/control`) for its replicas and its metadata cache. Instances for single partitions are made by the ten thousand, so
@@ -106,6 +106,13 @@ class UpdateMetadata(ControlRequest):
 
     topics: Sequence[UpdateMetadataTopic]
     brokers: Sequence[LiveBroker]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataDigests(ControlRequest):
+    """Tell the digests of the broker's metadata, in so many buckets (`metadata_digests`)."""
+
+    buckets: int
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from kafkalite.change_signal import ChangeSignal
@@ -25,14 +25,15 @@ from kafkalite.controller import events
 from kafkalite.controller.api import ControllerApi
 from kafkalite.controller.channel_manager import ControllerChannelManager, OpenControlChannel
 from kafkalite.controller.cluster_state import ClusterState
-from kafkalite.controller.control_requests import ControlRequest
+from kafkalite.controller.control_requests import ControlRequest, MetadataDigests
 from kafkalite.controller.event_manager import NOT_CONTROLLER_MESSAGE, ControllerEventManager, not_controller_error
 from kafkalite.controller.failover import on_controller_failover
 from kafkalite.controller.handlers import HANDLERS
+from kafkalite.controller.metadata_digests import KnownTopic
 from kafkalite.controller.settings import ControllerSettings
 from kafkalite.controller.statistics import cluster_statistics
 from kafkalite.controller.term import ControllerTerm, TermEnded
-from kafkalite.controller.wire import decode_response
+from kafkalite.controller.wire import decode_response, read_digests
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
 from kafkalite.types import NO_BROKER, BrokerId
@@ -53,7 +54,8 @@ class Controller(ControllerApi):
 
     `session` is the one whose hooks register the broker, so that registration comes first; by default one is made.
     `on_fatal` is called once when an invariant broke and the consumer has stopped. `had_clean_shutdown`: this broker has
-    all the records that it had before its restart.
+    all the records that it had before its restart. `own_metadata` returns the metadata of this broker by topic: a mapping that may change,
+    of topics that do not.
     """
 
     def __init__(
@@ -68,12 +70,13 @@ class Controller(ControllerApi):
         session: Session | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
         had_clean_shutdown: bool = False,
+        own_metadata: Callable[[], Mapping[str, KnownTopic]] = dict,
     ) -> None:
         super().__init__(store, config, rng)
         self.broker_id = broker_id
         self.active_controller_id: BrokerId = NO_BROKER
         self._clock = clock
-        self._open_channel = open_channel
+        self._open_channel, self._own_metadata = open_channel, own_metadata
         self._session = session or Session(store)
         self._settings = ControllerSettings.from_config(broker_id, config.current)
         config.subscribe(self._on_config_change)
@@ -250,7 +253,9 @@ class Controller(ControllerApi):
         self._last_epoch = seat.epoch
         logger.info("broker %d is the controller with epoch %d", self.broker_id, seat.epoch)
         try:
-            await term.perform(on_controller_failover(cluster, self._clean_brokers, seat.earlier_zxid))
+            await term.perform(
+                on_controller_failover(cluster, self._clean_brokers, seat.earlier_zxid, self._own_metadata())
+            )
         except ControllerMovedError:
             self._resign_and_reelect()
         except TermEnded:
@@ -314,6 +319,10 @@ class Controller(ControllerApi):
             self._queue.put(events.Reelect())
 
     def _on_response(self, broker_id: BrokerId, broker_epoch: int, request: ControlRequest, response: Any) -> None:
+        if isinstance(request, MetadataDigests):
+            if self._term is not None and self._term.seat.epoch == request.controller_epoch:
+                self._term.note_digests(broker_id, broker_epoch, read_digests(response))
+            return
         event = decode_response(broker_id, broker_epoch, request, response)
         if event is not None:
             self._queue.put(event)

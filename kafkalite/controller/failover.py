@@ -1,27 +1,41 @@
 """The failover to a new controller, in Kafka's order: read the cluster, send it to the brokers, resume what was under way.
 
 Watches are armed before or together with the reads, so no change is missed. Brokers receive the list of brokers before any
-partition, because a follower refuses a leader that it does not know. Each partition is sent once, after its election; those that have no
-leader come first.
+partition, because a follower refuses a leader that it does not know. Each partition is sent once, after its election; those whose state
+changes come first. In a large cluster a broker is not sent the metadata that it has proven to know (`known_metadata`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from kafkalite.controller.brokers import restarted_replicas
 from kafkalite.controller.brokers.broker_znodes import read_brokers
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
+from kafkalite.controller.control_requests import Command, MetadataDigests
 from kafkalite.controller.features import set_up_feature_versioning
+from kafkalite.controller.known_metadata import KnownMetadata
 from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
 from kafkalite.controller.machines.request_batch import GrowingBatches, publish_metadata
+from kafkalite.controller.metadata_digests import KnownTopic
 from kafkalite.controller.notifications import delete_notifications
-from kafkalite.controller.steps import Connect, Pause, Steps, list_children, pieces
+from kafkalite.controller.steps import (
+    AwaitDigests,
+    Connect,
+    Pause,
+    Publish,
+    Steps,
+    finish_with_pauses,
+    list_children,
+    pieces,
+)
 from kafkalite.controller.topics import reassignment, topic_deletion
 from kafkalite.controller.topics.topic_validation import legal_names
 from kafkalite.controller.topics.topic_znodes import load_topics
@@ -30,18 +44,26 @@ from zk import paths
 
 logger = logging.getLogger(__name__)
 
+_DIGESTS_TIMEOUT_S: Final = 1.0
+"""Longest wait for digests, after everything that changes was sent. Who has not answered by then is sent the rest, too."""
+
 
 def on_controller_failover(
-    cluster: ClusterState, clean_brokers: Collection[BrokerId] = (), earlier_zxid: int = 0
+    cluster: ClusterState,
+    clean_brokers: Collection[BrokerId] = (),
+    earlier_zxid: int = 0,
+    own_metadata: Mapping[str, KnownTopic] = MappingProxyType({}),
 ) -> Steps[None]:
     """Fill an empty `cluster` from ZooKeeper and make this broker its active controller.
 
     `clean_brokers` are known to have all the records that they had before their restart; the earlier controller was elected at
-    `earlier_zxid`.
+    `earlier_zxid`. `own_metadata` is what this broker was sent by earlier controllers.
     """
     yield from set_up_feature_versioning(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
         yield from delete_notifications(path)  # all state is read below
+    known = KnownMetadata(own_metadata)
+    cluster.known_metadata = known if known.is_worthwhile else None
     yield from _load_cluster(cluster)
     yield from _load_deletions(cluster)
     yield from publish_metadata(cluster)
@@ -49,6 +71,7 @@ def on_controller_failover(
     yield from _set_replica_states(cluster)
     yield from _set_partition_states(cluster, renewed)
     yield from _elect_and_announce(cluster)
+    cluster.known_metadata = None
     yield from reassignment.process_zk_reassignment(cluster)
     if cluster.reassigning:
         yield from reassignment.advance_reassignments(cluster, sorted(cluster.reassigning))
@@ -69,12 +92,31 @@ def _load_cluster(cluster: ClusterState) -> Steps[None]:
     cluster.brokers = yield from read_brokers()
     for broker in cluster.brokers.values():
         yield Connect(broker)
+    if cluster.known_metadata is not None:
+        yield from _ask_for_digests(cluster, cluster.known_metadata)
     names = legal_names((yield from list_children(paths.TOPICS, watch=True)))
     partitions = yield from load_topics(cluster, names)
     for partition, leadership in (yield from read_leaderships(partitions)).items():
         cluster.partition(partition).leadership = leadership
     if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(sorted(cluster.reassigning))
+
+
+def _ask_for_digests(cluster: ClusterState, known: KnownMetadata) -> Steps[None]:
+    """Ask all brokers for the digests of their metadata, with the first requests that they get, and compute those of the reference."""
+    listener = cluster.settings.control_listener
+    reached = [broker for broker in cluster.brokers.values() if broker.endpoint(listener) is not None]
+    known.asked = [broker.broker_id for broker in reached]
+    yield Publish(
+        [
+            Command(
+                broker.broker_id,
+                MetadataDigests(cluster.controller_id, cluster.epoch, broker.epoch, known.buckets),
+            )
+            for broker in reached
+        ]
+    )
+    yield from finish_with_pauses(known.digest_reference())
 
 
 def _load_deletions(cluster: ClusterState) -> Steps[None]:
@@ -108,7 +150,8 @@ def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartit
 
 
 def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
-    """Elect missing leaders and send them to the brokers, then take offline replicas out of the other ISRs and send those partitions.
+    """Elect missing leaders and send them to the brokers, then take offline replicas out of the other ISRs and send those partitions, then
+    send the others.
 
     An election writes an ISR without offline replicas, so each state is written once. Kafka takes all offline replicas out of their ISRs
     first, and writes the states of leaderless partitions a second time when it elects.
@@ -118,15 +161,41 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
     """
     leaderless = sorted(cluster.leaderless)
     requests = GrowingBatches(cluster)
-    for partitions in pieces(leaderless):
-        yield from _settle_partitions(cluster, partitions, requests)
-    yield from requests.publish()
+    yield from _settle_all(cluster, leaderless, requests)
     settled = set(leaderless)
-    for some in pieces(cluster.partitions()):
-        yield from _settle_partitions(
-            cluster, [partition for partition, _ in some if partition not in settled], requests
+    if cluster.known_metadata is not None:
+        shrinking = yield from _find_shrinking(cluster, settled)
+        yield from _settle_all(cluster, shrinking, requests)
+        settled.update(shrinking)
+        yield AwaitDigests(_DIGESTS_TIMEOUT_S)
+        logger.info(
+            "brokers %s have proven which metadata they have", cluster.known_metadata.proven_by(cluster.brokers)
         )
+    yield from _settle_all(cluster, (partition for partition, _ in cluster.partitions()), requests, settled)
+
+
+def _settle_all(
+    cluster: ClusterState,
+    partitions: Iterable[TopicPartition],
+    requests: GrowingBatches,
+    settled: Collection[TopicPartition] = (),
+) -> Steps[None]:
+    """Settle partitions, without those that are `settled` already, and publish all of it."""
+    for some in pieces(partitions):
+        yield from _settle_partitions(cluster, [each for each in some if each not in settled], requests)
     yield from requests.publish()
+
+
+def _find_shrinking(cluster: ClusterState, settled: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
+    """Return the partitions with an offline replica in the ISR, without those that are `settled` already."""
+    shrinking: list[TopicPartition] = []
+    for some in pieces(cluster.partitions()):
+        for partition, state in some:
+            members = () if state.leadership is None or partition in settled else state.leadership.isr
+            if any(state.replica_statuses.get(member) is not ReplicaStatus.ONLINE for member in members):
+                shrinking.append(partition)
+        yield Pause()
+    return shrinking
 
 
 def _settle_partitions(

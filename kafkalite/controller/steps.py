@@ -79,6 +79,13 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitDigests:
+    """Wait until all brokers that were asked for digests of their metadata have answered, or that long."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DrawTopicIds:
     """Draw `count` random topic ids."""
 
@@ -90,7 +97,9 @@ class Pause:
     """Let the event loop run, which also serves clients."""
 
 
-Effect: TypeAlias = Pause | Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | DrawTopicIds
+Effect: TypeAlias = (
+    Pause | Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | AwaitDigests | DrawTopicIds
+)
 Steps: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from kafkalite.change_signal import ChangeSignal
 from kafkalite.controller import events, steps
 from kafkalite.controller.channel_manager import ControllerChannelManager
 from kafkalite.controller.cluster_state import ClusterState, RegisteredBroker
@@ -16,6 +17,7 @@ from kafkalite.controller.watches import event_for_watch
 from kafkalite.controller.wire import encode_commands
 from kafkalite.failpoints import reach
 from kafkalite.portions import Portions
+from kafkalite.types import BrokerId
 from zk.controller_seat import FencedWriter, Seat, vacate
 from zk.size_limits import split_operations
 from zk.store import NoNodeError, Operation, Result, Stat, Store, StoreError, WatchEvent
@@ -68,12 +70,21 @@ class ControllerTerm:
         self._rng = rng
         self._reads = asyncio.Semaphore(CONCURRENT_READS)
         self._portions = Portions()
+        self._answers = ChangeSignal()
+        """Notified when a broker has answered with digests, and at the end."""
 
     def end(self) -> None:
         """End the term: no more effects, no more requests to brokers."""
         self.ended = True
         self.settled.set()
         self.channels.stop()
+        self._answers.notify()
+
+    def note_digests(self, broker_id: BrokerId, broker_epoch: int, digests: bytes | None) -> None:
+        """Keep the digests of a broker's metadata, None if it proves nothing. They are of no use after the failover."""
+        if self.cluster.known_metadata is not None:
+            self.cluster.known_metadata.note_digests(broker_id, broker_epoch, digests)
+            self._answers.notify()
 
     async def perform(self, procedure: steps.Steps[T]) -> T:
         """Run a procedure to its end and return its result.
@@ -119,9 +130,15 @@ class ControllerTerm:
                 self._connect(broker)
             case steps.Disconnect(broker_id):
                 self.channels.remove(broker_id)
+            case steps.AwaitDigests(timeout_s):
+                await self._answers.wait_until(self._has_all_answers, timeout_s)
             case steps.DrawTopicIds(count):
                 return [random_topic_id(self._rng) for _ in range(count)]
         return None
+
+    def _has_all_answers(self) -> bool:
+        known = self.cluster.known_metadata
+        return self.ended or known is None or known.has_all_answers
 
     async def _write(self, operations: Sequence[Operation]) -> list[Result]:
         """Write in few multis; the operations of a multi that failed are written again one by one."""

@@ -16,6 +16,7 @@ from kafkalite.controller.control_requests import (
     ControlRequest,
     LeaderAndIsr,
     LeaderAndIsrPartition,
+    MetadataDigests,
     StopReplica,
     UpdateMetadata,
     UpdateMetadataTopic,
@@ -50,6 +51,11 @@ class OutgoingRequest:
     version: int
     body: list[Buffer]
 
+    @property
+    def is_optional(self) -> bool:
+        """True if only brokers of ours know the request, and the controller can do without the answer."""
+        return APIS[self.api_key].is_private
+
 
 def encode_commands(commands: Iterable[Command], versions: InterBrokerVersions) -> Work[list[OutgoingRequest]]:
     """Encode commands, in their order: each state of a partition once, and an UpdateMetadata once for all its receivers."""
@@ -82,6 +88,11 @@ def decode_response(
     return None
 
 
+def read_digests(response: Any) -> bytes | None:
+    """Return the digests in a response to MetadataDigests; None without a response or with an error."""
+    return None if response is None or response.error_code else bytes(response.digests)
+
+
 def _errors(partition_errors: Iterable[Any]) -> dict[TopicPartition, int]:
     return {TopicPartition(error.topic_name, error.partition_index): error.error_code for error in partition_errors}
 
@@ -111,6 +122,10 @@ class _Encoder:
                     body = yield from codec.encode_long_request(_stop_replica(part), versions.stop_replica)
                     requests.append(OutgoingRequest(broker_id, part, ApiKey.STOP_REPLICA, versions.stop_replica, body))
                 return requests
+            case MetadataDigests() as request:
+                version = APIS[ApiKey.METADATA_DIGESTS].max_version
+                body = codec.encode_request(_metadata_digests(request), version)
+                return [OutgoingRequest(broker_id, request, ApiKey.METADATA_DIGESTS, version, body)]
         raise TypeError(f"not a controller request: {command.request}")
 
     def _leader_and_isr(self, request: LeaderAndIsr, version: int) -> Work[list[Buffer]]:
@@ -283,6 +298,15 @@ def _stoppable_together(request: StopReplica, version: int) -> Iterator[StopRepl
         part = {partition: state for partition, state in request.partitions.items() if state.delete is delete}
         if part:
             yield replace(request, partitions=part)
+
+
+def _metadata_digests(request: MetadataDigests) -> messages.MetadataDigestsRequest:
+    return messages.MetadataDigestsRequest(
+        controller_id=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        buckets=request.buckets,
+    )
 
 
 def _stop_replica(request: StopReplica) -> Any:

@@ -87,6 +87,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
     PEER_HEARTBEAT = FIRST_PRIVATE_KEY
+    METADATA_DIGESTS = FIRST_PRIVATE_KEY + 1
 
 
 NEVER_FLEXIBLE = 1 << 15
@@ -186,6 +187,7 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 0, 0),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
     Api(ApiKey.PEER_HEARTBEAT, 0, 0, 0),
+    Api(ApiKey.METADATA_DIGESTS, 0, 0, 0),
 )
 
 KAFKA_APIS: dict[int, Api] = {key: api for key, api in APIS.items() if not api.is_private}

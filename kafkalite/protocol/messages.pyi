@@ -2209,6 +2209,25 @@ class peer_heartbeat_response:
     ROOT: TypeAlias = PeerHeartbeatResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class metadata_digests_request:
+    class MetadataDigestsRequest(Request[metadata_digests_response.MetadataDigestsResponse]):
+        controller_id: int = ...
+        controller_epoch: int = ...
+        broker_epoch: int = ...
+        buckets: int = ...
+
+    ROOT: TypeAlias = MetadataDigestsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class metadata_digests_response:
+    class MetadataDigestsResponse(Message):
+        throttle_time_ms: int = ...
+        error_code: int = ...
+        digests: bytes = ...
+
+    ROOT: TypeAlias = MetadataDigestsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 ProduceRequest = produce_request.ProduceRequest
 ProduceResponse = produce_response.ProduceResponse
 FetchRequest = fetch_request.FetchRequest
@@ -2337,3 +2356,5 @@ DescribeTopicPartitionsRequest = describe_topic_partitions_request.DescribeTopic
 DescribeTopicPartitionsResponse = describe_topic_partitions_response.DescribeTopicPartitionsResponse
 PeerHeartbeatRequest = peer_heartbeat_request.PeerHeartbeatRequest
 PeerHeartbeatResponse = peer_heartbeat_response.PeerHeartbeatResponse
+MetadataDigestsRequest = metadata_digests_request.MetadataDigestsRequest
+MetadataDigestsResponse = metadata_digests_response.MetadataDigestsResponse

@@ -6,8 +6,9 @@ ZooKeeper was asked. Sessions of dead brokers are ended at once, so that what fo
 memory, the processor time, and the speed of a producer and a consumer of one more partition.
 
 With `--stand-ins N` the partitions stand at light stand-ins of N brokers instead, which answer what a controller asks and have no logs; the
-steps are those of `tests.bench.stand_ins`. With `--profile FOLDER` brokers run under cProfile, which tells what is most expensive and makes
-all other figures worthless. With `--beside-kafka` Apache Kafka's brokers are measured in the same run, by its own start script's flags.
+steps are those of `tests.bench.stand_ins`. With `--as-apache` they prove no metadata, as Apache Kafka's brokers.
+With `--profile FOLDER` brokers run under cProfile, which tells what is most expensive and makes all other figures worthless. With
+`--beside-kafka` Apache Kafka's brokers are measured in the same run, by its own start script's flags.
 """
 
 from __future__ import annotations
@@ -60,12 +61,14 @@ class Bench:
         console: Console,
         *,
         stand_ins: int,
+        as_apache: bool,
         zookeepers: int,
         properties: Mapping[str, str],
         seconds: float,
         profile: Path | None,
     ) -> None:
         self._console, self._stand_ins, self._zookeepers = console, stand_ins, zookeepers
+        self._stand_in_side = "apache" if as_apache else "ours"
         self._properties, self._seconds, self._profile = properties, seconds, profile
         self._profiles = None if profile is None else Profiles(profile)
         self.rows: list[Row] = []
@@ -112,7 +115,7 @@ class Bench:
         row["memory after all steps, MB"] = scale.resident_mb()
 
     def _measure_stand_ins(self, row: Row, cluster: LocalCluster, facts: ClusterFacts) -> None:
-        with StandIns(cluster.zookeeper_connect, self._stand_ins) as stand_ins:
+        with StandIns(cluster.zookeeper_connect, self._stand_ins, self._stand_in_side) as stand_ins:
             scale = StandInScale(cluster, facts, stand_ins, row["partitions"], row["factor"])
             row["received"] = scale.received
             self._take_steps(row, cluster, scale.steps())
@@ -196,6 +199,7 @@ def small(value: float, name: str) -> str:
     "--factor", "factors", multiple=True, type=int, default=(1, 3), show_default=True, help="Can be repeated."
 )
 @click.option("--stand-ins", default=0, show_default=True, help="Stand-ins for brokers instead of three brokers.")
+@click.option("--as-apache", is_flag=True, help="Stand-ins prove no metadata, as Apache Kafka's brokers.")
 @click.option(
     "--zookeepers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="Servers of the ensemble."
 )
@@ -208,6 +212,7 @@ def main(
     partitions: Sequence[int],
     factors: Sequence[int],
     stand_ins: int,
+    as_apache: bool,
     zookeepers: str,
     properties: Sequence[str],
     seconds: float,
@@ -223,6 +228,7 @@ def main(
     bench = Bench(
         console,
         stand_ins=stand_ins,
+        as_apache=as_apache,
         zookeepers=int(zookeepers),
         properties=given,
         seconds=seconds,

@@ -1,7 +1,8 @@
-"""Stand-ins for many brokers in one process: `python -m tests.bench.stand_in_process ZOOKEEPER FIRST_ID COUNT`.
+"""Stand-ins for many brokers in one process: `python -m tests.bench.stand_in_process ZOOKEEPER FIRST_ID COUNT ours|apache`.
 
-Each has a port, a ZooKeeper session and a registration of its own. The process prints the ports by broker id once all are registered, and
-then answers each line of JSON on standard input with one on standard output:
+Those of `apache` speak nothing that only brokers of ours do. Each has a port, a ZooKeeper session and a registration of its own. The
+process prints the ports by broker id once all are registered, and then answers each line of JSON on standard input with one on standard
+output:
 
 | Line | Does | Answer |
 |---|---|---|
@@ -25,7 +26,8 @@ import uvloop
 from kazoo.protocol.serialization import Connect, Create, ReplyHeader, int_int_struct
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from tests.bench.stand_in_frames import Skimmed, Skimmer, Tally, answer_to, partitions_in
+from kafkalite.protocol.apis import ApiKey
+from tests.bench.stand_in_frames import SharedMetadata, Skimmed, Skimmer, Tally, answer_to, partitions_in, request_in
 from zk import paths
 from zk.znodes.brokers import BrokerRegistration, RegisteredEndpoint
 
@@ -40,12 +42,14 @@ _EVENTS_AND_PINGS: Final = (-1, -2)
 class StandIn:
     """One of them, dead until it is revived."""
 
-    def __init__(self, broker_id: int, zookeeper: str) -> None:
-        self._id, self._zookeeper = broker_id, zookeeper
+    def __init__(self, broker_id: int, zookeeper: str, metadata: SharedMetadata | None = None) -> None:
+        """Without `metadata` it stands in for a broker of Apache Kafka."""
+        self._id, self._zookeeper, self._metadata = broker_id, zookeeper, metadata
         self.port = 0
         self.is_witness = False
         self.tally = Tally()
         self._told: set[tuple[str, int]] = set()
+        self._roles: set[tuple[str, int]] = set()
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._session: asyncio.StreamWriter | None = None
@@ -85,20 +89,37 @@ class StandIn:
     def reset(self, *, is_witness: bool) -> None:
         self.tally, self.is_witness = Tally(), is_witness
         self._told.clear()
+        self._roles.clear()
         for each in self._connections:
             each.skimmer.keeps = is_witness
 
     def receive(self, connection: _Connection, data: bytes) -> None:
         for skimmed in connection.skimmer.feed(data):
-            connection.write(answer_to(skimmed.head))
+            connection.write(self._answer(skimmed))
             self.record(skimmed, time.monotonic_ns())
+
+    def _answer(self, skimmed: Skimmed) -> bytes:
+        if self._metadata is not None and skimmed.head.api_key == ApiKey.METADATA_DIGESTS:
+            return self._metadata.answer_digests(skimmed)
+        return answer_to(skimmed.head, is_ours=self._metadata is not None)
 
     def record(self, skimmed: Skimmed, at_ns: int) -> None:
         """Count a request."""
         if self.is_witness:
-            self._told |= partitions_in(skimmed)
-            self.tally.partitions = len(self._told)
+            self._witness(skimmed)
         self.tally.add(skimmed, at_ns)
+
+    def _witness(self, skimmed: Skimmed) -> None:
+        request = request_in(skimmed)
+        if skimmed.head.api_key == ApiKey.LEADER_AND_ISR:
+            self._roles |= partitions_in(request)
+        elif skimmed.head.api_key == ApiKey.UPDATE_METADATA:
+            self._told |= partitions_in(request)
+            if self._metadata is not None and request is not None:
+                self._metadata.apply(request)
+        elif skimmed.head.api_key == ApiKey.METADATA_DIGESTS and self._metadata is not None:
+            self._told |= self._metadata.partitions
+        self.tally.partitions, self.tally.roles = len(self._told), len(self._roles)
 
     def connected(self, connection: _Connection) -> None:
         connection.skimmer.keeps = self.is_witness
@@ -163,9 +184,10 @@ async def _read_reply(reader: asyncio.StreamReader) -> bytes:
             return message
 
 
-async def serve(zookeeper: str, first_id: int, count: int) -> None:
+async def serve(zookeeper: str, first_id: int, count: int, *, are_ours: bool) -> None:
     """Serve commands until standard input ends."""
-    stand_ins = {each: StandIn(each, zookeeper) for each in range(first_id, first_id + count)}
+    metadata = SharedMetadata() if are_ours else None
+    stand_ins = {each: StandIn(each, zookeeper, metadata) for each in range(first_id, first_id + count)}
     for each in stand_ins.values():
         await each.revive()
     _tell({str(broker): each.port for broker, each in stand_ins.items()})
@@ -194,4 +216,4 @@ def _tell(answer: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    uvloop.run(serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), are_ours=sys.argv[4] == "ours"))

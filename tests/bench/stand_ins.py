@@ -5,7 +5,7 @@ There are two real brokers, which have no partitions: one is the controller, and
 | Step | Begins | Ends |
 |---|---|---|
 | creation | with the first request | when every stand-in was told of all partitions |
-| takeover | when the controller's session has ended | as creation |
+| takeover | when the controller's session has ended | when all have their roles, and were told of all partitions or proved to know them |
 | death | when a stand-in's session has ended | when every other one was told of all partitions that it had |
 | start | when a stand-in registers | when it was told of all partitions |
 | controlled stop | with the request of a stand-in to stop | with the answer that nothing is led by it |
@@ -55,11 +55,12 @@ _REQUEST_TIMEOUT_S: Final = 60.0
 class StandIns(AbstractContextManager["StandIns"]):
     """The process of the stand-ins, and what it is asked."""
 
-    def __init__(self, zookeeper_connect: str, count: int) -> None:
+    def __init__(self, zookeeper_connect: str, count: int, side: str = "ours") -> None:
+        """`side`: ours, or apache for stand-ins that speak nothing that only brokers of ours do."""
         self.ids = list(range(FIRST_ID, FIRST_ID + count))
         self.witness = self.ids[0]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.stand_in_process", zookeeper_connect, str(FIRST_ID), str(count)],
+            [sys.executable, "-m", "tests.bench.stand_in_process", zookeeper_connect, str(FIRST_ID), str(count), side],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -88,14 +89,18 @@ class StandIns(AbstractContextManager["StandIns"]):
     def revive(self, broker: int) -> None:
         self._ask({"do": "revive", "id": broker})
 
-    def wait_published(self, partitions: int, without: int | None = None) -> tuple[float, dict[int, Tally]]:
-        """Wait until all, but for a dead one, were told of so many partitions; return when that was, by time.monotonic."""
+    def wait_published(
+        self, partitions: int, without: int | None = None, roles: int = 0
+    ) -> tuple[float, dict[int, Tally]]:
+        """Wait until all, but for a dead one, know so many partitions and have their roles, so many the witness; return when that was, by
+        time.monotonic.
+        """
         found: dict[int, Tally] = {}
 
         def is_done() -> bool:
             found.update(self.tallies())
             found.pop(without or 0, None)
-            return is_published(found, self.witness, partitions)
+            return is_published(found, self.witness, partitions, roles)
 
         wait_until(is_done, f"{partitions} partitions at the stand-ins", SET_UP_TIMEOUT_S)
         return max(each.last_ns for each in found.values()) / 1e9, found
@@ -159,19 +164,23 @@ class StandInScale:
         kill(self._cluster, victim)
         self._facts.expire_session(victim)
         ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
-        costs = self._read(meter, "takeover", ended_s, self._partitions, seat=seat)
+        roles = self._replicas_on(self._stand_ins.witness)
+        costs = self._read(meter, "takeover", ended_s, self._partitions, roles=roles, seat=seat)
         self._cluster.start_broker(victim)
         return costs
 
     def _let_one_die(self) -> Costs:
         victim = self._stand_ins.ids[1]
-        had = sum(victim in replicas for partitions in self._wanted.values() for replicas in partitions)
+        had = self._replicas_on(victim)
         ended = Moment(self._facts.client, paths.broker(victim), lambda found: found is None, "the end of the session")
         self._stand_ins.reset(self._stand_ins.ids[0])
         meter = self._meter()
         self._stand_ins.die(victim)
         self._facts.expire_session(victim)
         return self._read(meter, "death", ended.wait(ROUND_TIMEOUT_S) / 1e9, had, without=victim)
+
+    def _replicas_on(self, broker: int) -> int:
+        return sum(broker in replicas for partitions in self._wanted.values() for replicas in partitions)
 
     def _start_again(self) -> Costs:
         victim = self._stand_ins.ids[1]
@@ -225,9 +234,10 @@ class StandInScale:
         partitions: int,
         *,
         without: int | None = None,
+        roles: int = 0,
         seat: Moment | None = None,
     ) -> Costs:
-        last_s, tallies = self._stand_ins.wait_published(partitions, without)
+        last_s, tallies = self._stand_ins.wait_published(partitions, without, roles)
         stages = {} if seat is None else {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - began_s, 0.0)}
         self._note(step, tallies)
         return meter.read(stages, seconds=last_s - began_s)

@@ -1,4 +1,4 @@
-"""Sizes of the product that are smaller in some runs, so that a few kB take the ways that in production only many MiB take."""
+"""Sizes of the product that are smaller in some runs, so that a few kB or partitions take the ways that in production only many do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from kafkalite.broker.connections import response_writer
 from kafkalite.broker.fetch import partition_reader
+from kafkalite.controller import known_metadata
 from kafkalite.protocol.schemas import compiler
 from kafkalite.storage.log import file_records, log_read
 
@@ -37,3 +38,15 @@ def portions_of(size_bytes: int) -> Iterator[None]:
     finally:
         for module, name, value in before:
             setattr(module, name, value)
+
+
+@contextmanager
+def proofs_of_metadata(*, are_asked_for: bool) -> Iterator[None]:
+    """Have new controllers ask brokers which metadata they have, however few partitions there are."""
+    before = known_metadata.DIFFERENCES_FROM
+    try:
+        if are_asked_for:
+            known_metadata.DIFFERENCES_FROM = 1  # type: ignore[misc]
+        yield
+    finally:
+        known_metadata.DIFFERENCES_FROM = before  # type: ignore[misc]

@@ -240,13 +240,16 @@ def _draw(seed: int) -> Plan:
 
 
 def draw_ways(seed: int) -> dict[str, int]:
-    """Which ways through the broker a run takes: logins, answers in portions, single records at once, requests without waiting."""
+    """Which ways through the broker a run takes: logins, answers in portions, single records at once, requests without waiting, proofs of
+    metadata.
+    """
     chance = random.Random(f"{seed}/ways")
     return {
         "authenticates": chance.choice([0, 0, 0, 1]),
         "portion_bytes": chance.choice([0, 0, 0, 700]),
         "at_once": chance.choice([1, 1, 1, 4]),
         "pipelines": chance.choice([0, 0, 0, 1]),
+        "proves_metadata": chance.choice([0, 1]),
     }
 
 

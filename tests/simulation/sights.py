@@ -32,6 +32,13 @@ class Sights:
         metadata = self._app(broker).metadata
         return [f"controller {metadata.controller_id}, brokers {sorted(metadata.brokers)}"]
 
+    async def _tells(self, broker: str, partition: str) -> list[str]:
+        topic, _, number = partition.rpartition("-")
+        known = self._app(broker).metadata.partition(TopicPartition(topic, int(number)))
+        if known is None:
+            return ["nothing"]
+        return [f"leader {known.leader}, leader epoch {known.leader_epoch}, ISR {sorted(known.isr)}"]
+
     async def _written(self, partition: str) -> list[str]:
         topic, _, number = partition.rpartition("-")
         state = self.cluster.partition_state(TopicPartition(topic, int(number)))

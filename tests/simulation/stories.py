@@ -39,6 +39,8 @@ Lines that begin with `#` tell the story. The commands:
     believes N PARTITION                      what broker N takes itself for
     epoch PARTITION EPOCH                     where that leader epoch ends, as the leader answers
     metadata N                                what broker N tells clients of the cluster
+    tells N PARTITION                         what broker N tells clients of a partition
+    prove-metadata                            new controllers ask brokers which metadata they have, however little there is
     written PARTITION                         the ISR, and by which controller
     reach N                                   does anybody listen there?
     lose-quorum|regain-quorum                 of ZooKeeper
@@ -69,6 +71,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
+from tests.simulation.knobs import proofs_of_metadata
 from tests.simulation.members import BareMember, Members, partition_named
 from tests.simulation.plan import Plan
 from tests.simulation.power import KEPT
@@ -81,6 +84,7 @@ from zk.store import Delete, NoNodeError
 from zk.znodes import ControllerEpoch, ControllerSeat
 
 FOLDER: Final = Path(__file__).with_name("transcripts")
+_PROVE: Final = "prove-metadata"
 _DELIVERY_MS: Final = 4_000
 _READ_S: Final = 3.0
 _UNNOTICED_S: Final = 600.0
@@ -139,7 +143,8 @@ class Story(Sights, Members, Verdicts):
         """The steps, with what was seen."""
         if any(step.command == "plan" for step in self._steps):
             return [Step(step.story, step.command, step.more, _lived(step)) for step in self._steps]
-        self.simulation.run(self._scenario(), limit_s=3_600.0)
+        with proofs_of_metadata(are_asked_for=any(step.command == _PROVE for step in self._steps)):
+            self.simulation.run(self._scenario(), limit_s=3_600.0)
         seen = iter(self.seen)
         return [Step(each.story, each.command, each.more, next(seen) if each.command else []) for each in self._steps]
 
@@ -428,6 +433,9 @@ class Story(Sights, Members, Verdicts):
         rule = Rule(ApiKey[api], "fail", ErrorCode[error], client_id=None)
         self._of(broker).requests.add(rule)
         return []
+
+    async def _prove_metadata(self) -> list[str]:
+        return []  # acts on the whole story
 
     async def _delete_controller(self) -> list[str]:
         self.cluster.zookeeper.administer([Delete(paths.CONTROLLER)])

@@ -9,7 +9,7 @@ import pytest
 from kafkalite.net.frames import request_frame, response_body_position
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from tests.bench.stand_in_frames import Head, Skimmer, Tally, answer_to, is_published, partitions_in
+from tests.bench.stand_in_frames import Head, Skimmer, Tally, answer_to, is_published, partitions_in, request_in
 from tests.bench.stand_in_process import StandIn
 
 VERSIONS = ((ApiKey.LEADER_AND_ISR, 7), (ApiKey.STOP_REPLICA, 4), (ApiKey.UPDATE_METADATA, 8), (ApiKey.API_VERSIONS, 3))
@@ -38,14 +38,14 @@ def test_requests_are_cut_wherever_the_stream_is(piece: int, keeps: bool) -> Non
     assert [each.size_bytes for each in found] == [len(each) for each in frames]
     if keeps:
         assert [each.frame for each in found] == [each[4:] for each in frames]
-        assert [len(partitions_in(each)) for each in found] == [0, 50, 1]
+        assert [len(partitions_in(request_in(each))) for each in found] == [0, 50, 1]
 
 
 def test_what_is_not_kept_is_skipped() -> None:
     skimmer = Skimmer()
     (found,) = skimmer.feed(framed(metadata_of(3), 8))
     assert found.frame is None
-    assert not partitions_in(found)
+    assert request_in(found) is None
 
 
 def test_a_request_without_a_head_is_refused() -> None:

@@ -34,6 +34,7 @@ from kafkalite.broker.handlers import (
     list_offsets,
     log_dirs,
     metadata,
+    metadata_digests,
     offset_for_leader_epoch,
     peer_heartbeat,
     produce,
@@ -86,5 +87,6 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *consumer_groups.APIS,
     *envelope.APIS,
     *peer_heartbeat.APIS,
+    *metadata_digests.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

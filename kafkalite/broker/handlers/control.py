@@ -148,7 +148,7 @@ async def update_metadata(
     parts: Parts, request: messages.UpdateMetadataRequest, context: RequestContext
 ) -> messages.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    update = await context.portions.finish(_read_update(request, parts.metadata.broker_lists))
+    update = await context.portions.finish(read_update(request, parts.metadata.broker_lists))
     alive_before = parts.metadata.brokers.keys()
     removed = await parts.replicas.update_metadata(update)
     parts.coordinators.forget_partitions(removed)
@@ -158,7 +158,8 @@ async def update_metadata(
     return messages.UpdateMetadataResponse()
 
 
-def _read_update(request: messages.UpdateMetadataRequest, lists: BrokerLists) -> Work[UpdateMetadata]:
+def read_update(request: messages.UpdateMetadataRequest, lists: BrokerLists) -> Work[UpdateMetadata]:
+    """Return what an UpdateMetadata says; equal lists of brokers are shared."""
     topics = []
     for topic in request.topic_states:
         yield

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from kafkalite.broker.metadata_cache import MetadataCache
+from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
@@ -370,6 +370,12 @@ class Replicas:
             if self._awaited_leaders:
                 await self._follow_awaited()
             return removed
+
+    async def read_metadata(self, request: ControlRequest) -> list[TopicMetadata]:
+        """Return the metadata of all topics, behind requests that were accepted before; no earlier controller changes it afterwards."""
+        async with self._lock:
+            self.check_controller(request)
+            return list(self.metadata.topics.values())
 
     def _find_replaced(self, update: UpdateMetadata) -> Work[set[str]]:
         """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made."""

@@ -140,7 +140,10 @@ class RequestBatch:
     # -- UpdateMetadata
 
     def _update_metadata_commands(self) -> Work[list[Command]]:
-        """Build UpdateMetadata; all brokers share its objects, so they are built and encoded once."""
+        """Build UpdateMetadata; brokers that get the same share its objects, so they are built and encoded once.
+
+        During a failover a broker is not sent what it has proven to know, and no request if that is everything.
+        """
         if not self._metadata_brokers:
             return []
         cluster = self._cluster
@@ -149,14 +152,19 @@ class RequestBatch:
             metadata = yield from self._topic_metadata(topic, partitions)
             if metadata.partitions or metadata.deleted:
                 topics.append(metadata)
-        brokers = [
+        live = [
             LiveBroker(broker.broker_id, {each.listener: each for each in broker.endpoints}, broker.rack)
             for _, broker in sorted(cluster.brokers.items())
         ]
+        receivers = [cluster.brokers[each] for each in sorted(self._metadata_brokers) if each in cluster.brokers]
+        groups = [(receivers, topics)]
+        if cluster.known_metadata is not None and topics:
+            groups = yield from cluster.known_metadata.divide(topics, receivers)
         return [
-            Command(broker_id, UpdateMetadata(*self._head(broker), topics, brokers))
-            for broker_id in sorted(self._metadata_brokers)
-            if (broker := cluster.brokers.get(broker_id)) is not None
+            Command(broker.broker_id, UpdateMetadata(*self._head(broker), wanted, live))
+            for group, wanted in groups
+            for broker in group
+            if wanted or not topics
         ]
 
     def _topic_metadata(self, topic: Topic, partitions: Iterable[TopicPartition]) -> Work[UpdateMetadataTopic]:

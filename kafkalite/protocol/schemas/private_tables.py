@@ -28,4 +28,17 @@ PeerHeartbeatResponse 0-0
  broker_epoch int64 0-0 default=-1
  incarnation uuid 0-0
 """,
+    "metadata_digests_request": """
+MetadataDigestsRequest 0-0
+ controller_id int32 0-0 default=-1
+ controller_epoch int32 0-0
+ broker_epoch int64 0-0 default=-1
+ buckets int32 0-0
+""",
+    "metadata_digests_response": """
+MetadataDigestsResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ digests bytes 0-0
+""",
 }

@@ -11,6 +11,8 @@ _REPLICAS: Final = "kafkalite.broker.replication.replicas"
 _ISR: Final = "kafkalite.controller.isr_changes"
 _SEAT: Final = "zk.controller_seat"
 _CONTROLLER: Final = "kafkalite.controller.controller"
+_DIGESTS: Final = "kafkalite.controller.metadata_digests"
+_KNOWN: Final = "kafkalite.controller.known_metadata"
 
 CONTROL: Final = (
     Bug(
@@ -230,5 +232,29 @@ CONTROL: Final = (
                 "    names = yield from list_children(paths.BROKER_IDS)\n",
             ),
         ),
+    ),
+    Bug(
+        "a digest of metadata leaves out who is in sync",
+        "here: a broker that missed a change of the ISR proves to a new controller that it knows everything",
+        (
+            Edit(_DIGESTS, "        state.partition_epoch,\n", ""),
+            Edit(_DIGESTS, "        len(isr),\n        *isr,\n", ""),
+        ),
+    ),
+    Bug(
+        "a broker that proves nothing is taken to know everything",
+        "here: one that restarted, or did not answer in time, is not sent what a new controller's own broker knows",
+        (
+            Edit(
+                _KNOWN,
+                "len(digests) != DIGEST_BYTES * len(self._own):\n            return NOTHING_PROVEN\n",
+                "len(digests) != DIGEST_BYTES * len(self._own):\n            return frozenset()\n",
+            ),
+        ),
+    ),
+    Bug(
+        "what differs from the reference is not sent",
+        "here: a new controller's elections and shorter ISRs reach no broker that has proven what it knows",
+        (Edit(_KNOWN, "or known.partitions.get(index) != state\n", "or index not in known.partitions\n"),),
     ),
 )

@@ -27,7 +27,7 @@ CLIENTS: Final = ("producer-all", *SEATS)
 COORDINATORS: Final = ("leader:__transaction_state-0", "leader:__consumer_offsets-0")
 ROLES: Final = (*COORDINATORS, "leader:flights-0", "leader:freight-1", "follower:freight-0", "controller")
 WINDOW_S: Final = 4.0
-_WAYS: Final = ("authenticates", "portion_bytes")
+_WAYS: Final = ("authenticates", "portion_bytes", "proves_metadata")
 
 _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "transaction.state.log.num.partitions": ("1", "2"),

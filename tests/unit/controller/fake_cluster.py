@@ -12,12 +12,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kafkalite.broker.handlers.control import read_update
+from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.controller import Controller
+from kafkalite.controller.metadata_digests import digest_metadata
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.controller.wire import OutgoingRequest
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import VirtualClock
@@ -48,6 +52,10 @@ class FakeBroker:
         self.leader_epochs: dict[TopicPartition, int] = {}
         self.leaders: dict[TopicPartition, int] = {}
         self.known_brokers: set[int] = set()
+        self.metadata: MetadataCache | None = None
+        """Of a broker of ours that proves what it knows; None of one of Apache Kafka."""
+        self.digests_take_s = 0.0
+        self.closed_channels = 0
 
     async def answer(self, message: Any) -> Any:
         await asyncio.sleep(0)
@@ -61,6 +69,8 @@ class FakeBroker:
                 return self._update_metadata(message)
             case ApiKey.STOP_REPLICA:
                 return self._stop_replica(message)
+            case ApiKey.METADATA_DIGESTS:
+                return await self._metadata_digests(message)
         raise AssertionError(f"a controller does not send {message}")
 
     def _leader_and_isr(self, message: Any) -> Any:
@@ -81,6 +91,8 @@ class FakeBroker:
 
     def _update_metadata(self, message: Any) -> Any:
         self.known_brokers = {broker.id for broker in message.live_brokers}
+        if self.metadata is not None:
+            self.metadata.apply(in_one_go(read_update(message, self.metadata.broker_lists)))
         for topic in message.topic_states:
             for state in topic.partition_states:
                 partition = TopicPartition(topic.topic_name, state.partition_index)
@@ -89,6 +101,13 @@ class FakeBroker:
                 else:
                     self.leaders[partition] = state.leader
         return messages.update_metadata_response.UpdateMetadataResponse()
+
+    async def _metadata_digests(self, message: Any) -> Any:
+        await asyncio.sleep(self.digests_take_s)
+        topics = () if self.metadata is None else self.metadata.topics.values()
+        with not_measured():
+            digests = in_one_go(digest_metadata(topics, message.buckets))
+        return messages.metadata_digests_response.MetadataDigestsResponse(digests=digests)
 
     def _stop_replica(self, message: Any) -> Any:
         shape = messages.stop_replica_response
@@ -150,11 +169,14 @@ class _FakeChannel:
         self._broker = broker
 
     async def request_encoded(self, outgoing: OutgoingRequest) -> Any:
+        if outgoing.is_optional and self._broker.metadata is None:
+            raise ValueError("the broker does not speak it")
         with not_measured():  # a broker has an event loop of its own
             message = codec.decode_request(outgoing.api_key, outgoing.version, b"".join(outgoing.body))
         return await self._broker.answer(message)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._broker.closed_channels += 1
 
 
 class Member:
@@ -174,6 +196,7 @@ class Member:
             cluster.open_channel,
             session=self.session,
             had_clean_shutdown=clean,
+            own_metadata=lambda: {} if self.broker.metadata is None else self.broker.metadata.topics,
         )
 
     @property
@@ -205,8 +228,10 @@ class Member:
 class FakeCluster:
     """Brokers by id; `znode` reads what is in ZooKeeper."""
 
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, *, proves_metadata: bool = False, **config: Any) -> None:
+        """`proves_metadata`: brokers started from now on are brokers of ours, which say what they know."""
         self.zookeeper = MemoryZooKeeper()
+        self.proves_metadata = proves_metadata
         self.config = LiveConfig(
             BrokerConfig.from_properties(
                 {"zookeeper.connect": "memory", "broker.id": "0"}
@@ -229,6 +254,8 @@ class FakeCluster:
             await self.tool.start(10.0)
         for broker_id in broker_ids:
             self.brokers[broker_id] = FakeBroker(broker_id)
+            if self.proves_metadata:
+                self.brokers[broker_id].metadata = MetadataCache()
             member = self.members[broker_id] = Member(self, broker_id, clean)
             await member.start()
             await self.quiet()

@@ -113,9 +113,12 @@ def test_api_versions_names_private_apis_to_brokers_only(version: int) -> None:
                 assert (given == of_clients) is not is_peer, (name, listener)
         to_all = (await parts.ask(asking_versions("a"), version)).api_keys
         to_peers = (await parts.ask(asking_versions(PEER_SOFTWARE_NAME), version)).api_keys
-        private = messages.api_versions_response.ApiVersion(api_key=ApiKey.PEER_HEARTBEAT, min_version=0, max_version=0)
+        private = [
+            messages.api_versions_response.ApiVersion(api_key=key, min_version=0, max_version=0)
+            for key in (ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS)
+        ]
         assert not [each for each in to_all if each.api_key >= FIRST_PRIVATE_KEY]
-        assert to_peers == ([*to_all, private] if version >= 3 else to_all)
+        assert to_peers == ([*to_all, *private] if version >= 3 else to_all)
 
     play(scenario)
 
