@@ -17,7 +17,7 @@ from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.partition import NO_WATCHERS, Partition, Watcher
-from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts
+from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts, find_replaced_topics
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import (
@@ -363,7 +363,9 @@ class Replicas:
         """Apply an UpdateMetadata; return the partitions that left the metadata."""
         async with self._lock:
             self.check_controller(update)
-            replaced = await self._portions.finish(self._find_replaced(update))
+            replaced = await self._portions.finish(
+                find_replaced_topics(update, self.metadata.topics, self.partitions, self.topic_ids)
+            )
             removed = await self._portions.finish(self.metadata.apply_in_portions(update))
             if replaced:
                 self._set_topics_aside(replaced)
@@ -372,27 +374,13 @@ class Replicas:
             return removed
 
     async def read_metadata(self, request: ControlRequest) -> list[TopicMetadata]:
-        """Return the metadata of all topics, behind requests that were accepted before; no earlier controller changes it afterwards."""
+        """Return the metadata of all topics, once the requests that were accepted before are applied.
+
+        No earlier controller changes it afterwards.
+        """
         async with self._lock:
             self.check_controller(request)
             return list(self.metadata.topics.values())
-
-    def _find_replaced(self, update: UpdateMetadata) -> Work[set[str]]:
-        """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made."""
-        names = set()
-        for topic in update.topics:
-            yield
-            known = self.metadata.topics.get(topic.name)
-            if known is not None and known.topic_id == topic.topic_id:
-                continue
-            if known is not None and known.topic_id in self.topic_ids:
-                names.add(topic.name)
-            for index in topic.partitions:
-                yield
-                partition = self.partitions.get(TopicPartition(topic.name, index))
-                if partition is not None and partition.topic_id != topic.topic_id:
-                    names.add(topic.name)
-        return names
 
     def _set_topics_aside(self, names: set[str]) -> None:
         """Serve no partition of a topic that has another id in metadata by now."""

@@ -7,9 +7,17 @@ it takes no records and gives none, and stays as it is until an operator decides
 from __future__ import annotations
 
 import logging
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafkalite.types import TopicPartition, topic_id_to_text
+
+if TYPE_CHECKING:
+    from kafkalite.broker.metadata_cache import TopicMetadata
+    from kafkalite.broker.replication.partition import Partition
+    from kafkalite.controller.control_requests import UpdateMetadata
+    from kafkalite.portions import Work
 
 logger = logging.getLogger("kafkalite.broker.replication.topic_id_conflicts")
 
@@ -54,3 +62,29 @@ class TopicIdConflicts:
     def reasons(self) -> dict[str, str]:
         """Return what is wrong with each partition, by its name."""
         return {str(each): str(conflict) for each, conflict in sorted(self.found.items())}
+
+
+def find_replaced_topics(
+    update: UpdateMetadata,
+    known_topics: Mapping[str, TopicMetadata],
+    partitions: Mapping[TopicPartition, Partition],
+    topic_ids: Container[bytes],
+) -> Work[set[str]]:
+    """Return the topics with partitions here that have another id in the update, which none has that was deleted before it was made.
+
+    `topic_ids` are those of the topics with partitions here.
+    """
+    names = set()
+    for topic in update.topics:
+        yield
+        known = known_topics.get(topic.name)
+        if known is not None and known.topic_id == topic.topic_id:
+            continue
+        if known is not None and known.topic_id in topic_ids:
+            names.add(topic.name)
+        for index in topic.partitions:
+            yield
+            partition = partitions.get(TopicPartition(topic.name, index))
+            if partition is not None and partition.topic_id != topic.topic_id:
+                names.add(topic.name)
+    return names
