@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kafkalite.broker.broker_lists import BrokerLists
+from kafkalite.broker.shared_states import SharedStates
 from kafkalite.change_signal import ChangeSignal
 from kafkalite.controller.control_requests import (
     LiveBroker,
@@ -38,7 +38,7 @@ class MetadataCache:
         self.controller_epoch = 0
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicMetadata] = {}
-        self.broker_lists = BrokerLists()
+        self.shared = SharedStates()
         self._names: dict[bytes, str] = {}
         self._former_ids: dict[bytes, int] = {}
         """Ids of topics that were deleted or created again, with the epoch of the controller that sent that."""

@@ -244,6 +244,7 @@ class FullFetch(FetchContext):
                 if item is not None:  # else the session was closed while this fetch waited
                     item.note_sent(data)
                     self.session.note_read(item, data)
+            self.session.free_ready()
         return answers
 
 

@@ -168,6 +168,11 @@ class FetchSession:
             for index in topic.partitions
         ]
 
+    def free_ready(self) -> None:
+        """Free the memory for partitions that were ready, if none is: a dict that is emptied key by key keeps it."""
+        if not self.ready:
+            self.ready.clear()
+
     def note_read(self, item: FetchItem, data: PartitionData) -> None:
         """Remove a drained partition from those that are ready; move one that got records or an error to the back."""
         key = item.key
@@ -195,6 +200,7 @@ class FetchSession:
                 changed[key] = data
                 item.note_sent(data)
             self.note_read(item, data)
+        self.free_ready()
         return changed
 
 

@@ -20,7 +20,6 @@ from kafkalite.controller.control_requests import (
     LeaderAndIsrPartition,
     LeaderAndIsrTopic,
     LiveBroker,
-    PartitionMetadata,
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
@@ -35,8 +34,8 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import Endpoint, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.broker.broker_lists import BrokerLists
     from kafkalite.broker.coordination.coordinators import Coordinators
+    from kafkalite.broker.shared_states import SharedStates
     from kafkalite.types import BrokerId
 
 _BY_TOPIC_ID_FROM = 5
@@ -67,12 +66,12 @@ async def leader_and_isr(
     parts: Parts, request: messages.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.LeaderAndIsrResponse:
     """Apply roles, and return the outcome of each partition."""
-    roles = await context.portions.finish(_read_roles(request, parts.metadata.broker_lists))
+    roles = await context.portions.finish(_read_roles(request, parts.metadata.shared))
     outcome = await parts.replicas.apply_leader_and_isr(roles)
     return await context.portions.finish(_make_roles_response(request, outcome, context.api_version))
 
 
-def _read_roles(request: messages.LeaderAndIsrRequest, lists: BrokerLists) -> Work[LeaderAndIsr]:
+def _read_roles(request: messages.LeaderAndIsrRequest, shared: SharedStates) -> Work[LeaderAndIsr]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -86,8 +85,8 @@ def _read_roles(request: messages.LeaderAndIsrRequest, lists: BrokerLists) -> Wo
                     state.leader,
                     state.leader_epoch,
                     state.partition_epoch,
-                    lists.share_tuple(state.isr),
-                    lists.share_tuple(state.replicas),
+                    shared.share_brokers(state.isr),
+                    shared.share_brokers(state.replicas),
                     tuple(state.adding_replicas),
                     tuple(state.removing_replicas),
                     state.is_new,
@@ -148,7 +147,7 @@ async def update_metadata(
     parts: Parts, request: messages.UpdateMetadataRequest, context: RequestContext
 ) -> messages.UpdateMetadataResponse:
     """Replace what is known of brokers, merge what is known of partitions."""
-    update = await context.portions.finish(read_update(request, parts.metadata.broker_lists))
+    update = await context.portions.finish(read_update(request, parts.metadata.shared))
     alive_before = parts.metadata.brokers.keys()
     removed = await parts.replicas.update_metadata(update)
     parts.coordinators.forget_partitions(removed)
@@ -158,8 +157,8 @@ async def update_metadata(
     return messages.UpdateMetadataResponse()
 
 
-def read_update(request: messages.UpdateMetadataRequest, lists: BrokerLists) -> Work[UpdateMetadata]:
-    """Return what an UpdateMetadata says; equal lists of brokers are shared."""
+def read_update(request: messages.UpdateMetadataRequest, shared: SharedStates) -> Work[UpdateMetadata]:
+    """Return what an UpdateMetadata says; partitions in the same state share it."""
     topics = []
     for topic in request.topic_states:
         yield
@@ -167,12 +166,12 @@ def read_update(request: messages.UpdateMetadataRequest, lists: BrokerLists) -> 
         for state in topic.partition_states:
             yield
             partitions = told.deleted if state.leader == LEADER_DURING_DELETE else told.partitions
-            partitions[state.partition_index] = PartitionMetadata(
+            partitions[state.partition_index] = shared.share_partition(
                 state.leader,
                 state.leader_epoch,
-                lists.share_list(state.isr),
-                lists.share_list(state.replicas),
-                lists.share_list(state.offline_replicas),
+                state.isr,
+                state.replicas,
+                state.offline_replicas,
                 state.zk_version,
                 state.controller_epoch,
             )

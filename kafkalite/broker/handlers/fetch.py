@@ -135,7 +135,7 @@ def _items(
     The last entry counts for a partition that is named twice.
     """
     items: dict[PartitionKey, FetchItem] = {}
-    left, is_follower = AT_ONCE, params.is_follower
+    left, is_follower, max_bytes = AT_ONCE, params.is_follower, 0
     is_follower_denied = is_follower and bool(topics) and is_denied("", True, context)
     for topic in topics:
         left -= 1
@@ -153,12 +153,14 @@ def _items(
                 yield
             topic_partition = TopicPartition(name, requested.partition)
             key = topic_partition if goes_by_name else (topic_id, requested.partition)
+            if max_bytes != requested.partition_max_bytes:
+                max_bytes = requested.partition_max_bytes  # one number for all partitions, which a session keeps
             items[key] = FetchItem(
                 key,
                 topic_partition,
                 topic_id,
                 requested.fetch_offset,
-                requested.partition_max_bytes,
+                max_bytes,
                 requested.current_leader_epoch,
                 requested.last_fetched_epoch,
                 requested.log_start_offset,

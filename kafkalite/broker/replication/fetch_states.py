@@ -211,6 +211,8 @@ class FetchStates:
                     partition_max_bytes=config.replica_fetch_max_bytes,
                 )
             )
+        if not self.changed:
+            self.changed.clear()  # a dict that is emptied key by key keeps its memory
         if not session.sent:
             return None, wait_ms
         wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))

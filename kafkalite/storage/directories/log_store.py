@@ -245,6 +245,7 @@ class LogStore:
             if self._logs.get(topic_partition) is log:
                 self._attempt(log, log.make_files)
                 return True
+        self._without_files.clear()  # a dict that is emptied key by key keeps its memory
         return False
 
     def leave_files_to_close(self) -> None:

@@ -249,7 +249,7 @@ class _Loader:
             is_trusted = self.options.clean or (not is_last and bases[number + 1] <= self.options.recovery_point)
             if is_begun or not is_trusted:
                 continue
-            if missing or not (segment.offset_index.is_sane(sizes[1]) and segment.time_index.is_sane(sizes[2])):
+            if missing or not segment.has_sane_indexes(sizes):
                 logger.warning("Rebuilding the indexes of %s", segment.path)
                 self._rebuild(segment)
 

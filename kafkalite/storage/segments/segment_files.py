@@ -114,6 +114,13 @@ class SegmentFiles:
         """True if there are entries in the transaction index."""
         return self._transaction_index is not None and self._transaction_index.size > 0
 
+    def has_sane_indexes(self, sizes: FileSizes) -> bool:
+        """True if the indexes, in files of these sizes, may be trusted after a clean stop."""
+        offset_index, time_index = self._offset_index, self._time_index
+        return (offset_index is None or offset_index.is_sane(sizes.offset_index)) and (
+            time_index is None or time_index.is_sane(sizes.time_index)
+        )
+
     def make_files(self) -> None:
         """Make the indexes, if there is only `.log`. Raises OSError."""
         if not self.has_files:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.broker_lists import BrokerLists
 from kafkalite.broker.handlers import control
+from kafkalite.broker.shared_states import SharedStates
 from kafkalite.broker.traffic import Traffic
 from kafkalite.controller import events
 from kafkalite.controller.cluster_state import Leadership
@@ -53,7 +53,7 @@ class Node:
         self.coordinators, self.traffic = self, Traffic()
         self.brokers: dict[int, LiveBroker] = {}
         self.topics: dict[str, Any] = {}
-        self.broker_lists = BrokerLists()
+        self.shared = SharedStates()
 
     def forget_partitions(self, removed: object) -> None:
         pass
@@ -119,12 +119,14 @@ def test_update_metadata(release: str) -> None:
     assert (told.brokers, heard) == ([live], None)
 
 
-def test_equal_lists_of_brokers_are_one_object() -> None:
-    """A broker keeps some for each of a hundred thousand partitions."""
+def test_equal_states_of_partitions_are_one_object() -> None:
+    """A broker keeps them for a hundred thousand partitions."""
     in_sync = replace(KNOWN, isr=[1, 2, 9])
-    told, _ = tell(UpdateMetadata(1, 5, 103, [UpdateMetadataTopic("t", ID, {0: in_sync, 1: KNOWN}, {})], []), "3.9")
-    first, second = told.topics[0].partitions.values()
-    assert first.isr is first.replicas is second.replicas and second.isr is not second.replicas
+    topic = UpdateMetadataTopic("t", ID, {0: in_sync, 1: KNOWN, 2: KNOWN}, {})
+    told, _ = tell(UpdateMetadata(1, 5, 103, [topic], []), "3.9")
+    first, second, third = told.topics[0].partitions.values()
+    assert (first, second) == (in_sync, KNOWN) and second is third
+    assert first.isr is first.replicas is second.replicas
     states = [replace(state, isr=state.replicas) for state in STATES]
     told, _ = tell(LeaderAndIsr(1, 5, 103, [LeaderAndIsrTopic("t", ID, states)]), "3.9", {})
     first, second = told.topics[0].partitions
