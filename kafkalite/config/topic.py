@@ -302,7 +302,8 @@ class TopicConfig:
                 values[key.attribute] = key.parse(text)
             except InvalidValue as problem:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, str(problem)) from problem
-        config = replace(defaults_from_broker, **_with_timestamp_limits(values))
+        values = _with_timestamp_limits(values)
+        config = replace(defaults_from_broker, **values) if values else defaults_from_broker
         config.check_consistency()
         return config
 

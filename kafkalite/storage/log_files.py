@@ -15,6 +15,7 @@ A topic name is cut so that the suffixed forms keep within the 255 characters of
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from kafkalite.types import TopicPartition
@@ -65,4 +66,4 @@ def partition_of(name: str) -> TopicPartition | None:
     topic, dash, number = name.rpartition("-")
     if not (topic and dash and number.isdecimal() and number.isascii()):
         return None
-    return TopicPartition(topic, int(number))
+    return TopicPartition(sys.intern(topic), int(number))

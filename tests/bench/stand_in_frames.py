@@ -157,7 +157,7 @@ class SharedMetadata:
         return {(topic.name, index) for topic in self._cache.topics.values() for index in topic.partitions}
 
     def apply(self, request: messages.UpdateMetadataRequest) -> None:
-        self._cache.apply(in_one_go(read_update(request, self._cache.broker_lists)))
+        self._cache.apply(in_one_go(read_update(request, self._cache.shared)))
 
     def answer_digests(self, skimmed: Skimmed) -> bytes:
         """Return the response to a MetadataDigests. Raises ProtocolViolation."""

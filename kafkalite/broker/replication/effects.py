@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Final
 
 from kafkalite.broker.replication.action_queue import Done
 from kafkalite.types import BrokerId, TopicPartition
@@ -27,3 +29,7 @@ class AckWait:
 
     required_offset: int
     done: Done
+
+
+NO_WAITS: Final[OrderedDict[AckWait, None]] = OrderedDict()
+"""The waits of all partitions for which none ever waited; always empty."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from kafkalite.types import BrokerId
@@ -41,3 +43,12 @@ class FollowerState:
     last_caught_up_ms: float = NEVER_MS
     requester: FetchRequester = _NEVER_FETCHED
     missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
+
+    def caught_up_ms(self, leader_end_offset: int) -> float:
+        """Return when the follower last had all that the leader had, as far as its fetches tell."""
+        if self.log_end_offset == leader_end_offset:
+            return max(self.last_caught_up_ms, self.requester.last_fetch_ms)
+        return self.last_caught_up_ms
+
+
+NO_FOLLOWERS: Final[Mapping[BrokerId, FollowerState]] = MappingProxyType({})

@@ -17,13 +17,14 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.replication.action_queue import ActionQueue, Done
-from kafkalite.broker.replication.effects import AckWait, IsrChange
-from kafkalite.broker.replication.follower_state import NEVER_MS, FetchRequester, FollowerState
+from kafkalite.broker.replication.action_queue import Done
+from kafkalite.broker.replication.effects import NO_WAITS, AckWait, IsrChange
+from kafkalite.broker.replication.follower_state import NEVER_MS, NO_FOLLOWERS, FetchRequester, FollowerState
+from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.storage.log.append_checks import AppendOrigin
@@ -46,30 +47,22 @@ class Watcher(Protocol):
         """Called when more records are committed."""
 
 
-_NO_FOLLOWERS: Final[Mapping[BrokerId, FollowerState]] = MappingProxyType({})
-_NO_WAITS: Final[OrderedDict[AckWait, None]] = OrderedDict()
-"""The waits of all partitions for which none ever waited; always empty."""
 NO_WATCHERS: Final[Mapping[Watcher, None]] = MappingProxyType({})
 
 
 class Partition:
-    """A replica on this broker, as leader or follower; `Replicas` owns it. A broker has a hundred thousand, nearly all of them idle.
-
-    `is_eligible(broker)` is True if a broker may join the ISR: it is alive as far as metadata knows. `actions` is shared by all
-    partitions of a broker.
-    """
+    """A replica on this broker, as leader or follower; `Replicas` owns it. A broker has a hundred thousand, nearly all of them idle."""
 
     __slots__ = (
         "_ack_waits",
-        "_actions",
-        "_is_eligible",
+        "_host",
         "_is_notifying",
+        "_is_settled",
         "adding_replicas",
         "began_in_sync",
         "controller_epoch",
         "followers",
         "isr",
-        "lag_max_ms",
         "leader",
         "leader_epoch",
         "leader_epoch_start_offset",
@@ -83,21 +76,11 @@ class Partition:
         "watchers",
     )
 
-    def __init__(
-        self,
-        topic_partition: TopicPartition,
-        local_id: BrokerId,
-        log: PartitionLog,
-        lag_max_ms: float,
-        is_eligible: Callable[[BrokerId], bool],
-        actions: ActionQueue,
-    ) -> None:
+    def __init__(self, topic_partition: TopicPartition, log: PartitionLog, host: PartitionHost) -> None:
         self.topic_partition = topic_partition
-        self.local_id = local_id
+        self.local_id = host.broker_id
         self.log = log
-        self.lag_max_ms = lag_max_ms
-        self._is_eligible = is_eligible
-        self._actions = actions
+        self._host = host
         self.leader = NO_BROKER
         self.leader_epoch = -1
         self.partition_epoch = -1
@@ -110,12 +93,13 @@ class Partition:
         self.began_in_sync = False
         """True if this replica was in the ISR when it became a follower."""
         self.pending_change: IsrChange | None = None
-        self.followers = _NO_FOLLOWERS
+        self.followers = NO_FOLLOWERS
         self.watchers = NO_WATCHERS
         """Set by `Replicas`, which knows watchers of partitions that are not hosted too."""
-        self._ack_waits = _NO_WAITS
+        self._ack_waits = NO_WAITS
         """In the order of the log; any of them may time out."""
         self._is_notifying = False
+        self._is_settled = True
 
     # What it is
 
@@ -193,6 +177,7 @@ class Partition:
             for broker in remote:
                 caught_up = now_ms if broker in state.isr else NEVER_MS
                 followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
+        self._unsettle()
         self._advance_high_watermark(now_ms)
         if newer_epoch:
             self.notify_watchers(appended=True)
@@ -207,7 +192,7 @@ class Partition:
         self.isr = ()
         self.began_in_sync = self.local_id in state.isr
         self.pending_change = None
-        self.followers = _NO_FOLLOWERS
+        self.followers = NO_FOLLOWERS
         if newer_epoch:
             self._notify_role_change()
         return newer_epoch
@@ -293,6 +278,8 @@ class Partition:
     def after_append(self, end_before: int, now_ms: float) -> None:
         """Update followers and watchers after the leader's log grew: a follower at `end_before` was caught up until its last fetch."""
         ensure(not self._is_notifying, "a watcher came back into the partition that told it")
+        if self._is_settled:
+            self._unsettle()
         for follower in self.followers.values():
             if follower.log_end_offset == end_before and follower.requester.last_fetch_ms > follower.last_caught_up_ms:
                 follower.last_caught_up_ms = follower.requester.last_fetch_ms
@@ -306,13 +293,13 @@ class Partition:
         Return None if it has: `done` was called at once, or will be, after those that waited before.
         """
         if self.log.high_watermark >= required_offset:
-            if self._actions.is_empty:
+            if self._host.actions.is_empty:
                 done(self._ack_outcome())
             else:
-                self._actions.add(done, self._ack_outcome())
+                self._host.actions.add(done, self._ack_outcome())
             return None
         wait = AckWait(required_offset, done)
-        if self._ack_waits is _NO_WAITS:
+        if self._ack_waits is NO_WAITS:
             self._ack_waits = OrderedDict()
         self._ack_waits[wait] = None
         return wait
@@ -326,9 +313,9 @@ class Partition:
         self._ack_waits.pop(wait, None)
 
     def _fail_ack_waits(self, code: ErrorCode) -> None:
-        waits, self._ack_waits = self._ack_waits, _NO_WAITS
+        waits, self._ack_waits = self._ack_waits, NO_WAITS
         for wait in waits:
-            self._actions.add(wait.done, code)
+            self._host.actions.add(wait.done, code)
 
     # Followers and the high watermark
 
@@ -351,22 +338,37 @@ class Partition:
         follower.leader_end_at_last_fetch = end
         follower.requester = requester
         if moved:
+            if fetch_offset != end:
+                self._unsettle()
             self._advance_high_watermark(now_ms)
         return self._expansion(follower)
 
-    def _caught_up_ms(self, follower: FollowerState) -> float:
-        if follower.log_end_offset == self.log.log_end_offset:
-            return max(follower.last_caught_up_ms, follower.requester.last_fetch_ms)
-        return follower.last_caught_up_ms
-
     def _is_joining(self, follower: FollowerState, now_ms: float) -> bool:
         """True if a follower is so near the end that the high watermark waits for it: else it would never catch up under load."""
-        return now_ms - self._caught_up_ms(follower) <= self.lag_max_ms and self._is_eligible(follower.broker_id)
+        return now_ms - follower.caught_up_ms(
+            self.log.log_end_offset
+        ) <= self._host.lag_max_ms and self._host.is_eligible(follower.broker_id)
 
     def waits_for(self, broker_id: BrokerId, now_ms: float) -> bool:
         """True if the high watermark waits for this replica, so that throttling it would delay every acks=all append."""
         follower = self.followers.get(broker_id)
         return broker_id in self.maximal_isr or (follower is not None and self._is_joining(follower, now_ms))
+
+    def _unsettle(self) -> None:
+        self._is_settled = False
+        self._host.unsettled[self.topic_partition] = None
+
+    def settle(self) -> bool:
+        """True if `stop_waiting`, `missed_expansion` and `shrink` do nothing until an event: the ISR has all, and all is committed."""
+        end, isr = self.log.log_end_offset, self.maximal_isr
+        self._is_settled = not self.is_leader or (
+            self.log.high_watermark == end
+            and all(
+                not each.missed_expansion and (each.log_end_offset == end or each.broker_id not in isr)
+                for each in self.followers.values()
+            )
+        )
+        return self._is_settled
 
     def stop_waiting(self, now_ms: float) -> None:
         """Advance the high watermark past replicas outside the ISR that lag too long or died.
@@ -374,7 +376,7 @@ class Partition:
         Nothing else would notice if such a replica was the last that the high watermark waited for.
         """
         for follower in self.followers.values():
-            if follower.missed_expansion and not self._is_eligible(follower.broker_id):
+            if follower.missed_expansion and not self._host.is_eligible(follower.broker_id):
                 follower.missed_expansion = False  # after its restart it has to catch up by itself
         if self.log.high_watermark < self.log.log_end_offset:
             self._advance_high_watermark(now_ms)
@@ -404,7 +406,7 @@ class Partition:
         high_watermark = self.log.high_watermark
         waits = self._ack_waits
         while waits and next(iter(waits)).required_offset <= high_watermark:
-            self._actions.add(waits.popitem(last=False)[0].done, self._ack_outcome())
+            self._host.actions.add(waits.popitem(last=False)[0].done, self._ack_outcome())
         self.notify_watchers(appended=False)
 
     @property
@@ -413,7 +415,7 @@ class Partition:
 
         -1 as long as one of them has not fetched in this leader epoch: it may be elected next, and start where it did before.
         """
-        starts = [f.log_start_offset for f in self.followers.values() if self._is_eligible(f.broker_id)]
+        starts = [f.log_start_offset for f in self.followers.values() if self._host.is_eligible(f.broker_id)]
         return min([self.log.log_start_offset, *starts])
 
     # ISR changes
@@ -424,11 +426,12 @@ class Partition:
             follower.broker_id in (self.isr if pending is None else pending.isr)
             or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
             or 0 <= follower.log_start_offset < self.log.log_start_offset  # it would bring back what was deleted
-            or not self._is_eligible(follower.broker_id)
+            or not self._host.is_eligible(follower.broker_id)
         ):
             return None
         if pending is not None:
             follower.missed_expansion = True
+            self._unsettle()
             return None
         return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
 
@@ -450,11 +453,11 @@ class Partition:
             if broker != self.local_id
             and (follower := self.followers.get(broker)) is not None
             and follower.log_end_offset != self.log.log_end_offset
-            and now_ms - follower.last_caught_up_ms > self.lag_max_ms
+            and now_ms - follower.last_caught_up_ms > self._host.lag_max_ms
         ]
         if not out:
             return None
-        reason = f"replicas {','.join(map(str, out))} did not catch up within {self.lag_max_ms:.0f} ms"
+        reason = f"replicas {','.join(map(str, out))} did not catch up within {self._host.lag_max_ms:.0f} ms"
         return self._propose(tuple(b for b in self.isr if b not in out), reason)
 
     def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> IsrChange:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
-from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.partition import NO_WATCHERS, Partition, Watcher
+from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts, find_replaced_topics
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
@@ -79,7 +79,6 @@ class Replicas:
         self.logs = logs
         self.metadata = metadata
         self.clock = clock
-        self.lag_max_ms = lag_max_ms
         self._topic_config = topic_config
         self.propose_isr = propose_isr
         self.followers = followers
@@ -97,7 +96,7 @@ class Replicas:
         self.on_roles = on_roles
         self._makes_files = False
         self.pace = AppendPace()
-        self._actions = ActionQueue()
+        self._host = PartitionHost(broker_id, lag_max_ms, metadata.is_alive)
         self._lock = asyncio.Lock()
         self._portions = Portions()
 
@@ -130,12 +129,10 @@ class Replicas:
         watchers[watcher] = None
 
     def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
-        watchers = self._watchers.get(topic_partition)
-        if watchers is None:
-            return
+        watchers = self._watchers.get(topic_partition, {})
         watchers.pop(watcher, None)
         if not watchers:
-            del self._watchers[topic_partition]
+            self._watchers.pop(topic_partition, None)
             if (partition := self.partitions.get(topic_partition)) is not None:
                 partition.watchers = NO_WATCHERS
 
@@ -302,9 +299,7 @@ class Replicas:
         # One that was set aside for its topic id knows its high watermark better than the checkpoint does.
         checkpointed = max(self.logs.read_high_watermark(topic_partition), log.high_watermark)
         log.set_high_watermark(max(log.log_start_offset, min(checkpointed, log.log_end_offset)))
-        partition = Partition(
-            topic_partition, self.broker_id, log, self.lag_max_ms, self.metadata.is_alive, self._actions
-        )
+        partition = Partition(topic_partition, log, self._host)
         partition.watchers = self._watchers.get(topic_partition, NO_WATCHERS)
         self.partitions[topic_partition] = partition
         return partition
@@ -427,7 +422,7 @@ class Replicas:
 
     def drop_offline_partitions(self) -> list[TopicPartition]:
         """Drop and return the partitions whose directory is offline; they answer KAFKA_STORAGE_ERROR from now on."""
-        gone = [tp for tp in self.partitions if self.logs.is_offline(tp)]
+        gone = [each for each in self.logs.offline_partitions if each in self.partitions]
         self.followers.stop(gone)
         dropped = [self.partitions[topic_partition] for topic_partition in gone]
         for topic_partition in gone:
@@ -445,24 +440,29 @@ class Replicas:
         await self._portions.finish(self._shrink_isrs())
 
     def _shrink_isrs(self) -> Work[None]:
-        for partition in self._iterate_led():
+        for topic_partition in tuple(self._host.unsettled):
             yield
-            now_ms = self.clock.monotonic_ms()
-            partition.stop_waiting(now_ms)
-            change = partition.shrink(now_ms) or partition.missed_expansion()
-            if change is not None:
-                self.propose_isr(partition, change)
+            if (partition := self._find_unsettled(topic_partition)) is not None:
+                now_ms = self.clock.monotonic_ms()
+                partition.stop_waiting(now_ms)
+                change = partition.shrink(now_ms) or partition.missed_expansion()
+                if change is not None:
+                    self.propose_isr(partition, change)
 
-    def _iterate_led(self) -> Iterator[Partition]:
-        """Yield the partitions led now, without those that are dropped or led elsewhere when their turn comes."""
-        for partition in self.leading():
-            if partition.is_leader and self.partitions.get(partition.topic_partition) is partition:
-                yield partition
+    def _find_unsettled(self, topic_partition: TopicPartition) -> Partition | None:
+        """Return a partition if something of it may be due; forget one that is settled, dropped or led elsewhere by now."""
+        partition = self.partitions.get(topic_partition)
+        if partition is not None and not partition.settle():
+            return partition
+        self._host.unsettled.pop(topic_partition, None)
+        if not self._host.unsettled:
+            self._host.unsettled.clear()  # a dict that is emptied key by key keeps its memory
+        return None
 
-    def apply_topic_config(self, topic: str, config: TopicConfig) -> None:
-        """Set the configuration of a topic's partitions, and of their copies on the way to another directory."""
+    def apply_topic_configs(self, configs: Mapping[str, TopicConfig]) -> None:
+        """Set the configurations of these topics' partitions, and of their copies on the way to another directory."""
         for topic_partition, partition in self.partitions.items():
-            if topic_partition.topic == topic:
+            if (config := configs.get(topic_partition.topic)) is not None:
                 partition.log.config = config
                 if partition.log.future is not None:
                     partition.log.future.config = config
@@ -472,9 +472,10 @@ class Replicas:
         await self._portions.finish(self._stop_waiting_for_dead())
 
     def _stop_waiting_for_dead(self) -> Work[None]:
-        for partition in self._iterate_led():
+        for topic_partition in tuple(self._host.unsettled):
             yield
-            partition.stop_waiting(self.clock.monotonic_ms())
+            if (partition := self._find_unsettled(topic_partition)) is not None:
+                partition.stop_waiting(self.clock.monotonic_ms())
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks to disk, once roles are known."""

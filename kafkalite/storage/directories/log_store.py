@@ -88,7 +88,8 @@ class LogStore:
         """Closings in progress, once `close` was called."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
         """Directories for logs that do not exist yet (AlterReplicaLogDirs)."""
-        self._offline: set[TopicPartition] = set()
+        self.offline_partitions: dict[TopicPartition, None] = {}
+        """Partitions whose log is known to lie in a directory that failed."""
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._to_delete: list[tuple[int, LogDirectory, str]] = []
         self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
@@ -119,7 +120,7 @@ class LogStore:
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
         """True if the partition's log is known to lie in a directory that failed."""
-        return topic_partition in self._offline
+        return topic_partition in self.offline_partitions
 
     # Opening
 
@@ -214,7 +215,7 @@ class LogStore:
             if topic_id != NO_TOPIC_ID:
                 known.set_topic_id(topic_id)
             return known
-        if topic_partition in self._offline:
+        if topic_partition in self.offline_partitions:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic_partition} lies on a directory that failed")
         for directory in self._directories_for(topic_partition):
             try:
@@ -451,6 +452,6 @@ class LogStore:
         gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]
         for topic_partition in gone:
             del self._logs[topic_partition]
-        self._offline.update(gone)
+        self.offline_partitions.update(dict.fromkeys(gone))
         self.future.forget(directory)
         self.on_directory_failure(directory)

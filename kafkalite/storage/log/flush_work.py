@@ -44,15 +44,15 @@ class FlushState:
         self.recovery_point = recovery_point
         self._disk = disk
         self._directory = directory
-        self._unsynced: tuple[tuple[str, int], ...] = ()
-        """(name, number of the latest note) of each file."""
+        self._unsynced: tuple[str, ...] = ()
+        """The names of the files, in the order of their latest notes."""
         self._notes = self._truncations = 0
         self._unflushed_since_ms: int | None = None
 
     def note_file(self, name: str) -> None:
         """Note that a file in the directory was written, so that the next flush brings it to the medium too."""
         self._notes += 1
-        self._unsynced = (*(each for each in self._unsynced if each[0] != name), (name, self._notes))
+        self._unsynced = (*(each for each in self._unsynced if each != name), name)
 
     def note_truncation(self, end: int) -> None:
         """Note that the log ends at `end` now: work under way has not seen what is appended there next."""
@@ -70,7 +70,7 @@ class FlushState:
     def make_work(self, segments: SegmentList, log_end_offset: int, *, moves_recovery_point: bool = True) -> FlushWork:
         """Return what makes a log safe up to its end: the segments from the recovery point on, and the files noted."""
         unflushed = segments.from_offset(self.recovery_point) if self.recovery_point < log_end_offset else ()
-        noted = (os.path.join(self._directory, name) for name, _ in self._unsynced)
+        noted = (os.path.join(self._directory, name) for name in self._unsynced)
         paths = (*(path for each in unflushed for path in each.paths()), *noted, self._directory)
         up_to = log_end_offset if moves_recovery_point else self.recovery_point
         return FlushWork(self._disk, paths, up_to, self._truncations, self._notes)
@@ -78,7 +78,8 @@ class FlushState:
     def mark_done(self, work: FlushWork) -> None:
         """Note that `work` ran without an error."""
         self._unflushed_since_ms = None
-        self._unsynced = tuple(each for each in self._unsynced if each[1] > work.last_note)
+        later_notes = self._notes - work.last_note
+        self._unsynced = self._unsynced[-later_notes:] if later_notes else ()
         if work.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, work.up_to)
 

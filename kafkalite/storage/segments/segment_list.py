@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Final
 
 from kafkalite.errors import ensure
@@ -15,6 +16,7 @@ from kafkalite.failpoints import reach
 from kafkalite.storage.segments.segment import Segment
 
 _PLACES_KEPT: Final = 64
+_base_offset = attrgetter("base_offset")
 _NO_PLACES: Final[dict[int, tuple[Segment, int]]] = {}
 """The places of all logs to which nothing was appended lately; always empty."""
 
@@ -22,12 +24,11 @@ _NO_PLACES: Final[dict[int, tuple[Segment, int]]] = {}
 class SegmentList:
     """The segments of a log. It opens and removes none: callers do that."""
 
-    __slots__ = ("_bases", "_places", "_segments")
+    __slots__ = ("_places", "_segments")
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._places = _NO_PLACES
         self._segments: tuple[Segment, ...] = ()
-        self._bases: tuple[int, ...] = ()
         self.replace_all(segments)
 
     def __len__(self) -> int:
@@ -45,7 +46,7 @@ class SegmentList:
 
     @property
     def first_base_offset(self) -> int:
-        return self._bases[0]
+        return self._segments[0].base_offset
 
     @property
     def size_bytes(self) -> int:
@@ -53,7 +54,7 @@ class SegmentList:
 
     def ends(self, log_end_offset: int) -> list[int]:
         """Return for each segment the base offset of the next one, for the active one the log end offset."""
-        return [*self._bases[1:], log_end_offset]
+        return [*(segment.base_offset for segment in self._segments[1:]), log_end_offset]
 
     def from_offset(self, offset: int) -> Sequence[Segment]:
         """Return the segment that holds `offset` and those behind it."""
@@ -81,11 +82,9 @@ class SegmentList:
 
     def add(self, segment: Segment) -> None:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""
-        kept = len(self._segments) if self._segments[-1].size else -1
-        segments, bases = self._segments[:kept], self._bases[:kept]
-        ensure(not bases or segment.base_offset > bases[-1], f"{segment} is not behind all others")
-        self._segments = (*segments, segment)
-        self._bases = (*bases, segment.base_offset)
+        kept = self._segments if self.active.size else self._segments[:-1]
+        ensure(not kept or segment.base_offset > kept[-1].base_offset, f"{segment} is not behind all others")
+        self._segments = (*kept, segment)
 
     def drop_first(self, count: int) -> Sequence[Segment]:
         """Take the oldest `count` segments out; at least one stays."""
@@ -122,9 +121,8 @@ class SegmentList:
     def replace_all(self, segments: Sequence[Segment]) -> None:
         ensure(segments, "a log has at least one segment")
         self._segments = tuple(segments)
-        self._bases = tuple(segment.base_offset for segment in segments)
         self._places = _NO_PLACES
 
     def _number_of(self, offset: int) -> int:
         """Return the number of the last segment that begins up to `offset`; the first one for offsets below all."""
-        return max(0, bisect_right(self._bases, offset) - 1)
+        return max(0, bisect_right(self._segments, offset, key=_base_offset) - 1)

@@ -241,7 +241,7 @@ REPLICATION: Final = (
             ),
             Edit(
                 _PARTITION,
-                "        self.pending_change = None\n        self.followers = _NO_FOLLOWERS\n        if newer_epoch:\n",
+                "        self.pending_change = None\n        self.followers = NO_FOLLOWERS\n        if newer_epoch:\n",
                 "        self.pending_change = None\n        if newer_epoch:\n",
             ),
         ),

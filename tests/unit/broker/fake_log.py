@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.config.topic import TopicConfig
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import KafkaError
@@ -159,9 +160,11 @@ def make_partition(
     """On broker 1; every broker is alive unless `alive` says who is. Without `actions`, who waits is told at once."""
     return Partition(
         topic_partition,
-        1,
         log or FakeLog(),  # type: ignore[arg-type]
-        LAG_MAX_MS,
-        lambda broker: alive is None or broker in alive,
-        actions or ActionQueue(schedule=lambda run: run()),
+        PartitionHost(
+            1,
+            LAG_MAX_MS,
+            lambda broker: alive is None or broker in alive,
+            actions or ActionQueue(schedule=lambda run: run()),
+        ),
     )

@@ -92,7 +92,7 @@ class FakeBroker:
     def _update_metadata(self, message: Any) -> Any:
         self.known_brokers = {broker.id for broker in message.live_brokers}
         if self.metadata is not None:
-            self.metadata.apply(in_one_go(read_update(message, self.metadata.broker_lists)))
+            self.metadata.apply(in_one_go(read_update(message, self.metadata.shared)))
         for topic in message.topic_states:
             for state in topic.partition_states:
                 partition = TopicPartition(topic.topic_name, state.partition_index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -50,10 +50,10 @@ def id_of(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def roles(controller_epoch: int = 1, topics: int = TOPICS) -> Any:
+def roles(controller_epoch: int = 1, topics: int = TOPICS, replicas: Sequence[int] = (1,)) -> Any:
     m = messages.leader_and_isr_request
     states = [
-        m.PartitionState(partition_index=index, leader=1, isr=[1], replicas=[1], is_new=True)
+        m.PartitionState(partition_index=index, leader=1, isr=list(replicas), replicas=list(replicas), is_new=True)
         for index in range(PARTITIONS)
     ]
     told = [
@@ -184,7 +184,7 @@ def test_files_are_made_and_removed_in_turns_of_their_own() -> None:
 
 def test_isrs_are_looked_at_in_portions() -> None:
     async def scenario(broker: Broker) -> None:
-        await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
+        await control.leader_and_isr(broker, roles(replicas=(1, 2)), context_of(7, size=1 << 20))
         for look in (broker.replicas.shrink_isrs, broker.replicas.stop_waiting_for_dead):
             with measured_turns() as turns:
                 await look()
@@ -195,7 +195,7 @@ def test_isrs_are_looked_at_in_portions() -> None:
 
 def test_what_is_led_elsewhere_once_its_turn_comes_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(broker: Broker) -> None:
-        await control.leader_and_isr(broker, roles(), context_of(7, size=1 << 20))
+        await control.leader_and_isr(broker, roles(replicas=(1, 2)), context_of(7, size=1 << 20))
         looking = asyncio.ensure_future(broker.replicas.shrink_isrs())
         await asyncio.sleep(0)
         last = list(broker.replicas.partitions.values())[-1]

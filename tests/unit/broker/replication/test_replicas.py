@@ -9,6 +9,7 @@ import pytest
 
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.follower_state import NeverFetched
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.config.topic import TopicConfig
@@ -62,6 +63,10 @@ class FakeLogs:
 
     def checkpoint_deletions(self) -> None:
         self.checkpointed = list(self.deleted)
+
+    @property
+    def offline_partitions(self) -> set[TopicPartition]:
+        return self.offline
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.offline
@@ -176,9 +181,9 @@ def test_a_configuration_reaches_the_topics_logs_and_their_copies() -> None:
         await node.order()
         log = node.logs.logs[TP]
         log.future = FakeLog()
-        node.replicas.apply_topic_config("other", TopicConfig(segment_bytes=1000))
+        node.replicas.apply_topic_configs({"other": TopicConfig(segment_bytes=1000)})
         assert log.config == TopicConfig()
-        node.replicas.apply_topic_config("t", TopicConfig(segment_bytes=1000))
+        node.replicas.apply_topic_configs({"t": TopicConfig(segment_bytes=1000)})
         assert log.config.segment_bytes == log.future.config.segment_bytes == 1000
 
     on_node(act)
@@ -380,6 +385,38 @@ def test_who_watches_hears_of_a_partition_that_is_created_again() -> None:
         assert node.replicas.require(TP).watchers == {}
         await node.stop(delete=True)
         assert node.replicas._watchers == {}, "nothing is kept of what nobody watches or hosts"
+
+    on_node(act)
+
+
+def test_isrs_of_idle_partitions_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker may lead tens of thousands of them; a follower that has all, and learns that all is committed, is not due for anything."""
+    looked_at: list[Partition] = []
+    look = Partition.stop_waiting
+    monkeypatch.setattr(
+        Partition, "stop_waiting", lambda partition, now_ms: (looked_at.append(partition), look(partition, now_ms))
+    )
+
+    async def count_looks(node: Node) -> int:
+        looked_at.clear()
+        await node.replicas.shrink_isrs()
+        await node.replicas.stop_waiting_for_dead()
+        return len(looked_at)
+
+    async def act(node: Node) -> None:
+        await node.order()
+        partition = node.replicas.require(TP)
+        assert await count_looks(node) == 2, "the follower has not fetched yet"
+        partition.follower_fetched(2, 0, 0, 0.0, NeverFetched())
+        assert [await count_looks(node), await count_looks(node)] == [0, 0]
+        partition.append(bytearray(1), 1, 0.0, 0, 9)
+        assert [await count_looks(node), await count_looks(node)] == [2, 2]
+        partition.follower_fetched(2, 1, 0, 0.0, NeverFetched())
+        assert await count_looks(node) == 0
+        partition.follower_fetched(2, 0, 0, 0.0, NeverFetched())
+        assert await count_looks(node) == 2, "the follower has lost a record"
+        await node.order(leader=2, epoch=1)
+        assert await count_looks(node) == 0, "led elsewhere"
 
     on_node(act)
 
