@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -23,14 +24,24 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.portions import in_one_go
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
-from tests.unit.broker.memory_parts import context_of
+from kafkalite.testing.simulation import virtual_time
+from kafkalite.types import TopicPartition
+from tests.unit.broker.fake_log import assignment, make_partition
+from tests.unit.broker.loop_turns import measured_turns
+from tests.unit.broker.memory_parts import MemoryParts, context_of, leader
 from tests.unit.clocks import HandClock
-from tests.unit.storage.stores import close, die, opened, store_at
+from tests.unit.storage.stores import TOPIC_ID, close, die, opened, store_at
 
 TOPICS, OF_A_TOPIC = 60, 10
 PARTITIONS = TOPICS * OF_A_TOPIC
 BROKERS = [1, 2, 3]
 ROLES_VERSION, METADATA_VERSION, FETCH_VERSION = 7, 8, 13
+FETCHER_SETTINGS: Any = SimpleNamespace(
+    replica_fetch_wait_max_ms=500,
+    replica_fetch_max_bytes=1 << 20,
+    replica_fetch_min_bytes=1,
+    replica_fetch_response_max_bytes=1 << 20,
+)
 
 
 class Node:
@@ -108,13 +119,7 @@ class Node:
         states = FetchStates(1, ReplicationRate(11, 1000.0, lambda: 1e9))
         for partition, topic_id in self.followed:
             states.add(PartitionFetchState(partition, topic_id, partition.leader_epoch), 0.0)
-        settings: Any = SimpleNamespace(
-            replica_fetch_wait_max_ms=500,
-            replica_fetch_max_bytes=1 << 20,
-            replica_fetch_min_bytes=1,
-            replica_fetch_response_max_bytes=1 << 20,
-        )
-        states.make_request(FETCH_VERSION, 1.0, settings, 1)
+        states.make_request(FETCH_VERSION, 1.0, FETCHER_SETTINGS, 1)
         states.complete_fetch(7)
         return states
 
@@ -178,6 +183,49 @@ def test_an_idle_partition_takes_less_than_two_kilobytes(tmp_path: Path) -> None
     assert metadata < 100
     assert logs < 1900, "with its log, in a broker that hosts it"
     assert sessions + states < 550, "as a replica of which a third is led here"
+
+
+def test_a_fetch_of_idle_partitions_takes_as_long_for_a_thousand_as_for_ten() -> None:
+    async def count_calls(partitions: int, replica_id: int) -> int:
+        parts = MemoryParts(*(leader(index=index, isr=(1, 2)) for index in range(partitions)))
+        m = messages.fetch_request
+        asked = [m.FetchPartition(partition=index, partition_max_bytes=100) for index in range(partitions)]
+        fields = {"replica_id": replica_id, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 10_000}
+        topic = m.FetchTopic(topic="t", partitions=asked)
+        session = await parts.ask(messages.FetchRequest(topics=[topic], session_epoch=0, **fields), 11)
+        for epoch in (1, 2):
+            request = messages.FetchRequest(session_id=session.session_id, session_epoch=epoch, **fields)
+            with measured_turns() as turns:
+                answer = await parts.ask(request, 11)
+            assert not answer.responses
+        return turns.calls
+
+    for replica_id in (-1, 2):
+        few, many = (virtual_time.run(count_calls(partitions, replica_id)) for partitions in (10, 1000))
+        assert abs(many - few) < 50, (replica_id, few, many)
+
+
+def test_a_follower_of_a_thousand_idle_partitions_makes_a_request_as_one_of_ten_does() -> None:
+    def count_calls(partitions: int) -> int:
+        states, calls = FetchStates(1, ReplicationRate(11, 1000.0, lambda: 1e9)), 0
+        for index in range(partitions):
+            partition = make_partition(topic_partition=TopicPartition("t", index))
+            partition.become_follower(assignment(leader=2))
+            states.add(PartitionFetchState(partition, TOPIC_ID, 0), 0.0)
+
+        def count(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        for epoch in range(2):
+            sys.setprofile(count if epoch else None)
+            request, _ = states.make_request(FETCH_VERSION, 1.0, FETCHER_SETTINGS, 1)
+            states.complete_fetch(7)
+            sys.setprofile(None)
+        assert request is not None and not request.topics
+        return calls
+
+    assert count_calls(10) == count_calls(1000)
 
 
 def test_an_idle_log_takes_little_more_after_a_start(tmp_path: Path) -> None:
