@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         """Authenticate, and see to it that this is done again before its time is over (KIP-368)."""
         if self._credentials is None:
             raise ValueError("there are no credentials")
-        lifetime_ms = await authenticate(self._write, self.version_of, self._credentials, self.host)
+        lifetime_ms = await authenticate(self._write_proof, self.version_of, self._credentials, self.host)
         if lifetime_ms:
             self._renewal = self._loop.call_later(_RENEWED_AT * lifetime_ms / 1000, self._renew)
 
@@ -239,34 +239,27 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
         """Send a request; the future holds its response. ConnectionError at once when the connection is closed."""
-        if self._held is None:
-            return self._write(message, version)
-        frame, expected = self._frame_message(message, version)
-        self._held.append((frame, expected))
-        return expected.future
+        return self.send_encoded(message.API.key, version, codec.encode_request(message, version))
 
     def send_encoded(self, api_key: int, version: int, body: list[Buffer]) -> asyncio.Future[Any]:
         """Send a request as `send` does, whose body was encoded before, as for several brokers."""
-        if self._held is None and (self._reason is not None or self._transport is None):
-            raise ConnectionError(str(self._reason or "not connected"))
+        if self._held is None:
+            return self._write(APIS[api_key], version, body)
         frame, expected = self._frame_body(APIS[api_key], version, body)
-        if self._held is not None:
-            self._held.append((frame, expected))
-        elif self._transport is not None:
-            self._transport.writelines(frame)
-            self._waiting.append(expected)
+        self._held.append((frame, expected))
         return expected.future
 
-    def _write(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
+    def _write_proof(self, message: Request[ResponseT], version: int) -> asyncio.Future[ResponseT]:
+        """Send a request of an authentication, which is not held until that is done."""
+        return self._write(message.API, version, codec.encode_request(message, version))
+
+    def _write(self, api: Api, version: int, body: list[Buffer]) -> asyncio.Future[Any]:
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, expected = self._frame_message(message, version)
+        frame, expected = self._frame_body(api, version, body)
         self._transport.writelines(frame)
         self._waiting.append(expected)
         return expected.future
-
-    def _frame_message(self, message: Message, version: int) -> tuple[list[Buffer], _Expected]:
-        return self._frame_body(APIS[message.API.key], version, codec.encode_request(message, version))
 
     def _frame_body(self, api: Api, version: int, body: list[Buffer]) -> tuple[list[Buffer], _Expected]:
         self._next_correlation_id = correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
@@ -277,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request that has no response: Produce with acks=0."""
         if self._reason is not None or self._transport is None:
             raise ConnectionError(str(self._reason or "not connected"))
-        frame, _ = self._frame_message(message, version)
+        frame, _ = self._frame_body(message.API, version, codec.encode_request(message, version))
         if self._held is None:
             self._transport.writelines(frame)
         else:

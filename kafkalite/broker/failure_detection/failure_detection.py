@@ -293,10 +293,10 @@ class FailureDetection:
     async def _carry_out(self, verdict: Verdict) -> None:
         broker, evidence = verdict.broker_id, verdict.evidence.name.lower()
         session = self._sessions.find(broker)
-        if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
-            self._restrain(verdict, "it has handed over no password")
-            return
         try:
+            if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
+                self._restrain(verdict, "it has handed over no password")
+                return
             why = await self._find_restraint(verdict, session)
             if why is None and self._underway.pop(broker, None) is not verdict:
                 why = "it has answered meanwhile"
@@ -324,6 +324,9 @@ class FailureDetection:
             logger.warning("the session of broker %d could not be ended: %s", broker, problem)
             self.outcomes[Outcome.FAILED] += 1
             self._detector.withdraw(verdict, for_good=False)
+        finally:
+            if self._underway.get(broker) is verdict:
+                del self._underway[broker]
 
     def _restrain(self, verdict: Verdict, why: str) -> None:
         logger.warning("broker %d seems to be dead and keeps its session: %s", verdict.broker_id, why)
