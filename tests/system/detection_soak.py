@@ -36,6 +36,7 @@ from kafkalite.client import ConfigChange, ConfigResource, SyncAdmin
 from kafkalite.local.broker_process import BrokerDied, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.local.death_watch import DETECTION
 from kafkalite.local.ports import ReservedPort
 from tests.class_data import use_archive
 from tests.system import network
@@ -530,9 +531,9 @@ def _run_spell(
     with LocalCluster(
         brokers=brokers,
         zookeepers=3,
-        properties=PROPERTIES,
-        # Not a property, by which the cluster would end the sessions of brokers whose exit it sees.
-        command=(*_COMMAND, f"kafkalite.failover.detection={mode}", "--config"),
+        # The cluster itself, which sees its processes exit, leaves their sessions alone: brokers alone are to notice a death.
+        properties={**PROPERTIES, DETECTION: "session"},
+        command=(*_COMMAND, f"{DETECTION}={mode}", "--config"),
         directory=directory,
         http=True,
         start_timeout_s=HEALED_WITHIN_S,

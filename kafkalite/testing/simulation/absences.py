@@ -51,8 +51,9 @@ class Absences:
         """Raise NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
         if not self._survives_a_loss:
             raise NotNow("one replica may be all there is")
-        if not all(each.serves for each in self._cluster.brokers.values()):
-            raise NotNow("a broker is down")
+        brokers = self._cluster.brokers
+        if not all(each.serves and self._cluster.broker_epoch(broker) is not None for broker, each in brokers.items()):
+            raise NotNow("a broker is down, or ZooKeeper has ended its session and it is about to leave its ISRs")
         late = self._cluster.out_of_sync()
         if late:
             raise NotNow(f"{late[0]} has not all its replicas in sync")
