@@ -5,8 +5,8 @@ known. This broker accuses a neighbour
 
 - of REFUSED, when an established connection to it broke and all its listeners refused connections in `_REFUSALS` rounds since;
 - of SILENT, when no sign of life came from it for `silence_ms`, without the time in which this process stood still itself. While its
-  system acknowledges what is sent, its host lives, and its process may be stopped or wait for a processor: it has `_STANDING_STILL`
-  times as long.
+  system acknowledges what is sent or accepts new connections, its host lives, and its process may be stopped or wait for a processor: it
+  has `_STANDING_STILL` times as long. That a connection is not acknowledged proves little, because it may be lost alone (half-open).
 
 A verdict takes two accusers of the same registration, one of which is this broker; it is REFUSED if both are. The rules of restraint:
 
@@ -75,6 +75,8 @@ class _Neighbour:
     was_connected: bool = False
     refusals: int = 0
     accused_of: Evidence | None = None
+    accepted_ms: float = float("-inf")
+    """When one of its listeners last accepted a connection while it was silent."""
     reported: dict[BrokerId, tuple[Evidence, float]] = field(default_factory=dict)
     """Its other accusers: of what, and when they said so last."""
     is_judged: bool = False
@@ -194,6 +196,25 @@ class FailureDetector:
             known.accused_of = Evidence.REFUSED
             logger.info("broker %d has closed its connection and refuses others", broker)
 
+    def find_silent(self, now_ms: float) -> list[tuple[BrokerId, int]]:
+        """Return brokers, with their epochs, that have been silent for half of what they may be: their listeners are to be tried, again
+        before what they showed last does not count any more.
+        """
+        recent_ms = now_ms - (_MIN_HEARTBEATS_MISSED - 1) * self._settings.heartbeat_interval_ms
+        return [
+            (broker, known.broker_epoch)
+            for broker, known in self._find_watched()
+            if self._may_be_silent(known)
+            and now_ms - known.last_sign_ms > self._limit_ms / 2
+            and known.accepted_ms <= recent_ms
+        ]
+
+    def note_accepted(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> None:
+        """Note that a listener of a silent broker has accepted a connection: its host lives."""
+        known = self._neighbours.get(broker)
+        if known is not None and known.broker_epoch == broker_epoch:
+            known.accepted_ms = now_ms
+
     def note_accusations(self, accuser: BrokerId, accusations: Iterable[Accusation], now_ms: float) -> None:
         """Take over of what a broker accuses others now; what it accused them of before does not count any more."""
         if accuser not in self._brokers:
@@ -212,7 +233,7 @@ class FailureDetector:
     ) -> None:
         """Let time pass. To be called every `heartbeat_interval_ms`: what is beyond was a pause of this process, not silence of others.
 
-        `is_acknowledging` tells whether a broker's system acknowledges what is sent to it; it is asked about silent ones only.
+        `is_acknowledging` tells whether a broker's system acknowledges what was sent to it; it is asked about silent ones only.
         """
         self._has_zookeeper = has_zookeeper
         interval_ms = self._settings.heartbeat_interval_ms
@@ -221,16 +242,26 @@ class FailureDetector:
         if paused_ms > 0:
             for known in self._neighbours.values():
                 known.last_sign_ms = min(now_ms, known.last_sign_ms + paused_ms)
-        if not self._settings.silence_ms:
-            return
-        limit_ms = self.patience * max(self._settings.silence_ms, _MIN_HEARTBEATS_MISSED * interval_ms)
+        limit_ms = self._limit_ms
         for broker, known in self._find_watched():
             silent_ms = now_ms - known.last_sign_ms
-            if silent_ms <= limit_ms or not known.was_connected or known.is_leaving or known.accused_of is not None:
+            if silent_ms <= limit_ms or not self._may_be_silent(known):
                 continue
-            if silent_ms > limit_ms * _STANDING_STILL or not is_acknowledging(broker):
+            has_accepted = now_ms - known.accepted_ms <= _MIN_HEARTBEATS_MISSED * interval_ms
+            if silent_ms > limit_ms * _STANDING_STILL or not (has_accepted or is_acknowledging(broker)):
                 known.accused_of = Evidence.SILENT
                 logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
+
+    @property
+    def _limit_ms(self) -> float:
+        """Return how long a broker may be silent whose host does not answer either."""
+        settings = self._settings
+        return self.patience * max(settings.silence_ms, _MIN_HEARTBEATS_MISSED * settings.heartbeat_interval_ms)
+
+    def _may_be_silent(self, known: _Neighbour) -> bool:
+        """True if the silence of a neighbour is evidence, and it is accused of nothing yet."""
+        is_heeded = self._settings.silence_ms > 0 and known.was_connected and not known.is_leaving
+        return is_heeded and known.accused_of is None
 
     def _find_watched(self) -> list[tuple[BrokerId, _Neighbour]]:
         return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]

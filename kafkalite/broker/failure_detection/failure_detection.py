@@ -27,7 +27,7 @@ from kafkalite.broker.failure_detection.detection_settings import DetectionMode,
 from kafkalite.broker.failure_detection.detector import FailureDetector, Verdict
 from kafkalite.broker.failure_detection.evidence import Evidence, PeerHeartbeat
 from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink, Sender
-from kafkalite.broker.failure_detection.refusals import all_refuse
+from kafkalite.broker.failure_detection.listeners import all_refuse, any_accepts
 from kafkalite.lifecycle import end_tasks, start_task
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 from zk import paths
@@ -118,6 +118,8 @@ class FailureDetection:
         """Brokers that have left a short while ago, and when."""
         self._underway: dict[BrokerId, Verdict] = {}
         """Verdicts that are being carried out, of brokers that have not answered since."""
+        self._asked_hosts: set[BrokerId] = set()
+        """Silent brokers whose listeners are being tried."""
         self._observed: dict[BrokerId, Verdict] = {}
         """Verdicts that were only noted, until it shows whether they were right."""
         self.verdicts: Counter[Evidence] = Counter()
@@ -251,8 +253,9 @@ class FailureDetection:
         detector.tick(
             self._clock.monotonic_ms(),
             has_zookeeper=self._store.state is SessionState.CONNECTED,
-            is_acknowledging=lambda broker: broker in self._links and self._links[broker][0].is_acknowledged,
+            is_acknowledging=self._is_acknowledging,
         )
+        self._ask_hosts()
         self._follow_neighbours()
         self._note_left()
         self._confirm_observations()
@@ -261,6 +264,26 @@ class FailureDetection:
             await self.unclean_topics.read_some()
         except StoreError as problem:
             logger.debug("configurations of topics: %s", problem)
+
+    def _is_acknowledging(self, broker: BrokerId) -> bool:
+        return broker in self._links and self._links[broker][0].is_acknowledged
+
+    def _ask_hosts(self) -> None:
+        """Try the listeners of silent brokers, whose connection may be lost while their host lives."""
+        for broker, broker_epoch in self._detector.find_silent(self._clock.monotonic_ms()):
+            if broker not in self._asked_hosts and not self._is_acknowledging(broker):
+                self._asked_hosts.add(broker)
+                self._spawn(self._ask_host(broker, broker_epoch), f"trying the host of broker {broker}")
+
+    async def _ask_host(self, broker: BrokerId, broker_epoch: int) -> None:
+        registered = self._metadata.brokers.get(broker)
+        try:
+            if registered is not None and await any_accepts(
+                self._counted_endpoints(registered.endpoints), self._interval_s
+            ):
+                self._detector.note_accepted(broker, broker_epoch, self._clock.monotonic_ms())
+        finally:
+            self._asked_hosts.discard(broker)
 
     def _follow_neighbours(self) -> None:
         """Let there be a connection to each neighbour, and to nobody else."""
