@@ -360,6 +360,52 @@ def test_a_host_that_vanishes_meanwhile_has_no_longer_than_others() -> None:
     assert watcher.pass_time(SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
 
 
+def test_a_host_that_accepts_connections_has_as_long_as_one_that_acknowledges() -> None:
+    watcher = Watcher()
+    watcher.be_told(Evidence.SILENT)
+    watcher.answering = [OTHER]
+    accepts, tried = True, []
+
+    def pass_time(ms: float) -> list[Verdict]:
+        found = []
+        for _ in range(round(ms / SETTINGS.heartbeat_interval_ms)):
+            found += watcher.pass_time(SETTINGS.heartbeat_interval_ms)
+            if watcher.detector.find_silent(watcher.now_ms) == [(VICTIM, EPOCH)]:
+                tried.append(watcher.now_ms)
+                if accepts:
+                    watcher.detector.note_accepted(VICTIM, EPOCH, watcher.now_ms)
+        return found
+
+    assert pass_time(2 * SETTINGS.silence_ms) == []
+    assert tried == [800, 1200, 1600, 2000, 2400], "from half the limit on, and before an answer is too old"
+    accepts = False
+    assert pass_time(4 * SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
+
+
+def test_a_host_that_accepts_connections_has_its_limit_too() -> None:
+    watcher = Watcher()
+    watcher.be_told(Evidence.SILENT)
+    watcher.answering = [OTHER]
+    found = []
+    while not found and watcher.now_ms < 10_000:
+        watcher.detector.note_accepted(VICTIM, EPOCH, watcher.now_ms)
+        found = watcher.pass_time(SETTINGS.heartbeat_interval_ms)
+    assert found == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
+    assert watcher.now_ms == 4 * SETTINGS.silence_ms + SETTINGS.heartbeat_interval_ms
+
+
+def test_listeners_are_tried_of_silent_brokers_that_may_be_accused_alone() -> None:
+    watcher = Watcher()
+    assert watcher.detector.find_silent(watcher.now_ms) == []
+    watcher.answering = [OTHER]
+    watcher.pass_time(SETTINGS.silence_ms)
+    assert watcher.detector.find_silent(watcher.now_ms) == [(VICTIM, EPOCH)]
+    watcher.detector.note_accepted(VICTIM, EPOCH - 1, watcher.now_ms)
+    assert watcher.detector.find_silent(watcher.now_ms) == [(VICTIM, EPOCH)], "another registration's host"
+    watcher.detector.note_leave(VICTIM, EPOCH)
+    assert watcher.detector.find_silent(watcher.now_ms) == []
+
+
 def test_a_broker_that_rejects_this_one_is_not_silent() -> None:
     watcher = Watcher()
     watcher.answering.remove(VICTIM)
