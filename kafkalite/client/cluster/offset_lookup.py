@@ -35,7 +35,8 @@ async def list_offsets(
     """Return for each partition the offset at its timestamp in `wanted` (ms, or LATEST, EARLIEST, MAX_TIMESTAMP).
 
     None where no record is that young. Waits for leaders up to `timeout_s`, then raises ClientTimeoutError with the last
-    problem; an answer that no retry can change raises its ClientError at once. With `known` the cluster's view has these topics only
+    problem, or ClientError UNKNOWN_TOPIC_OR_PARTITION if that was the problem all the time: a broker that has just started knows no topic
+    yet. An answer that no retry can change raises its ClientError at once. With `known` the cluster's view has these topics only
     when some leader was another.
     """
     loop = asyncio.get_running_loop()
@@ -43,6 +44,7 @@ async def list_offsets(
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     problem: Exception | None = None
     failures = 0
+    is_missing = True
     if known is None:
         known = _in_the_view(cluster)
         cluster.watch_topics({each.topic for each in wanted})
@@ -57,9 +59,10 @@ async def list_offsets(
             continue
         problem = round_problem
         failures += 1
+        is_missing &= isinstance(problem, ClientError) and problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         delay_s = cluster.retry.delay_ms(failures, cluster.chance()) / 1000
         if loop.time() + delay_s >= deadline_s:
-            if isinstance(problem, ClientError) and problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if is_missing:
                 raise problem
             raise ClientTimeoutError(f"no offsets within {timeout_s:g} s: {problem}") from problem
         await asyncio.sleep(delay_s)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from kafkalite.client.errors import (
@@ -56,6 +59,27 @@ def test_a_record_says_what_it_is() -> None:
             }
             with pytest.raises(AttributeError):
                 record.offset = 5  # type: ignore[misc]
+
+    run(scenario())
+
+
+def test_a_topic_that_brokers_do_not_know_after_their_start_is_waited_for() -> None:
+    """A broker that has just started knows no topic yet, and says so when the time for the question is over."""
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 3)
+
+    def restart(_: int, __: Any) -> Exception:
+        asyncio.get_running_loop().call_later(0.25, cluster.topics.update, dict(cluster.topics))
+        cluster.topics.clear()
+        return ConnectionError("closed")
+
+    cluster.script[ApiKey.LIST_OFFSETS].append(restart)
+
+    async def scenario() -> None:
+        async with consumer(cluster, request_timeout_ms=200) as target:
+            target.assign([T0])
+            assert await offsets(target, 3) == [0, 1, 2]
+        assert len(cluster.requests_of(ApiKey.LIST_OFFSETS)) == 2
 
     run(scenario())
 
