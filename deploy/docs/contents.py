@@ -94,6 +94,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/unauthenticated-connections",
         "decisions/produce-fast-path",
         "decisions/reading-logs",
+        "decisions/log-summaries",
         "decisions/old-message-formats",
         "decisions/coordinators",
         "decisions/failure-detection",

@@ -264,6 +264,7 @@ class Broker:
             logs.checkpoint_recovery_points,
             first_s,
         )
+        every(config.log_flush_offset_checkpoint_interval_ms / 1000, "summarize logs", logs.summarize_changed, first_s)
         every(
             config.log_flush_start_offset_checkpoint_interval_ms / 1000,
             "checkpoint log start offsets",

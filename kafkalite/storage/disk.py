@@ -11,8 +11,9 @@ import fcntl
 import os
 import resource
 import shutil
+import stat
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kafkalite.buffer_pool import BufferPool
 from kafkalite.types import Buffer
@@ -37,6 +38,11 @@ OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """Error numbers that say nothing of the disk: this process, or the machine, has no more files."""
 
 
+FileVersion: TypeAlias = tuple[int, int, int]
+"""Number of a file, when its content was changed last, and when anything of it, in ns of wall time. A change changes it, as far as file
+systems tell times apart; a copy has another one, also one that keeps the time of modification, because nobody can set the last one."""
+
+
 class Entry(NamedTuple):
     """One name in a directory; `modified_ms` is wall time."""
 
@@ -44,6 +50,7 @@ class Entry(NamedTuple):
     size: int
     modified_ms: int
     is_directory: bool
+    version: FileVersion
 
 
 class File(Protocol):
@@ -88,6 +95,9 @@ class Disk(Protocol):
 
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a directory, in no particular order."""
+
+    def status(self, path: str) -> Entry:
+        """Return the entry of one file or directory. FileNotFoundError."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -228,6 +238,9 @@ class OsDisk:
                 left = left[os.write(descriptor, left) :]
             if durable:
                 os.fsync(descriptor)
+        except OSError:
+            self.remove(temporary)  # room that a full disk needs
+            raise
         finally:
             os.close(descriptor)
         os.replace(temporary, path)
@@ -242,9 +255,11 @@ class OsDisk:
                     status = item.stat()
                 except FileNotFoundError:  # gone since the directory was read
                     continue
-                modified_ms = status.st_mtime_ns // 1_000_000
-                entries.append(Entry(item.name, status.st_size, modified_ms, item.is_dir()))
+                entries.append(_entry(item.name, status))
         return entries
+
+    def status(self, path: str) -> Entry:
+        return _entry(os.path.basename(path), os.stat(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -307,6 +322,12 @@ class OsDisk:
         status = os.stat(path)
         boot_id = _read_boot_id()
         return f"{boot_id}:{status.st_ino:x}-{status.st_ctime_ns:x}" if boot_id else ""
+
+
+def _entry(name: str, status: os.stat_result) -> Entry:
+    modified_ns = status.st_mtime_ns
+    version = (status.st_ino, modified_ns, status.st_ctime_ns)
+    return Entry(name, status.st_size, modified_ns // 1_000_000, stat.S_ISDIR(status.st_mode), version)
 
 
 def _read_boot_id() -> str:

@@ -19,7 +19,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar,
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
-from kafkalite.storage.disk import OUT_OF_FILES, OUT_OF_SPACE, Disk, Lock
+from kafkalite.storage.disk import OUT_OF_FILES, OUT_OF_SPACE, Disk, FileVersion, Lock
 from kafkalite.storage.log_files import (
     DELETE_DIRECTORY,
     FUTURE_DIRECTORY,
@@ -43,6 +43,8 @@ class FoundDirectories(NamedTuple):
     live: dict[TopicPartition, str]
     future: dict[TopicPartition, str]
     to_delete: list[str]
+    versions: dict[str, FileVersion]
+    """Versions of the logs' directories, by path."""
 
 
 class LogDirectory:
@@ -93,6 +95,13 @@ class LogDirectory:
     def read_meta_properties(self) -> MetaProperties | None:
         return read_meta_properties(self.disk, self.file(FILE_NAME))
 
+    def clean_marker_id(self) -> str | None:
+        """Return a text that no other marker of a clean stop has, nor a copy of this one; None without a marker. Raises OSError."""
+        try:
+            return "-".join(map(str, self.disk.status(self.file(CLEAN_SHUTDOWN)).version))
+        except FileNotFoundError:
+            return None
+
     def consume_clean_marker(self) -> bool:
         """Remove the marker of a clean stop. True if there was one."""
         marker = self.file(CLEAN_SHUTDOWN)
@@ -111,6 +120,7 @@ class LogDirectory:
         live: dict[TopicPartition, str] = {}
         future: dict[TopicPartition, str] = {}
         to_delete = []
+        versions = {}
         for entry in self.disk.list(self.path):
             path = self.file(entry.name)
             if not entry.is_directory or entry.name in NOT_LOGS or entry.name.endswith(STRAY_DIRECTORY):
@@ -123,7 +133,8 @@ class LogDirectory:
                 if topic_partition is None:
                     raise WrongDirectory(f"{path} is no partition's directory; move it away from the logs")
                 (future if is_future else live)[topic_partition] = path
-        return FoundDirectories(live, future, to_delete)
+                versions[path] = entry.version
+        return FoundDirectories(live, future, to_delete, versions)
 
     # Checkpoints
 

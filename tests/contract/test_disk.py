@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -94,6 +97,50 @@ def test_replacing_leaves_the_new_content(disk: Disk, tmp_path: Path) -> None:
     disk.make_directory(str(tmp_path / "directory"))
     assert refusal(disk.replace, str(tmp_path / "directory"), b"") is IsADirectoryError
     assert refusal(disk.replace, str(tmp_path / "none" / "file"), b"") is FileNotFoundError
+
+
+def test_replacing_on_a_full_disk_leaves_the_old_content_and_nothing_else(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "checkpoint")
+    disk.replace(path, b"1")
+    if isinstance(disk, MemoryDisk):
+        disk.full = True
+    else:
+        monkeypatch.setattr(os, "write", partial(_refuse, errno.ENOSPC))
+    refusal(disk.replace, path, b"22")
+    assert disk.read(path) == b"1" and [entry.name for entry in disk.list(str(tmp_path))] == ["checkpoint"]
+
+
+def _refuse(number: int, *arguments: object) -> int:
+    raise OSError(number, os.strerror(number))
+
+
+def test_a_change_gives_a_file_and_its_directory_another_version(disk: Disk, tmp_path: Path) -> None:
+    """Also one that leaves size and time of modification as they were; file systems tell some milliseconds apart."""
+    path = str(tmp_path / "file")
+
+    def changed(change: Callable[[], object], of: str) -> bool:
+        before, deadline = disk.status(of).version, time.monotonic() + 10
+        while disk.status(of).version == before and time.monotonic() < deadline:
+            change()
+        return disk.status(of).version != before
+
+    def change_secretly() -> None:
+        modified_ms = disk.status(path).modified_ms
+        write(disk, path, b"54321")
+        disk.set_modified(path, modified_ms)
+
+    write(disk, path, b"12345")
+    assert disk.status(path) == disk.list(str(tmp_path))[0] and disk.status(str(tmp_path)).is_directory
+    assert disk.status(path).version == disk.status(path).version
+    assert changed(lambda: write(disk, path, b"67890"), path)
+    assert changed(change_secretly, path)
+    assert changed(lambda: disk.replace(path, b"54321"), path)
+    assert changed(lambda: (disk.rename(path, path + "1"), disk.rename(path + "1", path)), path)
+    assert changed(lambda: disk.replace(path + "2", b""), str(tmp_path))
+    assert changed(lambda: (write(disk, path + "3", b""), disk.remove(path + "3")), str(tmp_path))
+    assert refusal(disk.status, str(tmp_path / "none")) is FileNotFoundError
 
 
 def test_directories_are_made_listed_renamed_and_removed(disk: Disk, tmp_path: Path) -> None:

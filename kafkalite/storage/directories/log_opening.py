@@ -1,22 +1,26 @@
 """Opening all logs of a directory when the broker starts: several threads, a line of progress every few seconds.
 
-Each directory has num.recovery.threads.per.data.dir threads, which take the next log from one queue. After a clean stop a log
-takes a few reads. After a crash what lies behind its recovery point is read and checked, which takes as long as the medium
-needs for it.
+Each directory has num.recovery.threads.per.data.dir threads, which take the next log from one queue. A log whose summary
+counts (`log_summary`) is not read. After a clean stop another one takes a few reads. After a crash what lies behind its
+recovery point is read and checked, which takes as long as the medium needs for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage import checkpoints
+from kafkalite.storage.directories.log_summaries import LogSummaries, fingerprint_of
+from kafkalite.storage.disk import FileVersion
+from kafkalite.storage.log.log_summary import decode_summary, open_summarized, tells_later_changes
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import LoadOptions, LoadProgress, load_log
 from kafkalite.storage.log_directory import LogDirectory
@@ -29,11 +33,23 @@ _PROGRESS_S: Final = 5.0
 _MB: Final = 1_000_000
 
 
+class _WaitingLog(NamedTuple):
+    """A log to be opened; `summary` as in the file of summaries, and the version of its directory."""
+
+    topic_partition: TopicPartition
+    path: str
+    options: LoadOptions
+    first_dirty_offset: int | None
+    summary: str | None
+    version: FileVersion
+
+
 @dataclass(slots=True)
 class DirectoryOpening:
     """Opens the logs of one directory; `high_watermarks`, `to_delete` and `is_clean` are known once `run` is over."""
 
     directory: LogDirectory
+    summaries: LogSummaries
     configs: Mapping[str, TopicConfig]
     default_config: TopicConfig
     rng: Random
@@ -44,7 +60,7 @@ class DirectoryOpening:
     is_clean: bool = False
     """True if the directory was left in good order."""
     total: int = 0
-    _waiting: deque[tuple[TopicPartition, str, LoadOptions, int | None]] = field(default_factory=deque)
+    _waiting: deque[_WaitingLog] = field(default_factory=deque)
     _progress: list[LoadProgress] = field(default_factory=list)
 
     @property
@@ -65,11 +81,14 @@ class DirectoryOpening:
         for result in opened:
             if isinstance(result, BaseException):
                 raise result
-        return [log for logs in opened if not isinstance(logs, BaseException) for log in logs]
+        logs = [log for each in opened if not isinstance(each, BaseException) for log in each]
+        await loop.run_in_executor(None, self.summaries.write_at_start, logs)
+        return logs
 
     def _scan(self) -> None:
         """List the logs that are there, and read the checkpoints."""
         directory = self.directory
+        marker = directory.clean_marker_id()
         clean = self.is_clean = directory.consume_clean_marker()
         found = directory.scan()
         live, self.to_delete = found.live, found.to_delete
@@ -78,6 +97,7 @@ class DirectoryOpening:
         first_dirty = directory.read_offsets(checkpoints.CLEANER)
         self.high_watermarks = directory.read_offsets(checkpoints.HIGH_WATERMARK)
         self.total = len(live) + len(found.future)
+        summaries = self.summaries.read(marker)
         if live and not clean:
             logger.info("%s was not left in good order: checking %d logs", directory.path, len(live))
         for topic_partition, path in (*live.items(), *found.future.items()):
@@ -88,7 +108,9 @@ class DirectoryOpening:
                 self.now_ms,
                 self.producer_expiration_ms,
             )
-            self._waiting.append((topic_partition, path, options, first_dirty.get(topic_partition)))
+            summary = summaries.get(os.path.basename(path))
+            version, dirty = found.versions[path], first_dirty.get(topic_partition)
+            self._waiting.append(_WaitingLog(topic_partition, path, options, dirty, summary, version))
 
     def _open_next(self, progress: LoadProgress) -> list[PartitionLog]:
         """Open logs in this thread until none waits, or one failed, after which the directory is of no use."""
@@ -98,22 +120,16 @@ class DirectoryOpening:
         try:
             while self._waiting:
                 try:
-                    topic_partition, path, options, first_dirty_offset = self._waiting.popleft()
+                    waiting = self._waiting.popleft()
                 except IndexError:
                     break
-                config = self.configs.get(topic_partition.topic, self.default_config)
-                log = load_log(
-                    topic_partition,
-                    directory,
-                    path,
-                    config=config,
-                    rng=self.rng,
-                    options=options,
-                    files=files,
-                    progress=progress,
-                )
-                log.set_high_watermark(self.high_watermarks.get(topic_partition, 0))
-                log.first_dirty_offset = first_dirty_offset
+                log = self._open_summarized(waiting)
+                if log is None:
+                    log = self._load(waiting, files, progress)
+                else:
+                    progress.logs += 1
+                log.set_high_watermark(self.high_watermarks.get(waiting.topic_partition, 0))
+                log.first_dirty_offset = waiting.first_dirty_offset
                 logs.append(log)
         except BaseException:
             self._waiting.clear()
@@ -121,6 +137,39 @@ class DirectoryOpening:
         finally:
             files.close()
         return logs
+
+    def _open_summarized(self, waiting: _WaitingLog) -> PartitionLog | None:
+        """Open a log without reading it, if it has not changed since it was summarized."""
+        if waiting.summary is None or (summary := decode_summary(waiting.summary)) is None:
+            return None
+        log = open_summarized(
+            waiting.topic_partition,
+            self.directory,
+            waiting.path,
+            summary,
+            directory=waiting.version,
+            config=self._config_of(waiting.topic_partition),
+            rng=self.rng,
+            options=waiting.options,
+        )
+        if log is not None and tells_later_changes(summary, self.now_ms):
+            log.summarized_as = fingerprint_of(log)
+        return log
+
+    def _load(self, waiting: _WaitingLog, files: OpenFiles, progress: LoadProgress) -> PartitionLog:
+        return load_log(
+            waiting.topic_partition,
+            self.directory,
+            waiting.path,
+            config=self._config_of(waiting.topic_partition),
+            rng=self.rng,
+            options=waiting.options,
+            files=files,
+            progress=progress,
+        )
+
+    def _config_of(self, topic_partition: TopicPartition) -> TopicConfig:
+        return self.configs.get(topic_partition.topic, self.default_config)
 
 
 async def open_all(

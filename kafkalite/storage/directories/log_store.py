@@ -20,6 +20,7 @@ from kafkalite.config.live import Current
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.storage import checkpoints
+from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.directories.future_logs import FutureLogs
 from kafkalite.storage.directories.log_closing import DirectoryClosing
 from kafkalite.storage.directories.log_opening import DirectoryOpening, open_all
@@ -95,6 +96,7 @@ class LogStore:
         self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
         """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
+        self._summaries = DirectorySummaries(clock)
 
     # Facts
 
@@ -156,6 +158,7 @@ class LogStore:
         openings = [
             DirectoryOpening(
                 directory,
+                self._summaries.of(directory),
                 dict(topic_configs or {}),
                 config.topic_defaults,
                 self.rng,
@@ -419,6 +422,10 @@ class LogStore:
             except KafkaError as problem:
                 logger.warning("Checkpoint not written: %s", problem)
 
+    async def summarize_changed(self) -> None:
+        """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""
+        await self._summaries.summarize_changed(self.all_logs(), lambda log: self._logs.get(log.topic_partition) is log)
+
     # Closing
 
     async def close(self, *, may_mark: bool = True) -> None:
@@ -437,8 +444,12 @@ class LogStore:
             if may_mark and closing.in_good_order and closing.directory.offline_reason is None:
                 try:
                     closing.directory.write_clean_marker()
+                    marker = closing.directory.clean_marker_id()
                 except OSError as problem:
                     closing.directory.failure(problem)
+                else:
+                    of_directory = [log for log in logs if log.log_directory is closing.directory]
+                    await self._summaries.write_at_stop(closing.directory, of_directory, marker)
         self._release()
 
     @property
@@ -453,5 +464,6 @@ class LogStore:
         for topic_partition in gone:
             del self._logs[topic_partition]
         self.offline_partitions.update(dict.fromkeys(gone))
+        self._summaries.of(directory).discard()
         self.future.forget(directory)
         self.on_directory_failure(directory)

@@ -53,6 +53,11 @@ class EpochFile:
         self._is_short = entries != known
         self.is_wrong = entries[: len(known)] != known
 
+    @property
+    def on_disk(self) -> Sequence[tuple[int, int]] | None:
+        """Return the entries in the file; None if a write failed."""
+        return self._on_disk
+
     def update(self, epochs: LeaderEpochs, log_end_offset: int) -> None:
         """Take note of a change: write the file if it has epochs with records that are no history any more. Raises OSError."""
         known, entries = self._on_disk, epochs.table

@@ -38,7 +38,7 @@ from kafkalite.storage.log.retention import count_deletable
 from kafkalite.storage.log.rolling import can_append
 from kafkalite.storage.log.stored_batches import assign_offsets
 from kafkalite.storage.log_directory import LogDirectory, uses_disk
-from kafkalite.storage.log_files import PARTITION_METADATA
+from kafkalite.storage.log_files import PARTITION_METADATA, TIME_INDEX, offset_name
 from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producers.producer_state import ProducerState
 from kafkalite.storage.producers.verification import UNGUARDED, VerificationGuard
@@ -81,7 +81,7 @@ class PartitionLog:
         self.directory = directory
         self.config = config
         self.topic_id = topic_id
-        self._topic_id_is_behind = topic_id_on_disk is not None and topic_id_on_disk != topic_id
+        self.is_topic_id_behind = topic_id_on_disk is not None and topic_id_on_disk != topic_id
         self.epochs = epochs
         self.producers = producers
         self.log_start_offset = log_start_offset
@@ -89,6 +89,8 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.first_dirty_offset: int | None = None
         """Offset at which compaction continues; None before the first one."""
+        self.summarized_as: int | None = None
+        """Fingerprint of the state that the directory's file of summaries has of this log (`log_summaries`)."""
         self.future: PartitionLog | None = None
         """The copy of this log on its way to another directory; what is cut off here is cut off there."""
         self._now_ms = now_ms
@@ -96,9 +98,9 @@ class PartitionLog:
         self.local = LocalLog(log_directory, directory, segments, rng)
         self.segments = self.local.segments
         """Oldest first; the last one is the active one."""
-        self._snapshots = snapshots
+        self.snapshots = snapshots
         self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
-        self._epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
+        self.epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -201,12 +203,10 @@ class PartitionLog:
         when their batches are written: entries beyond the log end would tell followers of records that there are not.
         """
         self._now_ms = now_ms
-        if self._topic_id_is_behind:
+        if self.is_topic_id_behind:
             self._save_topic_id()  # or its records would be taken for those of a later topic of this name
-        if (
-            self._epoch_file.is_wrong
-        ):  # or these records would be taken for those of an epoch that is no history any more
-            self._epoch_file.save(self.epochs)
+        if self.epoch_file.is_wrong:  # these records would be taken for those of an epoch that is no history any more
+            self.epoch_file.save(self.epochs)
         segment = self.segments.active
         if not can_append(segment, headers, len(records), self.config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
@@ -229,7 +229,7 @@ class PartitionLog:
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
         if self.epochs.follow(headers):
-            self._epoch_file.update(self.epochs, end)
+            self.epoch_file.update(self.epochs, end)
         if end - self._flush_state.recovery_point >= self.config.flush_messages:
             self.flush()
 
@@ -244,7 +244,7 @@ class PartitionLog:
     def _roll_to(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
         self.segments.active.seal()
-        self._snapshots.take_snapshot(self.producers)
+        self.snapshots.take_snapshot(self.producers)
         return self.local.roll(base_offset, self.config, now_ms)
 
     # Reading
@@ -290,7 +290,7 @@ class PartitionLog:
     def assign_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
-            self._epoch_file.update(self.epochs, self.log_end_offset)
+            self.epoch_file.update(self.epochs, self.log_end_offset)
 
     @property
     def has_files(self) -> bool:
@@ -301,10 +301,10 @@ class PartitionLog:
     def make_files(self) -> None:
         """Make the files of a new log that its first records do not need, where they are missing."""
         self._complete_files()
-        self._epoch_file.save(self.epochs)
+        self.epoch_file.save(self.epochs)
 
     def _complete_files(self) -> None:
-        if self._topic_id_is_behind:
+        if self.is_topic_id_behind:
             self._save_topic_id()
         self.segments.active.make_files()
 
@@ -316,7 +316,7 @@ class PartitionLog:
         if self.topic_id != NO_TOPIC_ID:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.topic_partition} belongs to another topic id")
         self.topic_id = topic_id
-        self._topic_id_is_behind = True
+        self.is_topic_id_behind = True
         if self.has_files:
             self._save_topic_id()
 
@@ -324,7 +324,7 @@ class PartitionLog:
         path = os.path.join(self.directory, PARTITION_METADATA)
         write_topic_id(self.log_directory.disk, path, self.topic_id)
         self._flush_state.note_file(PARTITION_METADATA)
-        self._topic_id_is_behind = False
+        self.is_topic_id_behind = False
 
     @uses_disk
     def delete_records(self, offset: int) -> int:
@@ -344,7 +344,7 @@ class PartitionLog:
         self.set_high_watermark(max(self.high_watermark, offset))
         ensure_order(self)
         if self.epochs.truncate_from_start(offset):
-            self._epoch_file.update(self.epochs, self.log_end_offset)
+            self.epoch_file.update(self.epochs, self.log_end_offset)
 
     # Retention
 
@@ -367,7 +367,7 @@ class PartitionLog:
         first = self.segments.first_base_offset
         if first > self.log_start_offset:
             self._start_at(first)
-        self._snapshots.remove_below(first)
+        self.snapshots.remove_below(first)
         self.local.queue_for_deletion(deleted, now_ms + self.config.file_delete_delay_ms)
         logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
         return count
@@ -375,10 +375,10 @@ class PartitionLog:
     @uses_disk
     def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
-        self._epoch_file.complete(self.epochs, self.log_end_offset)  # batches that tell of an epoch may be gone
+        self.epoch_file.complete(self.epochs, self.log_end_offset)  # batches that tell of an epoch may be gone
         if not self.local.replace(cleaned, now_ms, self.config.file_delete_delay_ms):
             return False
-        self._snapshots.remove_strays(segment.base_offset for segment in self.segments)
+        self.snapshots.remove_strays(segment.base_offset for segment in self.segments)
         return True
 
     # Truncation
@@ -393,14 +393,14 @@ class PartitionLog:
         self._truncate_future(offset)
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(offset):
-                self._epoch_file.update(self.epochs, self.log_end_offset)
+                self.epoch_file.update(self.epochs, self.log_end_offset)
             return
         if offset < self.segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
             return
         end = self.segments.truncate_to(offset)
         self._end_at(end)
-        self._snapshots.remove_above(end)
+        self.snapshots.remove_above(end)
         self._restore_producers(end)
 
     @uses_disk
@@ -408,7 +408,7 @@ class PartitionLog:
         """Remove all from `offset` on, and forget all epochs: the leader has messages of a format without them."""
         self.truncate_to(offset)
         self.epochs.clear()
-        self._epoch_file.update(self.epochs, self.log_end_offset)
+        self.epoch_file.update(self.epochs, self.log_end_offset)
 
     @uses_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -418,8 +418,8 @@ class PartitionLog:
         self.epochs.clear()
         self.log_start_offset = self._flush_state.recovery_point = offset
         self._end_at(offset)
-        self._epoch_file.update(self.epochs, self.log_end_offset)
-        self._snapshots.clear()
+        self.epoch_file.update(self.epochs, self.log_end_offset)
+        self.snapshots.clear()
         self.producers = ProducerState(end_offset=offset)
 
     def _truncate_future(self, offset: int) -> None:
@@ -438,10 +438,10 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.epochs.truncate_from_end(end):
-            self._epoch_file.update(self.epochs, end)
+            self.epoch_file.update(self.epochs, end)
 
     def _restore_producers(self, end_offset: int) -> None:
-        self.producers = restore_producers(self._snapshots, list(self.segments), end_offset)
+        self.producers = restore_producers(self.snapshots, list(self.segments), end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
     # Durability
@@ -452,7 +452,7 @@ class PartitionLog:
         While the disk has no room for the epochs the recovery point stays, because the batches behind it tell them.
         """
         self._complete_files()
-        has_epochs = self._epoch_file.complete(self.epochs, self.log_end_offset)
+        has_epochs = self.epoch_file.complete(self.epochs, self.log_end_offset)
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
@@ -476,10 +476,11 @@ class PartitionLog:
     @uses_disk
     def prepare_close(self) -> FlushWork | None:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
-        self.segments.active.seal()
-        self._snapshots.take_snapshot(self.producers)
-        if self._snapshots.latest_name is not None and self.recovery_point < self.log_end_offset:
-            self._flush_state.note_file(self._snapshots.latest_name)
+        if self.segments.active.seal():  # its records may be on the medium already
+            self._flush_state.note_file(offset_name(self.segments.active.base_offset, TIME_INDEX))
+        self.snapshots.take_snapshot(self.producers)
+        if self.snapshots.latest_name is not None and self.recovery_point < self.log_end_offset:
+            self._flush_state.note_file(self.snapshots.latest_name)
         return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @uses_disk
@@ -494,5 +495,5 @@ class PartitionLog:
         """Take over what is known of the same records in another directory: epochs, producers, the high watermark."""
         ensure(other.log_end_offset == self.log_end_offset, f"{other} has other records than {self}")
         self.epochs, self.producers = other.epochs, other.producers
-        self._epoch_file.save(self.epochs)
+        self.epoch_file.save(self.epochs)
         self.set_high_watermark(other.high_watermark)

@@ -32,6 +32,7 @@ from kafkalite.storage.log_files import (
 )
 from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.segments.segment_files import FileSizes, SegmentFiles
+from kafkalite.storage.segments.time_index import TimeEntry
 from kafkalite.storage.segments.transaction_index import AbortedTransaction
 from kafkalite.types import Buffer
 
@@ -147,7 +148,7 @@ class Segment(SegmentFiles):
         Of a segment that was loaded it is what the last entry of the time index says: that covers all of a sealed segment; behind
         that of another one `last_header` has to look first.
         """
-        return self._largest_known()[0]
+        return self.largest_known[0]
 
     @property
     def first_timestamp(self) -> int | None:
@@ -165,11 +166,25 @@ class Segment(SegmentFiles):
         first = header_at(self.read(0, HEADER_SIZE))
         return None if first is None else first.magic
 
-    def _largest_known(self) -> tuple[int, int]:
+    @property
+    def largest_known(self) -> tuple[int, int]:
+        """Return `largest_timestamp`, and the last offset of the batch that has it."""
         if self._largest is None:
-            is_indexed = self.size and self._time_index is not None
-            self._largest = self.time_index.last if is_indexed else (NO_TIMESTAMP, self.base_offset)
+            if not self.size:
+                return NO_TIMESTAMP, self.base_offset  # not kept: most logs of a broker may be empty
+            self._largest = self.last_time_entry
         return self._largest
+
+    @property
+    def last_time_entry(self) -> TimeEntry:
+        """Return the last entry of the time index; (NO_TIMESTAMP, base offset) of an empty one."""
+        return TimeEntry(NO_TIMESTAMP, self.base_offset) if self._time_index is None else self._time_index.last
+
+    def set_largest(self, timestamp: int, offset: int, time_entry: TimeEntry) -> None:
+        """Set what `largest_known` returns, and the last entry of the time index, which are known from before."""
+        self._largest = timestamp, offset
+        if self._time_index is not None:
+            self._time_index.set_last(time_entry)
 
     # Writing
 
@@ -186,7 +201,7 @@ class Segment(SegmentFiles):
         """
         if self._torn is not None:
             self._restore(self._torn)
-        start, largest, since = self.size, self._largest_known(), self._bytes_since_entry
+        start, largest, since = self.size, self.largest_known, self._bytes_since_entry
         extent: _Extent | None = None
         """As it was before the first entry of an index."""
         try:
@@ -235,11 +250,13 @@ class Segment(SegmentFiles):
             time_index is None or time_index.count < index_bytes // 12 - 1
         )
 
-    def seal(self) -> None:
-        """Add the time index's last entry, which tells the segment's largest timestamp."""
+    def seal(self) -> bool:
+        """Add the time index's last entry, which tells the segment's largest timestamp. True if it was not there."""
+        before = self.sizes()
         if self.size:
             self.make_files()
-            self.time_index.append_if_later(*self._largest_known())
+            self.time_index.append_if_later(*self.largest_known)
+        return self.sizes() != before
 
     # Reading
 

@@ -47,6 +47,10 @@ class TimeIndex:
             self._last = self._read(self.count - 1) if self.count else TimeEntry(NO_TIMESTAMP, self.base_offset)
         return self._last
 
+    def set_last(self, entry: TimeEntry) -> None:
+        """Set what `last` returns, which is known from before."""
+        self._last = entry
+
     def append_if_later(self, timestamp: int, offset: int) -> None:
         """Add an entry if its timestamp is larger than the last one's. Raises OSError.
 

@@ -42,6 +42,7 @@ class _FileNode:
     number: int
     content: bytearray
     modified_ms: int
+    changed_ms: int
     in_memory: bool = True
     unsynced: list[tuple[int, bytes, bool]] = field(default_factory=list)
     """Undoes each change: from this position on, the file ended with these bytes; True for a write."""
@@ -49,7 +50,9 @@ class _FileNode:
 
 @dataclass(slots=True, eq=False)
 class _DirectoryNode:
+    number: int
     modified_ms: int
+    changed_ms: int
     entries: dict[str, _Node] = field(default_factory=dict)
 
 
@@ -118,7 +121,7 @@ class MemoryDisk:
         self._boots = 1
         """Starts of the machine."""
         self._files_made = 0
-        self._root = _DirectoryNode(clock.now_ms())
+        self._root = self._make_directory()
         self._unsynced_names: list[_NameChange] = []
         self._unsynced_files: dict[_FileNode, None] = {}
 
@@ -156,12 +159,10 @@ class MemoryDisk:
             self._unsynced_names.clear()
 
     def list(self, path: str) -> list[Entry]:
-        return [
-            Entry(name, 0, node.modified_ms, True)
-            if isinstance(node, _DirectoryNode)
-            else Entry(name, len(node.content), node.modified_ms, False)
-            for name, node in _directory(self._find(path), path).entries.items()
-        ]
+        return [_entry(name, node) for name, node in _directory(self._find(path), path).entries.items()]
+
+    def status(self, path: str) -> Entry:
+        return _entry(os.path.basename(path), self._find(path))
 
     def exists(self, path: str) -> bool:
         try:
@@ -175,7 +176,7 @@ class MemoryDisk:
         for name in _names(path):
             directory = _directory(node, path)
             if name not in directory.entries:
-                self._change_names((directory, name, _DirectoryNode(self._clock.now_ms())))
+                self._change_names((directory, name, self._make_directory()))
             node = directory.entries[name]
         if isinstance(node, _FileNode):
             raise _error(errno.EEXIST, path)
@@ -210,7 +211,8 @@ class MemoryDisk:
         return _FILES_MAX
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        self._find(path).modified_ms = modified_ms
+        node = self._find(path)
+        node.modified_ms, node.changed_ms = modified_ms, self._clock.now_ms()
 
     def sync(self, path: str) -> None:
         self._may("sync", path)
@@ -285,7 +287,7 @@ class MemoryDisk:
         if position > size:
             node.content += bytes(position - size)
         node.content[position : position + len(data)] = data
-        node.modified_ms = self._clock.now_ms()
+        node.modified_ms = node.changed_ms = self._clock.now_ms()
         if self.full:
             raise _error(errno.ENOSPC, path)
 
@@ -296,7 +298,7 @@ class MemoryDisk:
         self._remember(node, min(size, before), was_write=False)
         del node.content[size:]
         node.content += bytes(max(0, size - before))
-        node.modified_ms = self._clock.now_ms()
+        node.modified_ms = node.changed_ms = self._clock.now_ms()
 
     def _remember(self, node: _FileNode, position: int, *, was_write: bool) -> None:
         node.unsynced.append((position, bytes(node.content[position:]), was_write))
@@ -306,7 +308,13 @@ class MemoryDisk:
 
     def _make_file(self, content: bytes) -> _FileNode:
         self._files_made += 1
-        return _FileNode(self._files_made, bytearray(content), self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        return _FileNode(self._files_made, bytearray(content), now_ms, now_ms)
+
+    def _make_directory(self) -> _DirectoryNode:
+        self._files_made += 1
+        now_ms = self._clock.now_ms()
+        return _DirectoryNode(self._files_made, now_ms, now_ms)
 
     def _find(self, path: str) -> _Node:
         node: _Node = self._root
@@ -327,7 +335,9 @@ class MemoryDisk:
         )
         for directory, name, node in changes:
             _set_name(directory, name, node)
-            directory.modified_ms = self._clock.now_ms()
+            directory.modified_ms = directory.changed_ms = self._clock.now_ms()
+            if node is not None:
+                node.changed_ms = directory.changed_ms
 
     def _take_away(self, path: str, *, wants_directory: bool) -> None:
         self._may("write", path)
@@ -341,6 +351,13 @@ class MemoryDisk:
         if isinstance(node, _DirectoryNode) is not wants_directory:
             raise _error(errno.ENOTDIR if wants_directory else errno.EISDIR, path)
         self._change_names((directory, name, None))
+
+
+def _entry(name: str, node: _Node) -> Entry:
+    version = (node.number, node.modified_ms * 1_000_000, node.changed_ms * 1_000_000)
+    if isinstance(node, _DirectoryNode):
+        return Entry(name, 0, node.modified_ms, True, version)
+    return Entry(name, len(node.content), node.modified_ms, False, version)
 
 
 def _lose_writes(node: _FileNode, chance: Chance) -> None:

@@ -42,8 +42,8 @@ LOGS: Final = (
         (
             Edit(
                 _LOG,
-                "        self._snapshots.remove_above(end)\n        self._restore_producers(end)\n",
-                "        self._snapshots.remove_above(end)\n",
+                "        self.snapshots.remove_above(end)\n        self._restore_producers(end)\n",
+                "        self.snapshots.remove_above(end)\n",
             ),
         ),
     ),

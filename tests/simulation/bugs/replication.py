@@ -71,8 +71,8 @@ REPLICATION: Final = (
             Edit(
                 _LOG,
                 "        if self.epochs.assign(epoch, self.log_end_offset):\n"
-                "            self._epoch_file.update(self.epochs, self.log_end_offset)",
-                "        self._epoch_file.update(self.epochs, self.log_end_offset)",
+                "            self.epoch_file.update(self.epochs, self.log_end_offset)",
+                "        self.epoch_file.update(self.epochs, self.log_end_offset)",
             ),
         ),
     ),
@@ -315,7 +315,7 @@ REPLICATION: Final = (
             Edit(
                 _LOG,
                 "            if self.epochs.truncate_from_end(offset):\n"
-                "                self._epoch_file.update(self.epochs, self.log_end_offset)\n"
+                "                self.epoch_file.update(self.epochs, self.log_end_offset)\n"
                 "            return\n"
                 "        if offset < self.segments",
                 "            return\n        if offset < self.segments",
