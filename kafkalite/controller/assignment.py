@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from kafkalite.types import BrokerId
+
+_SHARED: Final = 10_000
+"""Lists of brokers that partitions share, of those used last; there are many partitions and few lists."""
+
+
+@lru_cache(maxsize=_SHARED)
+def share_brokers(brokers: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    """Return these brokers, the same object for equal ones."""
+    return brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +67,17 @@ class ReplicaAssignment:
         return ReplicaAssignment(
             *(tuple(b for b in part if b not in gone) for part in (self.replicas, self.adding, self.removing))
         )
+
+
+@lru_cache(maxsize=_SHARED)
+def _share_settled(replicas: tuple[BrokerId, ...]) -> ReplicaAssignment:
+    return ReplicaAssignment(replicas)
+
+
+def make_assignment(
+    replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...] = (), removing: tuple[BrokerId, ...] = ()
+) -> ReplicaAssignment:
+    """Return an assignment, the same object for partitions with the same replicas that are under no reassignment."""
+    return (
+        ReplicaAssignment(replicas, adding, removing) if adding or removing else _share_settled(share_brokers(replicas))
+    )

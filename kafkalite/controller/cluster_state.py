@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.controller.assignment import ReplicaAssignment
@@ -75,14 +76,25 @@ class RegisteredBroker:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
+@lru_cache(maxsize=10_000)
+def _share_online(brokers: tuple[BrokerId, ...]) -> Mapping[BrokerId, ReplicaStatus]:
+    return dict.fromkeys(brokers, ReplicaStatus.ONLINE)
+
+
 @dataclass(slots=True)
 class PartitionContext:
-    """Assignment, leadership and states of one partition."""
+    """Assignment, leadership and states of one partition; partitions whose replicas are all online share their states."""
 
     assignment: ReplicaAssignment
     leadership: Leadership | None = None
     status: PartitionStatus = PartitionStatus.NON_EXISTENT
-    replica_statuses: dict[BrokerId, ReplicaStatus] = field(default_factory=dict)
+    replica_statuses: Mapping[BrokerId, ReplicaStatus] = field(default_factory=lambda: _share_online(()))
+    """Replaced and never changed: `set_replica_statuses`."""
+
+    def set_replica_statuses(self, statuses: Mapping[BrokerId, ReplicaStatus]) -> None:
+        """Replace the states of all replicas."""
+        are_online = all(status is ReplicaStatus.ONLINE for status in statuses.values())
+        self.replica_statuses = _share_online(tuple(statuses)) if are_online else statuses
 
     @property
     def leader(self) -> BrokerId | None:

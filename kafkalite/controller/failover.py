@@ -129,9 +129,14 @@ def _set_replica_states(cluster: ClusterState) -> Steps[None]:
     """Set the state of every replica by its broker and log directory; offline ones are still in their ISRs."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
-            for broker in state.assignment.replicas:
-                online = cluster.is_online(broker, partition)
-                state.replica_statuses[broker] = ReplicaStatus.ONLINE if online else ReplicaStatus.DELETION_INELIGIBLE
+            state.set_replica_statuses(
+                {
+                    broker: ReplicaStatus.ONLINE
+                    if cluster.is_online(broker, partition)
+                    else ReplicaStatus.DELETION_INELIGIBLE
+                    for broker in state.assignment.replicas
+                }
+            )
         yield Pause()
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafkalite.controller.assignment import share_brokers
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.steps import Steps, Znode, pieces, read, write
 from kafkalite.errors import ensure
@@ -68,7 +69,13 @@ def _decode_states(
 
 def _leadership(state: PartitionState, stat: Stat) -> Leadership:
     return Leadership(
-        state.leader, state.leader_epoch, state.isr, state.controller_epoch, stat.version, state.recovering, stat.mzxid
+        state.leader,
+        state.leader_epoch,
+        share_brokers(state.isr),
+        state.controller_epoch,
+        stat.version,
+        state.recovering,
+        stat.mzxid,
     )
 
 

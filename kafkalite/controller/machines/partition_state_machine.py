@@ -20,6 +20,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
 
+from kafkalite.controller.assignment import share_brokers
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionStatus
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import (
@@ -147,7 +148,7 @@ def _create_leaderships(
         replicas = cluster.partition(partition).assignment.replicas
         chosen = election.new_partition(replicas, cluster.online_of(replicas, partition))
         if chosen is not None:
-            first[partition] = Leadership(chosen.leader, 0, chosen.isr, cluster.epoch)
+            first[partition] = Leadership(chosen.leader, 0, share_brokers(chosen.isr), cluster.epoch)
         else:
             failures[partition] = KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is online")
     errors = yield from create_leaderships(cluster, first)

@@ -94,15 +94,16 @@ def _valid_changes(
 
 
 def _change_state(cluster: ClusterState, replica: PartitionAndReplica, target: ReplicaStatus) -> None:
-    statuses = cluster.partition(replica.partition).replica_statuses
-    before = statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
-    statuses[replica.broker_id] = target
+    state = cluster.partition(replica.partition)
+    before = state.replica_statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
+    state.set_replica_statuses({**state.replica_statuses, replica.broker_id: target})
     state_change.log_replica_change(cluster, replica, before, target)
 
 
 def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None:
     state = cluster.partition(replica.partition)
-    state.replica_statuses.pop(replica.broker_id, None)
+    remaining = {each: status for each, status in state.replica_statuses.items() if each != replica.broker_id}
+    state.set_replica_statuses(remaining)
     if replica.broker_id in state.assignment.replicas:
         cluster.set_assignment(replica.partition, state.assignment.remove_replicas((replica.broker_id,)))
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from kafkalite.controller.assignment import ReplicaAssignment
+from kafkalite.controller.assignment import ReplicaAssignment, make_assignment
 from kafkalite.controller.cluster_state import ClusterState, Topic
 from kafkalite.controller.steps import Pause, Steps, draw_topic_ids, pieces, read, write
 from kafkalite.types import NO_TOPIC_ID, TopicPartition, topic_id_from_text, topic_id_to_text
@@ -81,7 +81,7 @@ def read_topic(name: str) -> Steps[dict[int, ReplicaAssignment] | None]:
 def assignments(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
     """Return the assignments of a topic by partition index; partitions without replicas are left out."""
     return {
-        index: ReplicaAssignment(replicas, topic.adding.get(index, ()), topic.removing.get(index, ()))
+        index: make_assignment(replicas, topic.adding.get(index, ()), topic.removing.get(index, ()))
         for index, replicas in sorted(topic.partitions.items())
         if replicas
     }

@@ -35,7 +35,7 @@ def _cluster(status: PartitionStatus, replica_status: ReplicaStatus = ReplicaSta
     cluster.set_assignment(T0, ReplicaAssignment((1, 2, 3)))
     if status is not PartitionStatus.NON_EXISTENT:
         cluster.set_status(T0, status)
-    cluster.partition(T0).replica_statuses[3] = replica_status
+    cluster.partition(T0).set_replica_statuses({3: replica_status})
     return cluster
 
 

@@ -72,7 +72,7 @@ def test_order_and_recipients() -> None:
 
 def test_a_replica_that_starts_is_new_on_its_own_broker_only() -> None:
     cluster = _cluster()
-    cluster.partition(T0).replica_statuses[2] = ReplicaStatus.NEW
+    cluster.partition(T0).set_replica_statuses({2: ReplicaStatus.NEW})
     batch = RequestBatch(cluster)
     batch.leader_and_isr((1, 2), T0)
     states = {
