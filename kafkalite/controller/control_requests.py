@@ -110,7 +110,7 @@ class UpdateMetadata(ControlRequest):
 
 @dataclass(frozen=True, slots=True)
 class MetadataDigests(ControlRequest):
-    """Tell the digests of the broker's metadata, in so many buckets (`metadata_digests`)."""
+    """A question for the digests of the broker's metadata, in so many buckets (`metadata_digests`)."""
 
     buckets: int
 

@@ -81,7 +81,9 @@ class KnownMetadata:
         self._own = _split(digests)
 
     def note_digests(self, broker: BrokerId, broker_epoch: int, digests: bytes | None) -> None:
-        """Keep the answer of a broker's incarnation; None if it proves nothing."""
+        """Keep the answer of a broker's incarnation. None proves nothing, nor does an answer of another length, which is not kept."""
+        if digests is not None and len(digests) != DIGEST_BYTES * self.buckets:
+            digests = None
         self._answers[broker] = broker_epoch, digests
 
     @property
@@ -153,7 +155,7 @@ class KnownMetadata:
     def _find_unequal(self, broker: Receiver) -> Buckets | None:
         """Return the buckets in which a broker's metadata is not that of the reference, None if it has proven none."""
         epoch, digests = self._answers.get(broker.broker_id, (broker.epoch, None))
-        if digests is None or epoch != broker.epoch or len(digests) != DIGEST_BYTES * len(self._own):
+        if digests is None or epoch != broker.epoch or not self._own:
             return NOTHING_PROVEN
         if digests not in self._unequal:
             pairs = zip(self._own, _split(digests), strict=True)

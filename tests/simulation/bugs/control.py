@@ -247,8 +247,8 @@ CONTROL: Final = (
         (
             Edit(
                 _KNOWN,
-                "len(digests) != DIGEST_BYTES * len(self._own):\n            return NOTHING_PROVEN\n",
-                "len(digests) != DIGEST_BYTES * len(self._own):\n            return frozenset()\n",
+                "epoch != broker.epoch or not self._own:\n            return NOTHING_PROVEN\n",
+                "epoch != broker.epoch or not self._own:\n            return frozenset()\n",
             ),
         ),
     ),

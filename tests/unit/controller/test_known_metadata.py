@@ -149,6 +149,12 @@ def test_who_has_proven_nothing_is_sent_everything() -> None:
     assert sent(known_to({}), announced()) == [EVERYTHING]
 
 
+def test_an_answer_of_another_length_is_not_kept() -> None:
+    """A controller holds the answers of all brokers, of which a response may have a gigabyte."""
+    known = known_to({1: proof() + bytes(DIGEST_BYTES), 2: proof()})
+    assert known._answers == {1: (101, None), 2: (102, proof())}
+
+
 def test_who_knows_the_reference_is_sent_what_differs_from_it() -> None:
     changes = {("topic-3", 1): replace(STATE, isr=[1])}
     assert sent(known_to({1: proof()}), announced(changes)) == [{("topic-3", 1)}]
