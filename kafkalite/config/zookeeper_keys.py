@@ -95,11 +95,14 @@ ZOOKEEPER_KEYS: Final[Mapping[str, Key]] = {
 
 
 def jute_maxbuffer(setting: int | None, environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the bytes that a setting gives, else those that KAFKA_OPTS gives to Java; None without any."""
+    """Return the bytes that a setting gives, else those that KAFKA_OPTS gives to Java; None without any, or for more than Java takes."""
     if setting is not None:
         return setting
     given = re.findall(_JUTE_OF_JAVA, environment.get("KAFKA_OPTS", ""))  # the last one counts
-    return max(int(given[-1], 0 if given[-1][:2] in ("0x", "0X") else 10), _JUTE_LEAST) if given else None
+    if not given:
+        return None
+    size_bytes = int(given[-1], 0 if given[-1][:2] in ("0x", "0X") else 10)
+    return max(size_bytes, _JUTE_LEAST) if size_bytes <= INT_MAX else None
 
 
 def zookeeper_settings(texts: Mapping[str, str]) -> ZookeeperSettings:

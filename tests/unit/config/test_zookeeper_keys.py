@@ -23,6 +23,8 @@ KEY = "kafkalite.zookeeper.jute.maxbuffer"
         (None, "-Djute.maxbuffer=0x9fffff", 10_485_759),
         (None, "-Djute.maxbuffer=30000 -Djute.maxbuffer=40000", 40_000),
         (None, "-Djute.maxbuffer=5", 16_384),
+        (None, "-Djute.maxbuffer=2147483647", 2_147_483_647),
+        (None, "-Djute.maxbuffer=2147483648", None),
         (None, "-Djute.maxbuffer=4M -Djute.maxbufferx=1 -Dxjute.maxbuffer=2", None),
     ],
 )
