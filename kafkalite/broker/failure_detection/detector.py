@@ -197,8 +197,9 @@ class FailureDetector:
             logger.info("broker %d has closed its connection and refuses others", broker)
 
     def find_silent(self, now_ms: float) -> list[tuple[BrokerId, int]]:
-        """Return brokers, with their epochs, that have been silent for half of what they may be: their listeners are to be tried, again
-        before what they showed last does not count any more.
+        """Return the brokers, with their epochs, whose listeners are to be tried: those that have been silent for half of their limit.
+
+        One whose listener has accepted a connection is returned again one heartbeat before that does not count any more.
         """
         recent_ms = now_ms - (_MIN_HEARTBEATS_MISSED - 1) * self._settings.heartbeat_interval_ms
         return [

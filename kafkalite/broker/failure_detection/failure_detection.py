@@ -321,7 +321,7 @@ class FailureDetection:
                 self._restrain(verdict, "it has handed over no password")
                 return
             why = await self._find_restraint(verdict, session)
-            if why is None and self._underway.pop(broker, None) is not verdict:
+            if why is None and self._underway.get(broker) is not verdict:
                 why = "it has answered meanwhile"
             if why is not None:
                 self._restrain(verdict, why)
