@@ -32,4 +32,4 @@ class AckWait:
 
 
 NO_WAITS: Final[OrderedDict[AckWait, None]] = OrderedDict()
-"""The waits of all partitions for which none ever waited; always empty."""
+"""The waits of all partitions for which nothing waits; always empty."""

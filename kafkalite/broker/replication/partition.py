@@ -359,7 +359,7 @@ class Partition:
         self._host.unsettled[self.topic_partition] = None
 
     def settle(self) -> bool:
-        """True if `stop_waiting`, `missed_expansion` and `shrink` do nothing until an event: the ISR has all, and all is committed."""
+        """Return whether nothing is due by time alone: the ISR has all records, and all are committed (`unsettled`)."""
         end, isr = self.log.log_end_offset, self.maximal_isr
         self._is_settled = not self.is_leader or (
             self.log.high_watermark == end

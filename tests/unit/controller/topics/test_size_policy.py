@@ -131,9 +131,7 @@ def test_moves_that_would_not_fit_are_refused_together_and_fewer_are_not() -> No
         outcomes = await cluster.controller.alter_partition_reassignments({**wanted, TopicPartition("other", 0): (2,)})
         await cluster.quiet()
         assert code_of(outcomes.pop(TopicPartition("other", 0))) is ErrorCode.NONE
-        assert {
-            refusal_of(outcome).partition("Move fewer partitions at a time")[1] for outcome in outcomes.values()
-        } != {""}
+        assert all("Move fewer partitions at a time" in refusal_of(outcome) for outcome in outcomes.values())
         assert await cluster.tool.read(paths.topic("t")) == before
 
         one = {TopicPartition("t", 0): (1, 2)}
