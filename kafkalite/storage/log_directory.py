@@ -47,6 +47,15 @@ class FoundDirectories(NamedTuple):
     """Versions of the logs' directories, by path."""
 
 
+class Noted(Protocol):
+    """A log that changes; `is_noted` while its directory has a note of that."""
+
+    is_noted: bool
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+
 class LogDirectory:
     """A directory of logs at `path`. `offline_reason` is None as long as it works."""
 
@@ -56,6 +65,9 @@ class LogDirectory:
         self.files = OpenFiles(disk, open_files_limit)
         self.offline_reason: str | None = None
         self._lock: Lock | None = None
+        self._changed: list[Noted] = []
+        self._written: dict[str, int] = {}
+        """Hashes of the offsets in the checkpoints that this process wrote, by name."""
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
 
     def __repr__(self) -> str:
@@ -147,14 +159,18 @@ class LogDirectory:
             return {}
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        try:
-            checkpoints.write_offsets(self.disk, self.file(name), offsets)
-        except OSError as problem:
-            raise self.failure(problem) from problem
+        """Replace a checkpoint, unless that is what it says. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        number = hash(tuple(offsets.items()))
+        if self._written.pop(name, None) != number or not self.disk.exists(self.file(name)):
+            try:
+                checkpoints.write_offsets(self.disk, self.file(name), offsets)
+            except OSError as problem:
+                raise self.failure(problem) from problem
+        self._written[name] = number
 
     def change_offsets(self, name: str, changes: Mapping[TopicPartition, int | None], *, durable: bool = True) -> None:
         """Give some partitions other offsets in a checkpoint, or (None) take them out. An error of the disk is dealt with and logged."""
+        self._written.pop(name, None)
         try:
             before = self.read_offsets(name)
             after = before | {each: offset for each, offset in changes.items() if offset is not None}
@@ -165,6 +181,21 @@ class LogDirectory:
                 checkpoints.write_offsets(self.disk, self.file(name), after, durable=durable)
         except OSError as problem:
             logger.warning("Checkpoint not written: %s", self.failure(problem))
+
+    # Logs that changed
+
+    def note_change(self, log: Noted) -> None:
+        """Note that a log changed, once until `take_changed`."""
+        if not log.is_noted:
+            log.is_noted = True
+            self._changed.append(log)
+
+    def take_changed(self) -> list[Noted]:
+        """Return the logs that changed since the last call, which may have been given up meanwhile."""
+        changed, self._changed = self._changed, []
+        for log in changed:
+            log.is_noted = False
+        return changed
 
     # Errors
 
@@ -201,7 +232,12 @@ class _InDirectory(Protocol):
     log_directory: LogDirectory
 
 
+class _NotedInDirectory(Noted, Protocol):
+    log_directory: LogDirectory
+
+
 _Self = TypeVar("_Self", bound=_InDirectory)
+_Log = TypeVar("_Log", bound=_NotedInDirectory)
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -222,3 +258,24 @@ def uses_disk(
             raise directory.failure(problem) from problem
 
     return cast("Callable[Concatenate[_Self, _Arguments], _Result]", run_guarded)
+
+
+def changes_disk(
+    method: Callable[Concatenate[_Log, _Arguments], _Result],
+) -> Callable[Concatenate[_Log, _Arguments], _Result]:
+    """Wrap a method of a log as `uses_disk` does; afterwards the log is noted as changed, also where it failed."""
+
+    @functools.wraps(method)
+    def run_guarded(self: _Log, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        directory = self.log_directory
+        if directory.offline_reason is not None:
+            directory.require_online()
+        try:
+            return method(self, *arguments, **named)
+        except OSError as problem:
+            raise directory.failure(problem) from problem
+        finally:
+            if not self.is_noted:
+                directory.note_change(self)
+
+    return cast("Callable[Concatenate[_Log, _Arguments], _Result]", run_guarded)

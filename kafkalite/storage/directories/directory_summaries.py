@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from kafkalite.clock import Clock
@@ -32,12 +32,16 @@ class DirectorySummaries:
             self._files[directory] = LogSummaries(directory, self._clock)
         return self._files[directory]
 
-    async def summarize_changed(self, logs: Sequence[PartitionLog], is_current: Callable[[PartitionLog], bool]) -> None:
+    async def summarize_changed(
+        self, changed: Iterable[PartitionLog], is_current: Callable[[PartitionLog], bool]
+    ) -> None:
         """Summarize the logs that changed before the last call and not since, so that a start after a kill need not read them.
 
-        Some at a time, with the event loop left to others in between; those that are not current any more by then are left out.
+        `changed` are those that may have changed since. Some at a time, with the event loop left to others in between; those that are not
+        current any more by then are left out.
         """
         before, self._changed = self._changed, {}
+        logs = list({**before, **dict.fromkeys(changed)})
         for first in range(0, len(logs), _LOGS_AT_ONCE):
             due: dict[LogDirectory, list[PartitionLog]] = {}
             for log in logs[first : first + _LOGS_AT_ONCE]:
@@ -50,8 +54,9 @@ class DirectorySummaries:
                     due.setdefault(log.log_directory, []).append(log)
                 else:
                     self._changed[log] = fingerprint
-            for directory, changed in due.items():
-                self.of(directory).add(changed)
+            for directory, quiet in due.items():
+                self.of(directory).add(quiet)
+                self._changed.update((log, fp) for log in quiet if log.summarized_as != (fp := fingerprint_of(log)))
             await asyncio.sleep(_PAUSE_S if due else 0)
         for summaries in self._files.values():
             if summaries.is_overgrown:

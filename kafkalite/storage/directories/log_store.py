@@ -24,8 +24,8 @@ from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.directories.future_logs import FutureLogs
 from kafkalite.storage.directories.log_closing import DirectoryClosing
 from kafkalite.storage.directories.log_opening import DirectoryOpening, open_all
+from kafkalite.storage.directories.log_upkeep import LogUpkeep
 from kafkalite.storage.disk import Disk
-from kafkalite.storage.log.flush_work import FlushWork
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import create_log
 from kafkalite.storage.log_directory import LogDirectory
@@ -97,6 +97,7 @@ class LogStore:
         """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         self._summaries = DirectorySummaries(clock)
+        self._upkeep = LogUpkeep(self.directories, self._logs.get, self._summaries, clock)
 
     # Facts
 
@@ -183,6 +184,7 @@ class LogStore:
         for future in list(self.future.logs.values()):
             self.future.add(future)  # the current log may have been opened later
         self.future.finish_interrupted()
+        self._upkeep.look_at_opened()
         await self.purge_deleted(now_ms)
 
     def _add_opened(self, logs: Iterable[PartitionLog]) -> None:
@@ -327,8 +329,7 @@ class LogStore:
                     await asyncio.get_running_loop().run_in_executor(None, self._disk.remove_tree, path)
                 except OSError as problem:
                     directory.failure(problem)
-        for log in self.all_logs():
-            self._attempt(log, partial(log.local.delete_due_files, now_ms))
+        self._upkeep.remove_files(now_ms)
 
     # Upkeep
 
@@ -346,23 +347,11 @@ class LogStore:
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""
-        await self._flush([log for log in self.all_logs() if log.recovery_point < log.segments[-1].base_offset])
+        await self._upkeep.flush_sealed()
 
     async def flush_overdue(self, now_ms: int) -> None:
         """Flush the logs whose flush.ms is over; call it every log.flush.scheduler.interval.ms."""
-        await self._flush([log for log in self.all_logs() if log.is_flush_due(now_ms)])
-
-    async def _flush(self, logs: Iterable[PartitionLog]) -> None:
-        loop = asyncio.get_running_loop()
-        for log in logs:
-            work: FlushWork | None = None
-            try:
-                work = log.flush_work()
-                if work is not None:
-                    await loop.run_in_executor(None, work.run)
-                    log.mark_flushed(work)
-            except OSError as problem:
-                log.log_directory.failure(problem)
+        await self._upkeep.flush_overdue(now_ms)
 
     def _attempt(self, log: PartitionLog, action: Callable[[], _Result]) -> _Result | None:
         """Run a job of upkeep; an error of the disk, which the log's directory has handled, stops nothing else."""
@@ -424,7 +413,7 @@ class LogStore:
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""
-        await self._summaries.summarize_changed(self.all_logs(), lambda log: self._logs.get(log.topic_partition) is log)
+        await self._upkeep.summarize_changed()
 
     # Closing
 

@@ -86,21 +86,24 @@ class LogSummaries:
             logger.warning("Summaries of logs not written: %s", problem)
 
     def add(self, logs: Iterable[PartitionLog]) -> None:
-        """Add lines for these logs to the file; an error is logged."""
+        """Add lines for these logs to the file; an error is logged, and the logs are left as not summarized."""
         if not self._takes_lines:
             return
-        added = []
+        lines, fingerprints = [], []
         try:
             for log in logs:
                 summary = self._summarize(log, self._clock.now_ms())
-                log.summarized_as = fingerprint_of(log)
+                fingerprints.append((log, fingerprint_of(log)))
                 if summary is not None:
-                    added.append(_line(os.path.basename(log.directory), summary))
-            content = "".join(f"\n{line}" for line in added).encode()
-            if added and self._size + len(content) <= _LARGEST_BYTES:
+                    lines.append(_line(os.path.basename(log.directory), summary))
+            content = "".join(f"\n{line}" for line in lines).encode()
+            if lines and self._size + len(content) <= _LARGEST_BYTES:
                 self._append(content)
         except OSError as problem:
             logger.warning("Summaries of logs not written: %s", problem)
+        else:
+            for log, fingerprint in fingerprints:
+                log.summarized_as = fingerprint
 
     @property
     def is_overgrown(self) -> bool:

@@ -83,10 +83,11 @@ class FlushState:
         if work.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, work.up_to)
 
-    def is_due(self, log_end_offset: int, now_ms: int, flush_ms: int) -> bool:
-        """True if records were left unflushed for longer than flush.ms, as far as calls of this have seen."""
+    def due_ms(self, log_end_offset: int, now_ms: int, flush_ms: int) -> int | None:
+        """Return when records are left unflushed for flush.ms, as far as calls of this have seen; None where all are flushed."""
         if self.recovery_point >= log_end_offset:
             self._unflushed_since_ms = None
-        elif self._unflushed_since_ms is None:
+            return None
+        if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
-        return self._unflushed_since_ms is not None and now_ms - self._unflushed_since_ms >= flush_ms
+        return self._unflushed_since_ms + flush_ms

@@ -66,6 +66,11 @@ class LocalLog:
             self._to_delete = deque()
         self._to_delete.append((due_ms, paths))
 
+    @property
+    def removal_due_ms(self) -> int | None:
+        """Return when the first file queued for deletion is to be removed; None without any."""
+        return self._to_delete[0][0] if self._to_delete else None
+
     @uses_disk
     def delete_due_files(self, now_ms: int) -> None:
         """Remove the files that were queued for deletion file.delete.delay.ms ago."""

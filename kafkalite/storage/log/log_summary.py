@@ -12,6 +12,7 @@ In the file of summaries (`directories/log_summaries`) each is one JSON list of 
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from itertools import pairwise
 from random import Random
 from typing import Annotated, Final, NamedTuple
@@ -225,7 +226,7 @@ def open_summarized(
         path,
         config=config,
         rng=rng,
-        topic_id=bytes.fromhex(summary.topic_id),
+        topic_id=_topic_id_of(summary.topic_id),
         segments=segments,
         now_ms=options.now_ms,
         epochs=epochs,
@@ -236,6 +237,12 @@ def open_summarized(
         recovery_point=end if options.clean else max(log_start_offset, min(options.recovery_point, end)),
         epochs_on_disk=summary.epochs_on_disk,
     )
+
+
+@lru_cache(maxsize=1024)
+def _topic_id_of(text: str) -> bytes:
+    """Return a topic id, the same object for all partitions of the topic."""
+    return bytes.fromhex(text)
 
 
 def _is_unchanged(segment: Segment, summary: SegmentSummary) -> bool:

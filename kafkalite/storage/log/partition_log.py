@@ -33,11 +33,12 @@ from kafkalite.storage.log.flush_work import FlushState, FlushWork
 from kafkalite.storage.log.leader_epochs import LeaderEpochs
 from kafkalite.storage.log.local_log import LocalLog
 from kafkalite.storage.log.log_read import LogRead, read_from
+from kafkalite.storage.log.noted_log import NotedLog
 from kafkalite.storage.log.partition_metadata import write_topic_id
 from kafkalite.storage.log.retention import count_deletable
 from kafkalite.storage.log.rolling import can_append
 from kafkalite.storage.log.stored_batches import assign_offsets
-from kafkalite.storage.log_directory import LogDirectory, uses_disk
+from kafkalite.storage.log_directory import LogDirectory, changes_disk, uses_disk
 from kafkalite.storage.log_files import PARTITION_METADATA, TIME_INDEX, offset_name
 from kafkalite.storage.producers.producer_files import ProducerSnapshots, restore_producers
 from kafkalite.storage.producers.producer_state import ProducerState
@@ -52,7 +53,7 @@ logger = logging.getLogger(__name__)
 _CLIENT: Final = AppendOrigin.CLIENT
 
 
-class PartitionLog:
+class PartitionLog(NotedLog):
     """The log of `topic_partition` in `directory`; `recovery` makes it, from the files that are there or as a new one."""
 
     def __init__(
@@ -76,10 +77,8 @@ class PartitionLog:
         topic_id_on_disk: bytes | None = None,
     ) -> None:
         """`topic_id_on_disk` is the one in `partition.metadata`, where that is not `topic_id` yet."""
-        self.topic_partition = topic_partition
-        self.log_directory = log_directory
+        super().__init__(topic_partition, log_directory, config)
         self.directory = directory
-        self.config = config
         self.topic_id = topic_id
         self.is_topic_id_behind = topic_id_on_disk is not None and topic_id_on_disk != topic_id
         self.epochs = epochs
@@ -89,8 +88,6 @@ class PartitionLog:
         self.high_watermark = log_start_offset
         self.first_dirty_offset: int | None = None
         """Offset at which compaction continues; None before the first one."""
-        self.summarized_as: int | None = None
-        """Fingerprint of the state that the directory's file of summaries has of this log (`log_summaries`)."""
         self.future: PartitionLog | None = None
         """The copy of this log on its way to another directory; what is cut off here is cut off there."""
         self._now_ms = now_ms
@@ -137,7 +134,7 @@ class PartitionLog:
 
     # Appending
 
-    @uses_disk
+    @changes_disk
     def append_as_leader(
         self,
         records: bytearray | memoryview,
@@ -154,7 +151,7 @@ class PartitionLog:
         `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError and TooMuchAtOnce as
         `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
         """
-        config = self.config
+        config = self._config
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if origin is _CLIENT:
             records, known = append_checks.clients_batch(
@@ -177,14 +174,14 @@ class PartitionLog:
         self._append(records, placed, now_ms)
         return AppendResult(placed[0].base_offset, placed[-1].last_offset, log_append_time, self.log_start_offset)
 
-    @uses_disk
+    @changes_disk
     def append_plain(self, records: bytearray, headers: list[BatchHeader], leader_epoch: int, now_ms: int) -> int:
         """Append clients' batches that are plain, all or none; the offset of the first. KafkaError KAFKA_STORAGE_ERROR."""
         first_offset = self.log_end_offset
         self._append(records, put_plain(records, headers, first_offset, leader_epoch), now_ms)
         return first_offset
 
-    @uses_disk
+    @changes_disk
     def append_as_follower(self, records: Buffer, *, now_ms: int) -> AppendResult:
         """Append whole batches as the leader has them; a batch cut at the end is left out.
 
@@ -208,7 +205,7 @@ class PartitionLog:
         if self.epoch_file.is_wrong:  # these records would be taken for those of an epoch that is no history any more
             self.epoch_file.save(self.epochs)
         segment = self.segments.active
-        if not can_append(segment, headers, len(records), self.config, now_ms):
+        if not can_append(segment, headers, len(records), self._config, now_ms):
             first = headers[0]  # where a wrapper's first record lies is not known before it is opened
             segment = self._roll_to(first.base_offset if first.magic == MAGIC else self.log_end_offset, now_ms)
         aborted: list[AbortedTransaction] = []
@@ -219,7 +216,7 @@ class PartitionLog:
                     aborted.append(entry)
         position = segment.size
         try:
-            segment.append([records], headers, self.config.index_interval_bytes, aborted)
+            segment.append([records], headers, self._config.index_interval_bytes, aborted)
         except OSError:
             if any(header.producer_id >= 0 for header in headers):
                 self._restore_producers(self.log_end_offset)
@@ -230,12 +227,12 @@ class PartitionLog:
         self.producers.end_offset = end
         if self.epochs.follow(headers):
             self.epoch_file.update(self.epochs, end)
-        if end - self._flush_state.recovery_point >= self.config.flush_messages:
+        if end - self._flush_state.recovery_point >= self._config.flush_messages:
             self.flush()
 
     # Segments
 
-    @uses_disk
+    @changes_disk
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end, unless the active one is empty."""
         if self.segments.active.size:
@@ -245,7 +242,7 @@ class PartitionLog:
         """Seal the active segment and begin a new one; an empty active segment is replaced. Raises OSError."""
         self.segments.active.seal()
         self.snapshots.take_snapshot(self.producers)
-        return self.local.roll(base_offset, self.config, now_ms)
+        return self.local.roll(base_offset, self._config, now_ms)
 
     # Reading
 
@@ -286,7 +283,7 @@ class PartitionLog:
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
 
-    @uses_disk
+    @changes_disk
     def assign_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log end, even if nothing is ever written in it."""
         if self.epochs.assign(epoch, self.log_end_offset):
@@ -297,7 +294,7 @@ class PartitionLog:
         """True if all files are there, not just those that first records need."""
         return self.segments.active.has_files
 
-    @uses_disk
+    @changes_disk
     def make_files(self) -> None:
         """Make the files of a new log that its first records do not need, where they are missing."""
         self._complete_files()
@@ -308,7 +305,7 @@ class PartitionLog:
             self._save_topic_id()
         self.segments.active.make_files()
 
-    @uses_disk
+    @changes_disk
     def set_topic_id(self, topic_id: bytes) -> None:
         """Note to which topic the log belongs. KafkaError INCONSISTENT_TOPIC_ID when it belongs to another one."""
         if topic_id == self.topic_id:
@@ -326,7 +323,7 @@ class PartitionLog:
         self._flush_state.note_file(PARTITION_METADATA)
         self.is_topic_id_behind = False
 
-    @uses_disk
+    @changes_disk
     def delete_records(self, offset: int) -> int:
         """Move the log start up to `offset`; returns where the log starts. Segments below go with the next retention.
 
@@ -348,13 +345,13 @@ class PartitionLog:
 
     # Retention
 
-    @uses_disk
+    @changes_disk
     def delete_old_segments(self, now_ms: int, most: int = INT_MAX) -> int:
         """Delete the segments that retention no longer keeps, `most` at most, and return how many; their files are queued for deletion."""
         deletable = count_deletable(
             list(self.segments),
             self.segments.ends(self.log_end_offset),
-            config=self.config,
+            config=self._config,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
             now_ms=now_ms,
@@ -368,22 +365,22 @@ class PartitionLog:
         if first > self.log_start_offset:
             self._start_at(first)
         self.snapshots.remove_below(first)
-        self.local.queue_for_deletion(deleted, now_ms + self.config.file_delete_delay_ms)
+        self.local.queue_for_deletion(deleted, now_ms + self._config.file_delete_delay_ms)
         logger.info("%s: %d old segments deleted, the log starts at %d", self.topic_partition, count, first)
         return count
 
-    @uses_disk
+    @changes_disk
     def replace_segments(self, cleaned: CleanedSegment, now_ms: int) -> bool:
         """Put a compacted segment in the place of its sources; False when they are not as they were when it was made."""
         self.epoch_file.complete(self.epochs, self.log_end_offset)  # batches that tell of an epoch may be gone
-        if not self.local.replace(cleaned, now_ms, self.config.file_delete_delay_ms):
+        if not self.local.replace(cleaned, now_ms, self._config.file_delete_delay_ms):
             return False
         self.snapshots.remove_strays(segment.base_offset for segment in self.segments)
         return True
 
     # Truncation
 
-    @uses_disk
+    @changes_disk
     def truncate_to(self, offset: int) -> None:
         """Remove all from `offset` on, with the batch that holds it, and the leader epochs that begin there or later.
 
@@ -403,14 +400,14 @@ class PartitionLog:
         self.snapshots.remove_above(end)
         self._restore_producers(end)
 
-    @uses_disk
+    @changes_disk
     def truncate_without_epochs(self, offset: int) -> None:
         """Remove all from `offset` on, and forget all epochs: the leader has messages of a format without them."""
         self.truncate_to(offset)
         self.epochs.clear()
         self.epoch_file.update(self.epochs, self.log_end_offset)
 
-    @uses_disk
+    @changes_disk
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log is empty at `offset` afterwards."""
         self._truncate_future(self.segments.first_base_offset)
@@ -451,29 +448,31 @@ class PartitionLog:
 
         While the disk has no room for the epochs the recovery point stays, because the batches behind it tell them.
         """
+        self.note_change()
         self._complete_files()
         has_epochs = self.epoch_file.complete(self.epochs, self.log_end_offset)
         if self._flush_state.is_flushed(self.log_end_offset):
             return None
         return self._flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
 
-    def is_flush_due(self, now_ms: int) -> bool:
-        """True if records were left unflushed for longer than flush.ms."""
-        return self._flush_state.is_due(self.log_end_offset, now_ms, self.config.flush_ms)
+    def flush_due_ms(self, now_ms: int) -> int | None:
+        """Return when records are to be flushed according to flush.ms; None where all are."""
+        return self._flush_state.due_ms(self.log_end_offset, now_ms, self._config.flush_ms)
 
     def mark_flushed(self, work: FlushWork) -> None:
         """Note that `work` ran without an error."""
+        self.note_change()
         self._flush_state.mark_done(work)
         ensure_order(self)
 
-    @uses_disk
+    @changes_disk
     def flush(self) -> None:
         """Bring everything appended so far to the medium, in this thread."""
         if (work := self.flush_work()) is not None:
             work.run()
             self.mark_flushed(work)
 
-    @uses_disk
+    @changes_disk
     def prepare_close(self) -> FlushWork | None:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
         if self.segments.active.seal():  # its records may be on the medium already
@@ -483,14 +482,14 @@ class PartitionLog:
             self._flush_state.note_file(self.snapshots.latest_name)
         return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
-    @uses_disk
+    @changes_disk
     def close(self) -> None:
         """Flush, and close the files, so that the next start finds the log in good order."""
         self.prepare_close()
         self.flush()
         self.local.close_files()
 
-    @uses_disk
+    @changes_disk
     def inherit(self, other: PartitionLog) -> None:
         """Take over what is known of the same records in another directory: epochs, producers, the high watermark."""
         ensure(other.log_end_offset == self.log_end_offset, f"{other} has other records than {self}")

@@ -184,13 +184,13 @@ def test_offsets_out_of_order_are_a_broken_invariant(tmp_path, broken):
 
 def test_flushing_is_due_after_flush_ms(tmp_path):
     log = new_log(tmp_path, TopicConfig(flush_ms=1000))
-    assert not log.is_flush_due(NOW_MS)
+    assert log.flush_due_ms(NOW_MS) is None
     append(log)
-    assert not log.is_flush_due(NOW_MS)
-    assert not log.is_flush_due(NOW_MS + 999)
-    assert log.is_flush_due(NOW_MS + 1000)
+    assert log.flush_due_ms(NOW_MS) == log.flush_due_ms(NOW_MS + 999) == NOW_MS + 1000
     log.flush()
-    assert not log.is_flush_due(NOW_MS + 2000)
+    assert log.flush_due_ms(NOW_MS + 2000) is None
+    append(log)
+    assert log.flush_due_ms(NOW_MS + 2000) == NOW_MS + 3000
 
 
 def test_files_removed_while_they_are_flushed_are_no_error(tmp_path):

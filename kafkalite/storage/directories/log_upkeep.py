@@ -1,0 +1,157 @@
+"""What logs leave to be done later: flushes of sealed segments and after flush.ms, removal of former files, summaries.
+
+A broker may have ten thousand logs of which none has anything to do, so nothing here looks at all of them. A log that changes, in whatever
+way, notes itself with its directory (`changes_disk`), once until it is looked at. Each job looks at those first, and enters a log where it
+has, or will have, something to do. A job that failed for lack of room has changed its log, too, and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from kafkalite.clock import Clock
+from kafkalite.errors import KafkaError
+from kafkalite.storage.directories.directory_summaries import DirectorySummaries
+from kafkalite.storage.log.flush_work import FlushWork
+from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+_FAR_MS: Final = 1 << 60
+"""Later than any time of day: what is due then is never due."""
+_STALE_MAX: Final = 64
+"""Entries that an agenda may have beside as many again as it has logs."""
+
+
+class Agenda:
+    """Logs by the time in ms when they are due."""
+
+    def __init__(self) -> None:
+        self._due: dict[PartitionLog, int] = {}
+        self._heap: list[tuple[int, int, PartitionLog]] = []
+        """An entry counts while `_due` has the same time."""
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def set_due(self, log: PartitionLog, due_ms: int | None) -> None:
+        """Let the log be due then and at no other time; None: not at all."""
+        if due_ms is None or due_ms > _FAR_MS:
+            self._due.pop(log, None)
+        elif self._due.get(log) != due_ms:
+            self._due[log] = due_ms
+            heappush(self._heap, (due_ms, next(self._numbers), log))
+            if len(self._heap) > 2 * len(self._due) + _STALE_MAX:
+                self._heap = [each for each in self._heap if self._due.get(each[2]) == each[0]]
+                heapify(self._heap)
+
+    def take_due(self, now_ms: int) -> list[PartitionLog]:
+        """Return the logs that are due, which are not any more then."""
+        found = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            due_ms, _, log = heappop(self._heap)
+            if self._due.get(log) == due_ms:
+                del self._due[log]
+                found.append(log)
+        return found
+
+
+class LogUpkeep:
+    """The jobs of the logs in `directories`; `get_log` returns the current log of a partition."""
+
+    def __init__(
+        self,
+        directories: Sequence[LogDirectory],
+        get_log: Callable[[TopicPartition], PartitionLog | None],
+        summaries: DirectorySummaries,
+        clock: Clock,
+    ) -> None:
+        self._directories = directories
+        self._get_log = get_log
+        self._summaries = summaries
+        self._clock = clock
+        self._unflushed: dict[PartitionLog, None] = {}
+        """Logs with sealed segments that are not on the medium."""
+        self._flushes = Agenda()
+        self._removals = Agenda()
+        self._changed: dict[PartitionLog, None] = {}
+        """Logs that changed since they were last summarized."""
+
+    def look_at_opened(self) -> None:
+        """Look at the logs that a start opened, of which most are as they were summarized."""
+        self._look_at_changed(self._clock.now_ms())
+        self._changed = {log: None for log in self._changed if log.summarized_as is None}
+
+    async def flush_sealed(self) -> None:
+        """Bring what lies in sealed segments to the medium, in the executor."""
+        self._look_at_changed(self._clock.now_ms())
+        self._unflushed = {
+            log: None for log in self._unflushed if _has_unflushed_segments(log) and self._is_current(log)
+        }
+        await self._flush(list(self._unflushed))
+
+    async def flush_overdue(self, now_ms: int) -> None:
+        """Flush the logs whose flush.ms is over."""
+        self._look_at_changed(now_ms)
+        due = [log for log in self._flushes.take_due(now_ms) if self._is_current(log)]
+        for log in due:
+            log.note_change()  # it is due until it is flushed
+        await self._flush(due)
+
+    def remove_files(self, now_ms: int) -> None:
+        """Remove the files of former segments whose file.delete.delay.ms is over."""
+        self._look_at_changed(now_ms)
+        for log in self._removals.take_due(now_ms):
+            if self._is_current(log):
+                log.summarized_as = None  # until now the directory had more files than a summary tells
+                log.note_change()
+                try:
+                    log.local.delete_due_files(now_ms)
+                except KafkaError as problem:
+                    logger.warning("%s: %s", log.topic_partition, problem)
+
+    async def summarize_changed(self) -> None:
+        """Summarize the logs that changed and were then left alone, see `DirectorySummaries`."""
+        self._look_at_changed(self._clock.now_ms())
+        changed, self._changed = self._changed, {}
+        await self._summaries.summarize_changed(changed, self._is_current)
+
+    def _is_current(self, log: PartitionLog) -> bool:
+        return self._get_log(log.topic_partition) is log
+
+    def _look_at_changed(self, now_ms: int) -> None:
+        """Enter the current logs that changed where they have something to do; a copy that takes over is opened, and notes itself then."""
+        for directory in self._directories:
+            for noted in directory.take_changed():
+                log = self._get_log(noted.topic_partition)
+                if log is noted and log is not None:
+                    self._changed[log] = None
+                    self._flushes.set_due(log, log.flush_due_ms(now_ms))
+                    if _has_unflushed_segments(log):
+                        self._unflushed[log] = None
+                    self._removals.set_due(log, log.local.removal_due_ms)
+
+    async def _flush(self, logs: Iterable[PartitionLog]) -> None:
+        loop = asyncio.get_running_loop()
+        for log in logs:
+            work: FlushWork | None = None
+            try:
+                work = log.flush_work()
+                if work is not None:
+                    await loop.run_in_executor(None, work.run)
+                    log.mark_flushed(work)
+            except OSError as problem:
+                log.log_directory.failure(problem)
+
+
+def _has_unflushed_segments(log: PartitionLog) -> bool:
+    """True if records in sealed segments are not on the medium."""
+    return log.recovery_point < log.segments.active.base_offset
