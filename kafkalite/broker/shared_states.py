@@ -1,4 +1,4 @@
-"""One object for equal facts about partitions: a broker keeps those of a hundred thousand, and few of them differ."""
+"""One object for partitions in the same state: a broker keeps the metadata of a hundred thousand, and few of their states differ."""
 
 from __future__ import annotations
 
@@ -8,25 +8,17 @@ from kafkalite.controller.control_requests import PartitionMetadata
 from kafkalite.types import BrokerId
 
 _KEPT: Final = 10_000
-"""Different values of a kind that are remembered; beyond that, equal ones may be several objects."""
+"""States that are remembered; beyond that, equal ones may be several objects."""
 
 
 class SharedStates:
-    """Lists of brokers, and metadata of partitions, as they came from the controller. Nobody may change what is returned."""
+    """Metadata of partitions as it came from the controller. Nobody may change what is returned."""
 
-    __slots__ = ("_brokers", "_lists", "_partitions")
+    __slots__ = ("_lists", "_partitions")
 
     def __init__(self) -> None:
-        self._brokers: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}
         self._lists: dict[tuple[BrokerId, ...], list[BrokerId]] = {}
         self._partitions: dict[tuple[object, ...], PartitionMetadata] = {}
-
-    def share_brokers(self, brokers: list[BrokerId]) -> tuple[BrokerId, ...]:
-        """Return these brokers, the same object for the same ones."""
-        if len(self._brokers) >= _KEPT:
-            self._brokers.clear()
-        found = tuple(brokers)
-        return self._brokers.setdefault(found, found)
 
     def share_partition(
         self,

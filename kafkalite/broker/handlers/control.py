@@ -14,6 +14,7 @@ from kafkalite.broker.identity.authorizer import CLUSTER_ACTION
 from kafkalite.broker.parts import HasMetadata, HasReplicas, HasTraffic
 from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
+from kafkalite.controller.assignment import share_brokers
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.control_requests import (
     LeaderAndIsr,
@@ -66,12 +67,12 @@ async def leader_and_isr(
     parts: Parts, request: messages.LeaderAndIsrRequest, context: RequestContext
 ) -> messages.LeaderAndIsrResponse:
     """Apply roles, and return the outcome of each partition."""
-    roles = await context.portions.finish(_read_roles(request, parts.metadata.shared))
+    roles = await context.portions.finish(_read_roles(request))
     outcome = await parts.replicas.apply_leader_and_isr(roles)
     return await context.portions.finish(_make_roles_response(request, outcome, context.api_version))
 
 
-def _read_roles(request: messages.LeaderAndIsrRequest, shared: SharedStates) -> Work[LeaderAndIsr]:
+def _read_roles(request: messages.LeaderAndIsrRequest) -> Work[LeaderAndIsr]:
     topics = []
     for topic in request.topic_states:
         yield
@@ -85,8 +86,8 @@ def _read_roles(request: messages.LeaderAndIsrRequest, shared: SharedStates) -> 
                     state.leader,
                     state.leader_epoch,
                     state.partition_epoch,
-                    shared.share_brokers(state.isr),
-                    shared.share_brokers(state.replicas),
+                    share_brokers(tuple(state.isr)),
+                    share_brokers(tuple(state.replicas)),
                     tuple(state.adding_replicas),
                     tuple(state.removing_replicas),
                     state.is_new,
