@@ -24,7 +24,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from kafkalite.controller.control_requests import PartitionMetadata, UpdateMetadataTopic
-from kafkalite.controller.metadata_digests import BUCKETS_MAX, DIGEST_BYTES, KnownTopic, bucket_of, digest_metadata
+from kafkalite.controller.metadata_digests import (
+    BUCKETS_MAX,
+    DIGEST_BYTES,
+    TOGETHER,
+    KnownTopic,
+    bucket_of,
+    digest_metadata,
+)
 from kafkalite.portions import Work
 from kafkalite.types import BrokerId
 
@@ -100,7 +107,9 @@ class KnownMetadata:
     ) -> Work[list[tuple[list[ReceiverT], list[UpdateMetadataTopic]]]]:
         """Return what is to be sent to whom, for each group of receivers that have proven the same; these topics count as sent."""
         differing: dict[str, UpdateMetadataTopic] = {}
-        for topic in topics:
+        for done, topic in enumerate(topics, 1):
+            if done % TOGETHER == 0:
+                yield
             difference = yield from self._take_difference(topic)
             if difference is not None:
                 differing[topic.name] = difference
@@ -110,8 +119,9 @@ class KnownMetadata:
                 divided.append((group, list(topics)))
                 continue
             wanted = []
-            for topic in topics:
-                yield
+            for done, topic in enumerate(topics, 1):
+                if done % TOGETHER == 0:
+                    yield
                 if unequal and bucket_of(topic.name, self.buckets) in unequal:
                     wanted.append(topic)
                 elif topic.name in differing:
@@ -123,8 +133,9 @@ class KnownMetadata:
         """Return what differs from the reference, None if nothing does, and take the partitions out of the reference."""
         known, sent = self._reference.get(topic.name), self._sent[topic.name]
         partitions: dict[int, PartitionMetadata] = {}
-        for index, state in topic.partitions.items():
-            yield
+        for done, (index, state) in enumerate(topic.partitions.items(), 1):
+            if done % TOGETHER == 0:
+                yield
             if (
                 known is None
                 or known.topic_id != topic.topic_id

@@ -391,7 +391,7 @@ def test_in_a_small_cluster_nobody_is_asked() -> None:
 
 def test_digests_are_computed_in_portions() -> None:
     cache = MetadataCache()
-    cache.topics = {name: topic(name, dict.fromkeys(range(100), STATE)) for name in NAMES}
+    cache.topics = {name: topic(name, dict.fromkeys(range(1000), STATE)) for name in NAMES}
 
     async def scenario() -> None:
         cluster = await FakeCluster(proves_metadata=True).start(1, 2)

@@ -128,7 +128,7 @@ def test_much_metadata_is_digested_in_portions() -> None:
     async def scenario() -> None:
         parts = parts_with_replicas()
         parts.replicas.metadata.topics = {
-            name: TopicMetadata(name, ID, dict.fromkeys(range(200), STATE)) for name in map(str, range(20))
+            name: TopicMetadata(name, ID, dict.fromkeys(range(2000), STATE)) for name in map(str, range(20))
         }
         await parts.ask(question(), 0)
         with measured_turns() as turns:
