@@ -398,6 +398,8 @@ class Partition:
         """Take over the leader's high watermark, as far as this follower has the records."""
         reached = min(leader_high_watermark, self.log.log_end_offset)
         if reached > self.log.high_watermark:
+            if self._is_settled:
+                self._unsettle()
             self.log.set_high_watermark(reached)
             self._high_watermark_moved()
 

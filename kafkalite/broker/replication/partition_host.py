@@ -18,4 +18,5 @@ class PartitionHost:
     is_eligible: Callable[[BrokerId], bool]
     actions: ActionQueue = field(default_factory=ActionQueue)
     unsettled: dict[TopicPartition, None] = field(default_factory=dict)
-    """Led partitions of which time alone may change the ISR or the high watermark; a partition adds itself, `Replicas` removes it."""
+    """Partitions to look at: time alone may change the ISR or the high watermark, or the log grew. They add themselves, `Replicas`
+    removes them."""

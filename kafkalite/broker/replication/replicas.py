@@ -452,8 +452,10 @@ class Replicas:
     def _find_unsettled(self, topic_partition: TopicPartition) -> Partition | None:
         """Return a partition if something of it may be due; forget one that is settled, dropped or led elsewhere by now."""
         partition = self.partitions.get(topic_partition)
-        if partition is not None and not partition.settle():
-            return partition
+        if partition is not None:
+            if not partition.settle():
+                return partition
+            partition.log.segments.forget_places()
         self._host.unsettled.pop(topic_partition, None)
         if not self._host.unsettled:
             self._host.unsettled.clear()  # a dict that is emptied key by key keeps its memory

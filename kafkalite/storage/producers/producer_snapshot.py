@@ -65,5 +65,5 @@ def decode_snapshot(data: bytes) -> list[Producer]:
         open_from = None if first == NO_OFFSET else first
         producers.append(Producer(producer_id, epoch, timestamp, coordinator_epoch, open_from))
         if last_offset >= 0:
-            producers[-1].batches.append(ProducedRange(last_sequence, last_offset, offset_delta, timestamp))
+            producers[-1].add_batch(ProducedRange(last_sequence, last_offset, offset_delta, timestamp))
     return producers

@@ -10,9 +10,8 @@ marker is not yet below the high watermark: a follower may still lose that marke
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
@@ -67,7 +66,7 @@ class Producer:
     last_timestamp: int = -1
     coordinator_epoch: int = -1
     transaction_first_offset: int | None = None
-    batches: deque[ProducedRange] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: tuple[ProducedRange, ...] = ()
 
     @property
     def last_sequence(self) -> int:
@@ -81,8 +80,12 @@ class Producer:
     def enter_epoch(self, epoch: int) -> None:
         """Begin a new epoch, in which sequence numbers start again."""
         if epoch != self.epoch:
-            self.batches.clear()
+            self.batches = ()
             self.epoch = epoch
+
+    def add_batch(self, batch: ProducedRange) -> None:
+        """Note the batch that was appended last."""
+        self.batches = (*self.batches[1 - BATCHES_KEPT :], batch)
 
 
 _NO_PRODUCERS: Final[dict[int, Producer]] = {}
@@ -225,7 +228,7 @@ class ProducerState:
     def update(self, header: BatchHeader) -> None:
         """Follow an appended batch of data with a producer id."""
         producer = self._enter_producer(header)
-        producer.batches.append(
+        producer.add_batch(
             ProducedRange(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
         producer.last_timestamp = header.max_timestamp

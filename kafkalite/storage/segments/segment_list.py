@@ -80,6 +80,10 @@ class SegmentList:
         if len(self._places) > _PLACES_KEPT:
             del self._places[next(iter(self._places))]
 
+    def forget_places(self) -> None:
+        """Free what is remembered of batches, because nothing is appended at the moment. It is found again, only not so fast."""
+        self._places = _NO_PLACES
+
     def add(self, segment: Segment) -> None:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""
         kept = self._segments if self.active.size else self._segments[:-1]

@@ -36,6 +36,16 @@ class FakeLogDirectory:
     offline_reason: str | None = None
 
 
+class FakeSegments:
+    """Counts how often what is remembered of appended batches was freed."""
+
+    def __init__(self) -> None:
+        self.freed = 0
+
+    def forget_places(self) -> None:
+        self.freed += 1
+
+
 @dataclass
 class FakeLog:
     """The part of `PartitionLog` that the broker's rules use."""
@@ -49,6 +59,7 @@ class FakeLog:
     epochs: FakeEpochs = field(default_factory=FakeEpochs)
     reads: list[tuple[int, int]] = field(default_factory=list)
 
+    segments: FakeSegments = field(default_factory=FakeSegments)
     future: FakeLog | None = None
     only_in_memory: AbstractContextManager[None] = field(default_factory=nullcontext)
     log_directory: FakeLogDirectory = field(default_factory=FakeLogDirectory)

@@ -16,6 +16,7 @@ from kafkalite.broker.fetch.fetch_sessions import FetchSession, FetchSessionCach
 from kafkalite.broker.handlers import control, fetch
 from kafkalite.broker.metadata_cache import MetadataCache
 from kafkalite.broker.replication.fetch_states import FetchStates, PartitionFetchState
+from kafkalite.broker.replication.follower_state import NeverFetched
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.replicas import Replicas
 from kafkalite.broker.settings.rates import ReplicationRate
@@ -30,10 +31,13 @@ from tests.unit.broker.fake_log import assignment, make_partition
 from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.broker.memory_parts import MemoryParts, context_of, leader
 from tests.unit.clocks import HandClock
+from tests.unit.storage.logs import NOW_MS, produced
 from tests.unit.storage.stores import TOPIC_ID, close, die, opened, store_at
 
 TOPICS, OF_A_TOPIC = 60, 10
 PARTITIONS = TOPICS * OF_A_TOPIC
+APPENDS = 70
+REQUESTER = NeverFetched(5.0)
 BROKERS = [1, 2, 3]
 ROLES_VERSION, METADATA_VERSION, FETCH_VERSION = 7, 8, 13
 FETCHER_SETTINGS: Any = SimpleNamespace(
@@ -183,6 +187,32 @@ def test_an_idle_partition_takes_less_than_two_kilobytes(tmp_path: Path) -> None
     assert metadata < 100
     assert logs < 1900, "with its log, in a broker that hosts it"
     assert sessions + states < 550, "as a replica of which a third is led here"
+
+
+def test_a_partition_that_was_busy_takes_little_more_once_it_is_idle(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+
+    async def fill() -> None:
+        await node.logs.open()
+        await node.take_roles()
+
+    def use() -> None:
+        for partition in node.replicas.partitions.values():
+            if partition.is_leader:
+                for sequence in range(APPENDS):
+                    records = produced(producer_id=sequence % 2, sequence=sequence // 2)
+                    partition.append(records, 1, 0.0, NOW_MS)
+                for broker in BROKERS[1:]:
+                    partition.follower_fetched(broker, APPENDS, 0, 5.0, REQUESTER)
+        for directory in node.logs.directories:
+            directory.files.close()
+        asyncio.run(node.replicas.shrink_isrs())
+
+    asyncio.run(fill())
+    kept = bytes_each(use) * PARTITIONS / len(node.replicas.leading())
+    print(kept)
+    die(node.logs)
+    assert kept < 3500, "a hundred bytes and more for each of ten batches of two producers, indexes"
 
 
 def test_a_fetch_of_idle_partitions_takes_as_long_for_a_thousand_as_for_ten() -> None:

@@ -417,6 +417,11 @@ def test_isrs_of_idle_partitions_are_not_looked_at(monkeypatch: pytest.MonkeyPat
         assert await count_looks(node) == 2, "the follower has lost a record"
         await node.order(leader=2, epoch=1)
         assert await count_looks(node) == 0, "led elsewhere"
+        freed = node.logs.logs[TP].segments.freed
+        partition.log.append_as_follower(bytearray(1), now_ms=0)
+        partition.follow_high_watermark(2)
+        assert [await count_looks(node), await count_looks(node)] == [0, 0]
+        assert node.logs.logs[TP].segments.freed == freed + 1, "once after it grew"
 
     on_node(act)
 
