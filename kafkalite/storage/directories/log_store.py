@@ -38,8 +38,11 @@ logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
-OPEN_FILES_LIMIT: Final = 512
-"""Bound of open files, shared by all directories, and never more than half of what the process may open: the rest is for connections."""
+OPEN_FILES_LIMIT: Final = 4096
+"""Bound of open files, shared by all directories, and never more than half of what the process may open: the rest is for connections.
+
+To open a file again takes as long as half an append, so there is room for thousands of partitions that are written by turns.
+"""
 
 
 class StorageConfig(Protocol):

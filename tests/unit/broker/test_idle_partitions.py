@@ -210,7 +210,6 @@ def test_a_partition_that_was_busy_takes_little_more_once_it_is_idle(tmp_path: P
 
     asyncio.run(fill())
     kept = bytes_each(use) * PARTITIONS / len(node.replicas.leading())
-    print(kept)
     die(node.logs)
     assert kept < 3500, "a hundred bytes and more for each of ten batches of two producers, indexes"
 
