@@ -11,7 +11,6 @@ In the file of summaries (`directories/log_summaries`) each is one JSON list of 
 
 from __future__ import annotations
 
-from collections import deque
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
@@ -269,4 +268,4 @@ def _summarize_producer(producer: Producer) -> ProducerSummary:
 
 def _producer_of(summary: ProducerSummary) -> Producer:
     producer_id, epoch, last_timestamp, coordinator_epoch, batches = summary
-    return Producer(producer_id, epoch, last_timestamp, coordinator_epoch, None, deque(batches, maxlen=BATCHES_KEPT))
+    return Producer(producer_id, epoch, last_timestamp, coordinator_epoch, None, tuple(batches)[-BATCHES_KEPT:])
