@@ -455,7 +455,7 @@ class Replicas:
         if partition is not None:
             if not partition.settle():
                 return partition
-            partition.log.segments.forget_places()
+            partition.log.segments.free_idle()
         self._host.unsettled.pop(topic_partition, None)
         if not self._host.unsettled:
             self._host.unsettled.clear()  # a dict that is emptied key by key keeps its memory

@@ -83,5 +83,4 @@ class LocalLog:
     def close_files(self) -> None:
         """Close all files, because the directory is about to be renamed or removed."""
         for segment in self.segments:
-            for path in segment.paths():
-                self.log_directory.files.forget(path)
+            segment.close_files()

@@ -93,6 +93,7 @@ def create_log(
     """Make a new, empty log in the directory `path`, with the file of its records; `make_files` makes the others. Raises OSError."""
     log_directory.disk.make_directory(path)
     segment = Segment.create(log_directory.files, path, 0, now_ms, is_complete=False)
+    segment.close_files()
     return PartitionLog(
         topic_partition,
         log_directory,

@@ -124,8 +124,10 @@ class SegmentFiles:
     def make_files(self) -> None:
         """Make the indexes, if there is only `.log`. Raises OSError."""
         if not self.has_files:
-            self._files.create(self.path_of(OFFSET_INDEX))
-            self._files.create(self.path_of(TIME_INDEX))
+            for kind in (OFFSET_INDEX, TIME_INDEX):
+                path = self.path_of(kind)
+                self._files.create(path)
+                self._files.forget(path)  # the first entry may be far off
             self.has_files = True
 
     def use(self, files: OpenFiles) -> None:
@@ -152,6 +154,11 @@ class SegmentFiles:
         if self.has_aborted_transactions:
             kinds = (*kinds, TRANSACTION_INDEX)
         return [self.path_of(kind) for kind in kinds]
+
+    def close_files(self) -> None:
+        """Close the files, until they are used again."""
+        for path in self.paths():
+            self._files.forget(path)
 
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`; returns their new names. Raises OSError."""

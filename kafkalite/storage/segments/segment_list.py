@@ -80,9 +80,10 @@ class SegmentList:
         if len(self._places) > _PLACES_KEPT:
             del self._places[next(iter(self._places))]
 
-    def forget_places(self) -> None:
-        """Free what is remembered of batches, because nothing is appended at the moment. It is found again, only not so fast."""
+    def free_idle(self) -> None:
+        """Free what is kept for a log that grows: places of batches, open files of the active segment. All is found again, but slower."""
         self._places = _NO_PLACES
+        self.active.close_files()
 
     def add(self, segment: Segment) -> None:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""

@@ -37,12 +37,12 @@ class FakeLogDirectory:
 
 
 class FakeSegments:
-    """Counts how often what is remembered of appended batches was freed."""
+    """Counts how often what a log that grows keeps was freed."""
 
     def __init__(self) -> None:
         self.freed = 0
 
-    def forget_places(self) -> None:
+    def free_idle(self) -> None:
         self.freed += 1
 
 
