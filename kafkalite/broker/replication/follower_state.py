@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Protocol
 
 from kafkalite.types import BrokerId
@@ -51,4 +50,4 @@ class FollowerState:
         return self.last_caught_up_ms
 
 
-NO_FOLLOWERS: Final[Mapping[BrokerId, FollowerState]] = MappingProxyType({})
+NO_FOLLOWERS: Final[Mapping[BrokerId, FollowerState]] = {}

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.replication.action_queue import Done
@@ -47,7 +46,7 @@ class Watcher(Protocol):
         """Called when more records are committed."""
 
 
-NO_WATCHERS: Final[Mapping[Watcher, None]] = MappingProxyType({})
+NO_WATCHERS: Final[Mapping[Watcher, None]] = {}
 
 
 class Partition:

@@ -54,8 +54,10 @@ class LeaderEpochs:
         """
         changed = False
         for header in headers:
-            epoch = header.partition_leader_epoch
-            if not self.table or epoch > self.table[-1][0]:
+            epoch, table = header.partition_leader_epoch, self.table
+            if table and epoch == table[-1][0]:
+                continue
+            if not table or epoch > table[-1][0]:
                 changed |= self.assign(epoch, header.base_offset)
             elif epoch < 0 and header.magic != MAGIC:
                 self.clear()

@@ -245,10 +245,11 @@ class Segment(SegmentFiles):
 
     def has_index_room(self, index_bytes: int) -> bool:
         """True if each index of `index_bytes` has room for one more entry and for the one at the segment's end."""
-        offset_index, time_index = self._offset_index, self._time_index
-        return (offset_index is None or offset_index.count < index_bytes // 8) and (
-            time_index is None or time_index.count < index_bytes // 12 - 1
-        )
+        index = self._offset_index
+        if index is not None and index.count >= index_bytes // 8:
+            return False
+        times = self._time_index
+        return times is None or times.count < index_bytes // 12 - 1
 
     def seal(self) -> bool:
         """Add the time index's last entry, which tells the segment's largest timestamp. True if it was not there."""

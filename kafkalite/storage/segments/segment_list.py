@@ -74,11 +74,12 @@ class SegmentList:
 
     def remember(self, base_offset: int, segment: Segment, position: int) -> None:
         """Remember that a batch from `base_offset` on was appended there."""
-        if self._places is _NO_PLACES:
-            self._places = {}
-        self._places[base_offset] = segment, position
-        if len(self._places) > _PLACES_KEPT:
-            del self._places[next(iter(self._places))]
+        places = self._places
+        if not places:
+            places = self._places = {}
+        places[base_offset] = segment, position
+        if len(places) > _PLACES_KEPT:
+            del places[next(iter(places))]
 
     def free_idle(self) -> None:
         """Free what is kept for a log that grows: places of batches, open files of the active segment. All is found again, but slower."""
