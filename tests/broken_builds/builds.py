@@ -44,9 +44,9 @@ BUILDS: Final = (
     ),
     BrokenBuild(
         "the high watermark is forgotten on restart",
-        "kafkalite/broker/replication/replicas.py",
-        "max(log.log_start_offset, min(checkpointed, log.log_end_offset))",
-        "log.log_start_offset",
+        "kafkalite/storage/directories/log_opening.py",
+        "self.high_watermarks.get(waiting.topic_partition, 0)",
+        "0",
     ),
     BrokenBuild(
         "offsets are committed before their records are",

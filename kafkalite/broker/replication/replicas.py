@@ -296,9 +296,6 @@ class Replicas:
             log.config = config
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID:
                 log.set_topic_id(topic_id)
-        # One that was set aside for its topic id knows its high watermark better than the checkpoint does.
-        checkpointed = max(self.logs.read_high_watermark(topic_partition), log.high_watermark)
-        log.set_high_watermark(max(log.log_start_offset, min(checkpointed, log.log_end_offset)))
         partition = Partition(topic_partition, log, self._host)
         partition.watchers = self._watchers.get(topic_partition, NO_WATCHERS)
         self.partitions[topic_partition] = partition

@@ -94,7 +94,6 @@ class LogStore:
         """Directories for logs that do not exist yet (AlterReplicaLogDirs)."""
         self.offline_partitions: dict[TopicPartition, None] = {}
         """Partitions whose log is known to lie in a directory that failed."""
-        self._high_watermarks: dict[TopicPartition, int] = {}
         self._to_delete: list[tuple[int, LogDirectory, str]] = []
         self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
         """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
@@ -179,7 +178,6 @@ class LogStore:
                 self._release()
                 raise result
             else:
-                self._high_watermarks.update(opening.high_watermarks)
                 self._to_delete += [(now_ms, opening.directory, path) for path in opening.to_delete]
                 self._add_opened(result)
         self.lost_nothing = not self.offline_directories and all(opening.is_clean for opening in openings)
@@ -281,7 +279,6 @@ class LogStore:
         self.future.remove(topic_partition)
         self.delete_directory(log)
         del self._logs[topic_partition]
-        self._high_watermarks.pop(topic_partition, None)
         self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
 
     def checkpoint_deletions(self) -> None:
@@ -392,10 +389,6 @@ class LogStore:
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
         self._checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.high_watermark)
-
-    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
-        """Return the high watermark as of the last checkpoint before the start, 0 when there is none."""
-        return self._high_watermarks.get(topic_partition, 0)
 
     def _checkpoint(
         self,

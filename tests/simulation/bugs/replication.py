@@ -213,9 +213,9 @@ REPLICATION: Final = (
         "KAFKA-3968: consumers of the leader find nothing, and what they had read is read as not committed",
         (
             Edit(
-                _REPLICAS,
-                "max(log.log_start_offset, min(checkpointed, log.log_end_offset))",
-                "log.log_start_offset",
+                "kafkalite.storage.directories.log_opening",
+                "self.high_watermarks.get(waiting.topic_partition, 0)",
+                "0",
             ),
         ),
     ),

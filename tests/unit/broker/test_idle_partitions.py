@@ -269,4 +269,4 @@ def test_an_idle_log_takes_little_more_after_a_start(tmp_path: Path) -> None:
     asyncio.run(fill())
     close(node.logs)
     logs = bytes_each(lambda: opened(tmp_path))
-    assert logs < 1900
+    assert logs < 1700

@@ -42,7 +42,6 @@ class FakeLogs:
         self.offline_directories: list[str] = []
         self.deleted: list[TopicPartition] = []
         self.checkpointed: list[TopicPartition] = []
-        self.high_watermarks: dict[TopicPartition, int] = {}
         self.without_files = 0
 
     def make_files(self) -> bool:
@@ -70,9 +69,6 @@ class FakeLogs:
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.offline
-
-    def read_high_watermark(self, topic_partition: TopicPartition) -> int:
-        return self.high_watermarks.get(topic_partition, 0)
 
 
 class FakeFetchers:
@@ -281,8 +277,7 @@ def test_a_leader_that_metadata_learns_of_later_is_followed_then() -> None:
 
 def test_an_existing_log_keeps_its_checkpointed_high_watermark() -> None:
     async def act(node: Node) -> None:
-        node.logs.logs[TP] = FakeLog(log_end_offset=10)
-        node.logs.high_watermarks[TP] = 6
+        node.logs.logs[TP] = FakeLog(log_end_offset=10, high_watermark=6)
         await node.order(leader=2)
         assert node.replicas.require(TP).high_watermark == 6
 
