@@ -79,6 +79,9 @@ def test_topics_are_described_as_apache_kafka_describes_them(apache: LocalCluste
 
 def test_brokers_are_described_as_apache_kafka_describes_them(apache: LocalCluster, static: dict[str, str]) -> None:
     theirs = described(apache, ResourceType.BROKER, "1")
-    mine = {entry.name: ours(entry) for entry in describe_broker(BrokerSources(static))}
+    own = "kafkalite."  # to Apache Kafka a name that it does not know, and so might be a secret
+    mine = {
+        entry.name: ours(entry) for entry in describe_broker(BrokerSources(static)) if not entry.name.startswith(own)
+    }
     assert len(mine.keys() & theirs.keys()) > 120
     assert not (found := differences(mine, theirs)), "\n".join(found)
