@@ -64,6 +64,8 @@ class LogDirectory:
         self.path = path
         self.files = OpenFiles(disk, open_files_limit)
         self.offline_reason: str | None = None
+        self.logs = 0
+        """Current logs of partitions, which `LogStore` counts."""
         self._lock: Lock | None = None
         self._changed: list[Noted] = []
         self._written: dict[str, int] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
@@ -197,7 +196,7 @@ class LogStore:
             if other is not None:
                 self._release()
                 raise WrongDirectory(f"{log.topic_partition} lies both in {other.directory} and in {log.directory}")
-            self._logs[log.topic_partition] = log
+            self.put(log)
             if not log.has_files:
                 self._without_files[log.topic_partition] = log
 
@@ -237,7 +236,8 @@ class LogStore:
             except OSError as problem:
                 directory.failure(problem)
                 continue
-            self._logs[topic_partition] = self._without_files[topic_partition] = log
+            self.put(log)
+            self._without_files[topic_partition] = log
             return log
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no directory takes a log for {topic_partition}")
 
@@ -264,8 +264,7 @@ class LogStore:
         preferred = self.preferred_directories.pop(topic_partition, None)
         directories = self.online_directories
         if len(directories) > 1:
-            load = Counter(log.log_directory.path for log in self._logs.values())
-            directories.sort(key=lambda each: (each is not preferred, load[each.path]))
+            directories.sort(key=lambda each: (each is not preferred, each.logs))
         return directories
 
     def delete(self, topic_partition: TopicPartition) -> None:
@@ -278,7 +277,7 @@ class LogStore:
             return
         self.future.remove(topic_partition)
         self.delete_directory(log)
-        del self._logs[topic_partition]
+        self._remove(topic_partition)
         self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
 
     def checkpoint_deletions(self) -> None:
@@ -307,7 +306,14 @@ class LogStore:
 
     def put(self, log: PartitionLog) -> None:
         """Make `log` the current log of its partition."""
+        former = self._logs.get(log.topic_partition)
+        if former is not None:
+            former.log_directory.logs -= 1
         self._logs[log.topic_partition] = log
+        log.log_directory.logs += 1
+
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        self._logs.pop(topic_partition).log_directory.logs -= 1
 
     def directory_at(self, path: str) -> LogDirectory:
         """Return the directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
@@ -447,7 +453,7 @@ class LogStore:
     def _handle_directory_failure(self, directory: LogDirectory) -> None:
         gone = [tp for tp, log in self._logs.items() if log.log_directory is directory]
         for topic_partition in gone:
-            del self._logs[topic_partition]
+            self._remove(topic_partition)
         self.offline_partitions.update(dict.fromkeys(gone))
         self._summaries.of(directory).discard()
         self.future.forget(directory)

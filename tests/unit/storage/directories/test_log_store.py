@@ -106,6 +106,24 @@ def test_new_logs_go_where_the_fewest_are(tmp_path):
     assert len(opened(tmp_path / "x", tmp_path / "y").all_logs()) == 4
 
 
+def test_what_was_deleted_and_what_was_moved_counts_where_it_is(tmp_path):
+    store = opened(tmp_path / "x", tmp_path / "y")
+    for number in range(4):
+        store.create(TopicPartition("t", number), TOPIC_ID)
+    close(store)
+    store = opened(tmp_path / "x", tmp_path / "y")
+    x, y = store.directories
+    for log in [each for each in store.all_logs() if each.log_directory is x]:
+        store.delete(log.topic_partition)
+    assert (x.logs, y.logs) == (0, 2)
+    moved = store.all_logs()[0].topic_partition
+    store.future.create(moved, x)
+    store.future.promote(moved)
+    assert (x.logs, y.logs) == (1, 1)
+    y.take_offline(OSError("broken"))
+    assert (x.logs, y.logs) == (1, 0)
+
+
 def test_deletion_takes_two_steps(tmp_path):
     store = opened(tmp_path)
     append(store.create(A0, TOPIC_ID))
