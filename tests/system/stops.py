@@ -71,8 +71,11 @@ class Clients:
         self.ask(self._end)
 
     def close(self) -> None:
+        """End what a program has left in the loop, too: collected as garbage it would write to closed connections."""
+        self.ask(self._cancel_all)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)
+        self._loop.close()
 
     async def _start(self) -> None:
         self._tasks = [asyncio.create_task(self._forever(program)) for program in self._programs.values()]
@@ -81,6 +84,14 @@ class Clients:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks, timeout=30)
+
+    @staticmethod
+    async def _cancel_all() -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=30)
 
     @staticmethod
     async def _forever(program: Callable[[], Any]) -> None:
