@@ -344,6 +344,7 @@ class Broker:
         stop.call("proofs of leadership", parts.leadership.close)
         await stop.step("connections", server.close())
         stop.call("requests", dispatcher.cancel_all)
+        await stop.step("jobs that requests began", self.jobs.stop())
         await stop.step("producer ids", parts.producer_ids.close())
         await stop.step("topics that are created", parts.topic_creation.close())
         await stop.step("connection to the controller", parts.controller_channel.close())

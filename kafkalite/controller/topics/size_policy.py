@@ -47,26 +47,18 @@ def check_topic_list(limits: SizeLimits, topic: str, list_bytes: int) -> None:
 
 def check_config(limits: SizeLimits, topic: str, data: bytes) -> None:
     """Raise KafkaError POLICY_VIOLATION for settings of a topic that are too large for a znode."""
-    path = paths.topic_config(topic)
-    if (size_bytes := operation_bytes(Write(path, data))) > usable_bytes(limits.znode_bytes):
-        raise _refusal(
-            f"The settings of topic '{topic}' ({path}) would be {size_bytes} bytes long",
-            limits.znode_bytes,
-            "a znode can have",
-            "Shorten them",
-        )
+    _check_znode(limits, f"The settings of topic '{topic}'", Write(paths.topic_config(topic), data), "Shorten them")
 
 
 def check_assignment(limits: SizeLimits, topic: str, data: bytes, remedy: str) -> None:
     """Raise KafkaError POLICY_VIOLATION for an assignment that is too large for a znode. `remedy` begins with a capital letter."""
-    path = paths.topic(topic)
-    if (size_bytes := operation_bytes(Write(path, data))) > usable_bytes(limits.znode_bytes):
-        raise _refusal(
-            f"The assignment of topic '{topic}' ({path}) would be {size_bytes} bytes long",
-            limits.znode_bytes,
-            "a znode can have",
-            remedy,
-        )
+    _check_znode(limits, f"The assignment of topic '{topic}'", Write(paths.topic(topic), data), remedy)
+
+
+def _check_znode(limits: SizeLimits, what: str, write: Write, remedy: str) -> None:
+    if (size_bytes := operation_bytes(write)) > usable_bytes(limits.znode_bytes):
+        told = f"{what} ({write.path}) would be {size_bytes} bytes long"
+        raise _refusal(told, limits.znode_bytes, "a znode can have", remedy)
 
 
 def surely_fits(limits: SizeLimits, partition_count: int, broker_counts: Iterable[int]) -> bool:

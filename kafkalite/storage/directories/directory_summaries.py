@@ -25,7 +25,7 @@ class DirectorySummaries:
         self._changed: dict[PartitionLog, int] = {}
         """Fingerprints of the logs that were not as summarized when `summarize_changed` was last called."""
         self._rewriting: asyncio.Future[None] | None = None
-        """A file that is written anew, in the executor."""
+        """The rewrite of a file, in the executor."""
 
     def of(self, directory: LogDirectory) -> LogSummaries:
         if directory not in self._files:

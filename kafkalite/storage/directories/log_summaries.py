@@ -6,7 +6,7 @@
 
 The last line of a log counts. What a clean stop wrote counts as long as its marker is there, which the next start consumes: after another
 stop, of Apache Kafka or of an earlier release, there is another marker, and a copy of the directory has another one, too. At
-the end of a start the file is written anew; until the next clean stop it gets lines of logs that changed and have been left alone since.
+the end of a start the file is rewritten. Until the next clean stop, lines are appended for logs that changed and have been idle since.
 Those count after a kill while the machine runs on, because the operating system has what was written; after a start of the machine the
 lock file has another id, and all logs are checked for what the medium may have lost. A directory that fails loses the file.
 Apache Kafka leaves it alone.
