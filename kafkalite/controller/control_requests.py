@@ -7,7 +7,7 @@ they are not frozen, which would be slower; nothing changes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +66,14 @@ class LeaderAndIsr(ControlRequest):
 
     topics: Sequence[LeaderAndIsrTopic]
     live_leaders: Mapping[BrokerId, Endpoint] = field(default_factory=dict)
+
+    def leaders_first(self, broker_id: BrokerId) -> Iterator[tuple[LeaderAndIsrTopic, LeaderAndIsrPartition]]:
+        """Yield the states that make this broker a leader, then the others, as Kafka does: followers elsewhere fetch from it soon."""
+        for leads in (True, False):
+            for topic in self.topics:
+                for state in topic.partitions:
+                    if (state.leader == broker_id) is leads:
+                        yield topic, state
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ _SHORTEST_POLL_MS: Final = 25.0
 _SHORTEST_RENEWAL_MS: Final = 50.0
 _RENEWAL_MS: Final = 0.05
 """For each partition in the session: what naming all of them again costs both brokers, three times over."""
+_RENEWAL_PAUSES: Final = 10
+"""Renewals take a thirtieth of the time at most: while thousands of partitions are created, each wave would find a long poll to give up."""
 _NAMES_KEPT: Final = 100
 
 WAIT_AND_RETRY: Final = frozenset(
@@ -114,7 +116,7 @@ class FetchStates:
         """Number of partitions whose topic has no id."""
         self.may_ask_epochs = False
         """True if a partition may have to ask for epochs: to check all in each fetch would take the longer, the more there are."""
-        self._last_added_ms = float("-inf")
+        self._last_added_ms = self._next_renewal_ms = float("-inf")
 
     def add(self, state: PartitionFetchState, now_ms: float) -> None:
         """Follow a partition; the next request names it."""
@@ -167,9 +169,15 @@ class FetchStates:
         """
         return max(_SHORTEST_POLL_MS, now_ms - self._last_added_ms)
 
-    def is_worth_renewing(self, remaining_ms: float) -> bool:
+    def is_worth_renewing(self, remaining_ms: float, now_ms: float) -> bool:
         """True if a long poll that lasts so much longer is better given up, though all partitions must be named again then."""
+        if now_ms < self._next_renewal_ms:
+            return False
         return remaining_ms > max(_SHORTEST_RENEWAL_MS, _RENEWAL_MS * len(self.session.sent))
+
+    def note_renewal(self, now_ms: float) -> None:
+        """Note that a long poll is given up; the next one is not before renewals have cost little of the time again."""
+        self._next_renewal_ms = now_ms + _RENEWAL_PAUSES * _RENEWAL_MS * len(self.session.sent)
 
     def choose_version(self, newest: int) -> int:
         """Return the version of Fetch: one with topic names while some topic has no id."""

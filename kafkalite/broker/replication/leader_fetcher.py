@@ -8,7 +8,7 @@ epoch (Fetch 12, KIP-595); older leaders are asked with OffsetForLeaderEpoch fir
 A newly followed partition is not in the long poll that is under way, and acks=all waits for it. So long polls are short while partitions
 are added, and what is new goes into the session with the next one. One that would last much longer is given up: the loop drops its
 connection and fetches again. That ends the session, whose next epoch nobody knows for sure, so all partitions are named again: with
-thousands of them it costs more than the wait. Kafka waits for the long poll in any case.
+thousands of them it costs more than the wait, and it is done the less often, the more there are. Kafka waits for the long poll in any case.
 
 A replica that follower.replication.throttled.replicas names and that lags is left out of the fetches while all of them together exceed
 follower.replication.throttled.rate (KIP-73).
@@ -120,7 +120,7 @@ class LeaderFetcher:
         now_ms = self._context.now_ms()
         self._states.add(state, now_ms)
         self._wake.set()
-        if self._renew is None and self._states.is_worth_renewing(self._poll_ends_ms - now_ms):
+        if self._renew is None and self._states.is_worth_renewing(self._poll_ends_ms - now_ms, now_ms):
             # Not at once: so the next fetch has all that is added in this iteration.
             self._renew = asyncio.get_running_loop().call_soon(self._drop_connection)
 
@@ -148,6 +148,7 @@ class LeaderFetcher:
         if self._connection is not None and self._connection.in_flight and self._states.changed:
             self._is_renewing = True
             self._renewals += 1
+            self._states.note_renewal(self._context.now_ms())
             self._connection.close()
 
     # The loop

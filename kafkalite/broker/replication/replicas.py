@@ -158,26 +158,24 @@ class Replicas:
             pace = self._portions.pace()
             outcome = {}
             configs = await self._configs_for(request, pace)
-            for topic in request.topics:
-                config = configs.get(topic.name)
-                for state in topic.partitions:
-                    topic_partition = state.topic_partition
-                    await pace.unit(self._units_of(state))
-                    if config is None or topic_partition.partition < 0:
-                        # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
-                        outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
-                        continue
-                    known = self.partitions.get(topic_partition)
-                    if known is not None and self._is_repeated(known, topic.topic_id, state):
-                        outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
-                        continue
-                    try:
-                        partition = self._apply_state(topic.topic_id, state, config)
-                        outcome[topic_partition] = ErrorCode.NONE
-                        if partition is not None:
-                            self._notify_role(partition)
-                    except KafkaError as problem:
-                        outcome[topic_partition] = problem.code
+            for topic, state in request.leaders_first(self.broker_id):
+                topic_partition, config = state.topic_partition, configs.get(topic.name)
+                await pace.unit(self._units_of(state))
+                if config is None or topic_partition.partition < 0:
+                    # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
+                    outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
+                    continue
+                known = self.partitions.get(topic_partition)
+                if known is not None and self._is_repeated(known, topic.topic_id, state):
+                    outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
+                    continue
+                try:
+                    partition = self._apply_state(topic.topic_id, state, config)
+                    outcome[topic_partition] = ErrorCode.NONE
+                    if partition is not None:
+                        self._notify_role(partition)
+                except KafkaError as problem:
+                    outcome[topic_partition] = problem.code
             self.has_roles = True
         if not self._makes_files:
             self._make_files()

@@ -1,6 +1,8 @@
 """The state-change trace: one line for each transition of a partition or replica, on logger `kafkalite.state_change`.
 
-Every line has the same keys in the same order, so that it can be searched across the logs of all controllers.
+Every line has the same keys in the same order, so that it can be searched across the logs of all controllers. Of a creation only the first
+leader of each partition is logged at INFO. The steps before it and those of its replicas say nothing else, and are at DEBUG (Kafka has the
+latter at TRACE).
 """
 
 from __future__ import annotations
@@ -23,17 +25,20 @@ def log_partition_change(
     cluster: ClusterState, partition: TopicPartition, before: PartitionStatus, after: PartitionStatus
 ) -> None:
     """Log that a partition changed its state, or kept it with a new leader or ISR."""
-    if logger.isEnabledFor(logging.INFO):
-        _write(cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
+    level = logging.DEBUG if after is PartitionStatus.NEW else logging.INFO
+    if logger.isEnabledFor(level):
+        _write(level, cluster, partition, "-", before.value, after.value, cluster.leadership(partition))
 
 
 def log_replica_change(
     cluster: ClusterState, replica: PartitionAndReplica, before: ReplicaStatus, after: ReplicaStatus
 ) -> None:
     """Log that a replica changed its state."""
-    if logger.isEnabledFor(logging.INFO):
+    is_creation = after is ReplicaStatus.NEW or (before is ReplicaStatus.NEW and after is ReplicaStatus.ONLINE)
+    level = logging.DEBUG if is_creation else logging.INFO
+    if logger.isEnabledFor(level):
         leadership = cluster.leadership(replica.partition)
-        _write(cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
+        _write(level, cluster, replica.partition, str(replica.broker_id), before.value, after.value, leadership)
 
 
 def log_failed_change(
@@ -57,6 +62,7 @@ def log_failed_change(
 
 
 def _write(
+    level: int,
     cluster: ClusterState,
     partition: TopicPartition,
     broker: str,
@@ -64,7 +70,8 @@ def _write(
     after: str,
     leadership: Leadership | None,
 ) -> None:
-    logger.info(
+    logger.log(
+        level,
         "partition=%s broker=%s transition=%s->%s leader=%s isr=%s leader_epoch=%s "
         "controller=%d controller_epoch=%d reason=%s",
         partition,

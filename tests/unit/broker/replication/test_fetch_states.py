@@ -120,8 +120,18 @@ def test_a_long_poll_is_given_up_when_it_lasts_longer_than_naming_all_partitions
     states = Follower().states
     for index in range(partitions):
         states.session.send(TopicPartition("t", index), TOPIC_ID)
-    assert not states.is_worth_renewing(worth_it_from_ms - 1)
-    assert states.is_worth_renewing(worth_it_from_ms)
+    assert not states.is_worth_renewing(worth_it_from_ms - 1, 0.0)
+    assert states.is_worth_renewing(worth_it_from_ms, 0.0)
+
+
+def test_long_polls_are_given_up_the_less_often_the_more_partitions_are_named_again() -> None:
+    """Each wave of a mass creation found a long poll to give up, so every partition was named ten times."""
+    states = Follower().states
+    for index in range(1000):
+        states.session.send(TopicPartition("t", index), TOPIC_ID)
+    states.note_renewal(10_000.0)
+    assert not states.is_worth_renewing(500.0, 10_499.0)
+    assert states.is_worth_renewing(500.0, 10_500.0)
 
 
 def test_a_request_says_what_the_leader_must_know() -> None:

@@ -305,6 +305,21 @@ def test_a_directory_that_fails_while_roles_are_taken_leaves_none_of_its_own() -
     on_node(act)
 
 
+def test_a_broker_leads_before_it_follows() -> None:
+    """Followers elsewhere fetched from a leader that was still making the logs that it follows, and had to try again."""
+
+    async def act(node: Node) -> None:
+        states = [
+            LeaderAndIsrPartition(TopicPartition("t", index), 0, leader, 0, 0, (1, 2), (1, 2), is_new=True)
+            for index, leader in enumerate((2, 1, 2, 1))
+        ]
+        topics = [LeaderAndIsrTopic("t", ID, states[:2]), LeaderAndIsrTopic("t", ID, states[2:])]
+        await node.replicas.apply_leader_and_isr(LeaderAndIsr(3, 1, -1, topics))
+        assert [each.partition for each in node.replicas.partitions] == [1, 3, 0, 2]
+
+    on_node(act)
+
+
 def test_stopping_and_deleting() -> None:
     async def act(node: Node) -> None:
         await node.order(leader=2, epoch=5)

@@ -122,11 +122,15 @@ def test_the_trace_tells_each_transition_on_one_line(caplog: pytest.LogCaptureFi
         await cluster.create_topic("t", [1])
         await cluster.stop()
 
-    with caplog.at_level(logging.INFO, "kafkalite.state_change"):
+    with caplog.at_level(logging.DEBUG, "kafkalite.state_change"):
         run(scenario())
-    lines = [record.getMessage() for record in caplog.records if record.name == "kafkalite.state_change"]
+    records = [record for record in caplog.records if record.name == "kafkalite.state_change"]
+    lines = [record.getMessage() for record in records]
     assert (
         "partition=t-0 broker=- transition=NewPartition->OnlinePartition leader=1 isr=[1] leader_epoch=0 "
         "controller=1 controller_epoch=1 reason=TopicChange"
     ) in lines
-    assert len([line for line in lines if "broker=1" in line]) == 2
+    assert len([line for line in lines if "broker=1 " in line]) == 2
+    assert [each.getMessage().split()[2] for each in records if each.levelno >= logging.INFO] == [
+        "transition=NewPartition->OnlinePartition"
+    ]
