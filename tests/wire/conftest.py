@@ -41,7 +41,7 @@ def cluster(broker_command: Sequence[str]) -> Iterator[LocalCluster]:
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "3",
         "log.cleaner.backoff.ms": "1000",
-        "log.retention.check.interval.ms": str(24 * 60 * 60 * 1000),  # some tests write records of 1970
+        "log.initial.task.delay.ms": str(24 * 60 * 60 * 1000),  # retention: some tests write records of 1970
         "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": "500",
     }
