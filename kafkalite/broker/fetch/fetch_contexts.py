@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 2000
 """Partitions that one fetch reads without letting the event loop serve others in between."""
 _INSTEAD_OF_WAITING_S: Final = 0.1
+_NEWS_AT_ONCE: Final = 64
+"""Largest fetch that waits some milliseconds for records to be sent with its news. Reading a larger one again costs more than that."""
 
 
 class Parts(HasClock, HasQuotas, HasReplicas, HasTraffic, Protocol):
@@ -94,6 +96,9 @@ class FetchContext(ABC):
         params = self.params
         if total >= params.min_bytes or urgent or params.max_wait_ms == 0 or not self.may_wait():
             return self.respond(answers)
+        has_news = self.has_news(answers)
+        if has_news and len(answers) > _NEWS_AT_ONCE:
+            return self.respond(answers)
         release: list[Callable[[], None]] = []
         delayed = DelayedFetch(
             params, total, self.read, self.respond, lambda: release[0](), self.count_items, self.context.portions
@@ -102,7 +107,7 @@ class FetchContext(ABC):
         partitions, items = self.parts.replicas.partitions, self.items
         read = [items[key].topic_partition for key in answers]
         delayed.note_sizes(partitions[tp] for tp in read if tp in partitions)
-        if self.has_news(answers):
+        if has_news:
             delayed.expire_soon()
         delayed.future.add_done_callback(lambda _: delayed.close())
         return delayed.future

@@ -40,8 +40,10 @@ _SHORTEST_POLL_MS: Final = 25.0
 _SHORTEST_RENEWAL_MS: Final = 50.0
 _RENEWAL_MS: Final = 0.05
 """For each partition in the session: what naming all of them again costs both brokers, three times over."""
-_RENEWAL_PAUSES: Final = 10
-"""Renewals take a thirtieth of the time at most: while thousands of partitions are created, each wave would find a long poll to give up."""
+_RENEWAL_PAUSES: Final = 30
+"""Renewals take a hundredth of the time at most: while thousands of partitions are created, each wave would find a long poll to give up."""
+_NEW_LOG_MS: Final = 0.25
+"""What each partition that is to be tried again adds to the delay of a new one: its leader may have to make a log for each."""
 _NAMES_KEPT: Final = 100
 
 WAIT_AND_RETRY: Final = frozenset(
@@ -150,9 +152,15 @@ class FetchStates:
         self.changed = dict.fromkeys(self.followed)
 
     def back_off(self, state: PartitionFetchState, now_ms: float, longest_ms: float) -> None:
-        """Leave a partition out for longer after each failure in a row, up to `longest_ms` (replica.fetch.backoff.ms)."""
+        """Leave a partition out for longer after each failure in a row, up to `longest_ms` (replica.fetch.backoff.ms).
+
+        New partitions, those in their first leader epoch, wait the longer, the more there are: hundreds would be refused again and again.
+        """
         state.failures += 1
-        self.leave_out_until(state, now_ms + Backoff(_FIRST_BACKOFF_MS, longest_ms).delay_ms(state.failures))
+        delay_ms = Backoff(_FIRST_BACKOFF_MS, longest_ms).delay_ms(state.failures)
+        if state.leader_epoch == 0:
+            delay_ms = max(delay_ms, min(_NEW_LOG_MS * len(self.changed), longest_ms))
+        self.leave_out_until(state, now_ms + delay_ms)
 
     def leave_out_until(self, state: PartitionFetchState, next_try_ms: float) -> None:
         """Take a partition out of the session until then."""

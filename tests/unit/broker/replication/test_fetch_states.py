@@ -130,8 +130,8 @@ def test_long_polls_are_given_up_the_less_often_the_more_partitions_are_named_ag
     for index in range(1000):
         states.session.send(TopicPartition("t", index), TOPIC_ID)
     states.note_renewal(10_000.0)
-    assert not states.is_worth_renewing(500.0, 10_499.0)
-    assert states.is_worth_renewing(500.0, 10_500.0)
+    assert not states.is_worth_renewing(500.0, 11_499.0)
+    assert states.is_worth_renewing(500.0, 11_500.0)
 
 
 def test_a_request_says_what_the_leader_must_know() -> None:
@@ -160,6 +160,21 @@ def test_a_partition_that_backs_off_leaves_the_session_and_comes_back() -> None:
         follower.states.back_off(state, 0.0, 1000)
         waits.append(state.next_try_ms)
     assert waits == sorted(waits) and 0 < waits[0] < waits[5] and waits[-1] == 1000, "longer each time, with a bound"
+
+
+@pytest.mark.parametrize(("leader_epoch", "last_ms"), [(0, 100), (1, 10)])
+def test_many_new_partitions_back_off_for_longer(leader_epoch: int, last_ms: float) -> None:
+    """Hundreds of new partitions were asked for six times, until their leader had made the logs."""
+    follower = Follower()
+    states = [follower.follow(index) for index in range(400)]
+    follower.request()
+    for state in states:
+        state.leader_epoch = leader_epoch
+        follower.states.back_off(state, 0.0, 1000)
+    waits = [state.next_try_ms for state in states]
+    assert waits[:40] == [10] * 40 and waits == sorted(waits) and waits[-1] == pytest.approx(last_ms, abs=0.5)
+    follower.states.back_off(states[-1], 0.0, 15)
+    assert states[-1].next_try_ms == 15
 
 
 def test_while_all_back_off_there_is_no_request() -> None:
