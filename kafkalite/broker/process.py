@@ -36,8 +36,9 @@ from kafkalite.protocol.record_batches.compiled_records import preload
 from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.zookeeper_connection import store_security
-from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES
 from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.native.native_store import NativeStore
+from zk.request_errors import MAX_REQUEST_BYTES
 from zk.session import Session
 
 if TYPE_CHECKING:
@@ -131,8 +132,9 @@ async def _serve(
     return status
 
 
-def _make_store(config: BrokerConfig, security: StoreSecurity) -> KazooStore:
-    return KazooStore(
+def _make_store(config: BrokerConfig, security: StoreSecurity) -> KazooStore | NativeStore:
+    make = NativeStore if config.kafkalite_zookeeper_client == "native" else KazooStore
+    return make(
         config.zookeeper_connect,
         config.zookeeper_session_timeout_ms / 1000,
         config.zookeeper_max_in_flight_requests,
@@ -201,7 +203,7 @@ def _fault_control(config: BrokerConfig) -> FaultControl | None:
     return FaultControl(os.environ) if is_wanted(config, os.environ) else None
 
 
-async def _start(broker: Broker, store: KazooStore, timeout_s: float, stages: Stages) -> None:
+async def _start(broker: Broker, store: KazooStore | NativeStore, timeout_s: float, stages: Stages) -> None:
     try:
         await store.start(timeout_s)
     except TimeoutError as problem:

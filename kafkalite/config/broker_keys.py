@@ -45,6 +45,7 @@ _SYSTEM_BUFFERS: Final = "the system sizes socket buffers as it sees fit"
 _NO_QUEUE: Final = "requests are not queued: a connection is not read while its own wait"
 _NO_PURGATORY: Final = "what waits is forgotten as soon as it ends"
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+ZOOKEEPER_CLIENTS: Final = ("kazoo", "native")
 DETECTIONS: Final = ("session", "observe", "evidence")
 DOUBLE_MAX: Final = 1.7976931348623157e308
 _DEFAULT_LISTENERS: Final = (Endpoint("PLAINTEXT", "", 9092),)
@@ -99,6 +100,12 @@ class BrokerSettings(ZookeeperSettings):
         None, "Wait for the first connection; the session timeout if unset."
     )
     zookeeper_max_in_flight_requests: int = _int(10, "Requests to ZooKeeper without an answer yet.", at_least(1))
+    kafkalite_zookeeper_client: str = _text(
+        "kazoo",
+        "Client through which the broker talks to ZooKeeper: the library kazoo, or kafkalite's own (native), which takes a third of the "
+        "processor time for a request, and less where there are many.",
+        one_of(*ZOOKEEPER_CLIENTS),
+    )
 
     # Listeners
     listeners: tuple[Endpoint, ...] = _text(

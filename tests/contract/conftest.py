@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from kazoo.protocol.connection import _CONNECTION_DROP
 from tests.conftest import foreign_program
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.native.native_store import NativeStore
+from zk.native.session_thread import SessionThread
 from zk.servers.ensemble import Ensemble
 from zk.store import Store
 
@@ -51,12 +54,13 @@ def zookeeper(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[E
     asyncio.run(ensemble.stop())
 
 
-@pytest.fixture(params=["memory", "kazoo"])
+@pytest.fixture(params=["memory", "kazoo", "native"])
 def stores(request: pytest.FixtureRequest) -> Stores:
-    """The port's two implementations."""
+    """The port's implementations."""
     if request.param == "memory":
         return memory_stores()
-    return kazoo_stores(f"{request.getfixturevalue('zookeeper').connect}/contract/{next(_chroots)}")
+    make = native_stores if request.param == "native" else kazoo_stores
+    return make(f"{request.getfixturevalue('zookeeper').connect}/contract/{next(_chroots)}")
 
 
 def memory_stores() -> Stores:
@@ -87,10 +91,26 @@ def kazoo_stores(connect: str) -> Stores:
     )
 
 
+def native_stores(connect: str) -> Stores:
+    return Stores(
+        lambda session_timeout_s=4.0: _opened(NativeStore(connect, session_timeout_s)),
+        expire_native,
+        drop_native,
+        abandon_native,
+    )
+
+
 @pytest.fixture
 def drop_connection() -> Callable[[Store], None]:
-    """What breaks the connection of a KazooStore, once."""
-    return drop_kazoo
+    """What breaks the connection of a store, once."""
+    return lambda store: drop_native(store) if isinstance(store, NativeStore) else drop_kazoo(store)
+
+
+@pytest.fixture(params=[KazooStore, NativeStore])
+def make_store(request: pytest.FixtureRequest) -> Callable[..., KazooStore | NativeStore]:
+    """The stores over real servers; called as they are."""
+    made: Callable[..., KazooStore | NativeStore] = request.param
+    return made
 
 
 def drop_kazoo(store: Store) -> None:
@@ -102,8 +122,11 @@ def drop_kazoo(store: Store) -> None:
 def expire_kazoo(store: Store) -> None:
     """A second client takes the session over and closes it; then the server drops the first one's connection."""
     assert isinstance(store, KazooStore)
-    client = _client(store)
-    rival = KazooClient(store._servers, client_id=client.client_id, timeout=4.0)
+    end_by_rival(store._servers, _client(store).client_id)
+
+
+def end_by_rival(servers: str, client_id: tuple[int, bytes]) -> None:
+    rival = KazooClient(servers, client_id=client_id, timeout=4.0)
     rival.logger.setLevel("CRITICAL")
     rival.start(10)
     rival.stop()
@@ -116,6 +139,32 @@ def abandon_kazoo(store: Store) -> None:
     store._closing = True
     _client(store)._stopped.set()
     drop_kazoo(store)
+
+
+def drop_native(store: Store) -> None:
+    """Break the socket as a network does."""
+    thread = _session_thread(store)
+    assert thread._socket is not None
+    thread._socket.shutdown(socket.SHUT_RDWR)
+
+
+def expire_native(store: Store) -> None:
+    assert isinstance(store, NativeStore)
+    end_by_rival(store._servers, (store.session_id, store.session_password))
+
+
+def abandon_native(store: Store) -> None:
+    """End the thread without closing the session, and the store with it."""
+    assert isinstance(store, NativeStore)
+    store._closing = True
+    _session_thread(store)._stopping = True
+    drop_native(store)
+
+
+def _session_thread(store: Store) -> SessionThread:
+    assert isinstance(store, NativeStore)
+    assert store._thread is not None
+    return store._thread
 
 
 def _client(store: Store) -> KazooClient:

@@ -10,8 +10,8 @@ import pytest
 
 from kafkalite.cli.doctor.znode_sizes import takes_request
 from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead
-from zk.kazoo_adapter.kazoo_requests import TooLargeError
 from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.request_errors import TooLargeError
 from zk.servers.ensemble import Ensemble
 from zk.size_limits import list_bytes, operation_bytes, split_operations
 from zk.store import Create, RolledBackError, SessionState

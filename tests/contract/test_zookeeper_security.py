@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -16,10 +17,14 @@ from zk.kazoo_adapter.digest_md5 import DigestCredentials
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
 from zk.kazoo_adapter.znode_acls import ALL, OPEN, READ, ZnodeAcl
+from zk.native.native_store import NativeStore
 from zk.servers.ensemble import HOST, Ensemble
 from zk.servers.server_settings import EnsembleTls
 from zk.session_ending import end_session, request_session_end
 from zk.store import AuthFailedError, NoAuthError, SessionEnding, SessionState, StoreError
+
+AnyStore: TypeAlias = KazooStore | NativeStore
+MakeStore: TypeAlias = Callable[..., AnyStore]
 
 pytestmark = pytest.mark.usefixtures("java")
 
@@ -68,9 +73,11 @@ def secured(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sec
     asyncio.run(made.ensemble.stop())
 
 
-def with_store(connect: str, security: StoreSecurity, work: Callable[[KazooStore], Awaitable[None]]) -> None:
+def with_store(
+    make_store: MakeStore, connect: str, security: StoreSecurity, work: Callable[[AnyStore], Awaitable[None]]
+) -> None:
     async def run() -> None:
-        store = KazooStore(connect, 4.0, security=security)
+        store = make_store(connect, 4.0, security=security)
         await store.start(20)
         try:
             await work(store)
@@ -80,12 +87,28 @@ def with_store(connect: str, security: StoreSecurity, work: Callable[[KazooStore
     asyncio.run(run())
 
 
-def test_a_certificate_is_an_identity(secured: Secured) -> None:
+def has_tls_problem(store: AnyStore, text: str) -> bool:
+    """True if a store knows that TLS failed for this reason."""
+    if isinstance(store, NativeStore):
+        return store._thread is not None and text in store._thread.tls_problem
+    return store._client is not None and text in store._client.handler.tls_problem
+
+
+def change_credentials(store: AnyStore, credentials: DigestCredentials) -> None:
+    if isinstance(store, NativeStore):
+        assert store._thread is not None
+        store._thread._security = StoreSecurity(credentials=credentials)
+    else:
+        assert store._client is not None
+        store._client._connection._credentials = credentials
+
+
+def test_a_certificate_is_an_identity(secured: Secured, make_store: MakeStore) -> None:
     """`zookeeper.set.acl`: what a broker makes is its own; the world reads it, but where secrets are."""
-    connect = f"{secured.ensemble.secure_connect}/tls"
+    connect, chroot = secured.ensemble.secure_connect, f"/tls-{make_store.__name__}"
     owner = ZnodeAcl(ALL, "x509", "CN=broker,O=kafkalite")
 
-    async def make(store: KazooStore) -> None:
+    async def make(store: AnyStore) -> None:
         for path in (
             paths.TOPICS,
             paths.CONSUMERS,
@@ -102,7 +125,7 @@ def test_a_certificate_is_an_identity(secured: Secured) -> None:
         assert await store.read_acl(paths.DELEGATION_TOKENS) == [owner]
         assert len((await store.read(paths.TOPICS))[0]) == 40_000, "longer than a record of TLS"
 
-    async def look(store: KazooStore) -> None:
+    async def look(store: AnyStore) -> None:
         await store.read(paths.TOPICS)
         for refused in (
             store.write(paths.TOPICS, b""),
@@ -115,12 +138,14 @@ def test_a_certificate_is_an_identity(secured: Secured) -> None:
             with pytest.raises(NoAuthError):
                 await refused
 
-    with_store(connect, secured.certificate("broker"), make)
-    with_store(connect, secured.certificate("stranger"), look)
-    with_store(f"{secured.ensemble.connect}/tls", PLAINTEXT, look)
+    with_store(make_store, f"{connect}{chroot}", secured.certificate("broker"), make)
+    with_store(make_store, f"{connect}{chroot}", secured.certificate("stranger"), look)
+    with_store(make_store, f"{secured.ensemble.connect}{chroot}", PLAINTEXT, look)
 
 
-def test_nobody_connects_with_tls_who_shows_no_certificate_of_the_authority(secured: Secured) -> None:
+def test_nobody_connects_with_tls_who_shows_no_certificate_of_the_authority(
+    secured: Secured, make_store: MakeStore
+) -> None:
     with_own = secured.certificate("broker")
     foreign = secured.certificate("foreign", Authority("another"))
     nobody = security_of_texts(
@@ -129,16 +154,16 @@ def test_nobody_connects_with_tls_who_shows_no_certificate_of_the_authority(secu
     distrusting = security_of_texts({"zookeeper.ssl.client.enable": "true"}, {})
 
     async def refused(security: StoreSecurity, connect: str) -> None:
-        store = KazooStore(connect, 4.0, security=security)
+        store = make_store(connect, 4.0, security=security)
         with pytest.raises(TimeoutError):
             await store.start(1)
 
     async def named() -> None:
         """The reason for which TLS fails is known to whoever reports that there is no session."""
-        store = KazooStore(secured.ensemble.secure_connect, 4.0, security=distrusting)
+        store = make_store(secured.ensemble.secure_connect, 4.0, security=distrusting)
         starting = asyncio.create_task(store.start(60))
         async with asyncio.timeout(30):
-            while store._client is None or "certificate verify failed" not in store._client.handler.tls_problem:
+            while not has_tls_problem(store, "certificate verify failed"):
                 await asyncio.sleep(0.01)
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
@@ -156,12 +181,12 @@ def test_nobody_connects_with_tls_who_shows_no_certificate_of_the_authority(secu
 
 
 def test_a_user_authenticates_again_after_each_loss_of_the_connection(
-    secured: Secured, drop_connection: Callable[[KazooStore], None]
+    secured: Secured, make_store: MakeStore, drop_connection: Callable[[AnyStore], None]
 ) -> None:
-    connect = f"{secured.ensemble.connect}/sasl"
+    connect = f"{secured.ensemble.connect}/sasl-{make_store.__name__}"
     owner = ZnodeAcl(ALL, "sasl", "kafka")
 
-    async def make(store: KazooStore) -> None:
+    async def make(store: AnyStore) -> None:
         await store.create(paths.CONFIG_USERS, parents=True)
         lost = asyncio.Event()
         store.add_session_listener(lambda state: lost.set() if state is SessionState.SUSPENDED else None)
@@ -170,7 +195,7 @@ def test_a_user_authenticates_again_after_each_loss_of_the_connection(
         await store.create(paths.user_config("alice"))  # a child of what only its owner may change
         assert await store.read_acl(paths.user_config("alice")) == [owner]
 
-    async def stranger(store: KazooStore) -> None:
+    async def stranger(store: AnyStore) -> None:
         with pytest.raises(NoAuthError):
             await store.read(paths.user_config("alice"))
         with pytest.raises(NoAuthError) as caught:
@@ -178,13 +203,13 @@ def test_a_user_authenticates_again_after_each_loss_of_the_connection(
         assert caught.value.path == paths.user_config("alice")
         assert await store.read_many(["/", paths.topic("none")]) == [await store.read("/"), None]
 
-    with_store(connect, StoreSecurity(credentials=BROKER, sets_acls=True), make)
-    with_store(connect, PLAINTEXT, stranger)
+    with_store(make_store, connect, StoreSecurity(credentials=BROKER, sets_acls=True), make)
+    with_store(make_store, connect, PLAINTEXT, stranger)
 
 
-def test_a_wrong_password_ends_the_start_with_its_reason(secured: Secured) -> None:
+def test_a_wrong_password_ends_the_start_with_its_reason(secured: Secured, make_store: MakeStore) -> None:
     async def run() -> None:
-        store = KazooStore(
+        store = make_store(
             secured.ensemble.connect, 4.0, security=StoreSecurity(credentials=DigestCredentials("kafka", "wrong"))
         )
         with pytest.raises(AuthFailedError, match="refused"):
@@ -194,24 +219,22 @@ def test_a_wrong_password_ends_the_start_with_its_reason(secured: Secured) -> No
 
 
 def test_who_is_refused_while_it_runs_tries_again_with_a_new_session(
-    secured: Secured, drop_connection: Callable[[KazooStore], None]
+    secured: Secured, make_store: MakeStore, drop_connection: Callable[[AnyStore], None]
 ) -> None:
     """As a broker does whose password is changed at the servers before it is changed in its own file."""
 
     async def run() -> None:
-        store = KazooStore(secured.ensemble.connect, 4.0, security=StoreSecurity(credentials=BROKER))
+        store = make_store(secured.ensemble.connect, 4.0, security=StoreSecurity(credentials=BROKER))
         states: asyncio.Queue[SessionState] = asyncio.Queue()
         store.add_session_listener(states.put_nowait)
         await store.start(20)
         first = store.session_id
-        assert store._client is not None
-        connection = store._client._connection
-        connection._credentials = DigestCredentials(BROKER.username, "changed")
+        change_credentials(store, DigestCredentials(BROKER.username, "changed"))
         drop_connection(store)
         async with asyncio.timeout(30):
             while await states.get() is not SessionState.EXPIRED:
                 pass
-            connection._credentials = BROKER
+            change_credentials(store, BROKER)
             while await states.get() is not SessionState.CONNECTED:
                 pass
         await store.exists("/")

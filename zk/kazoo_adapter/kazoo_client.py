@@ -10,11 +10,12 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, Id
 
-from zk.kazoo_adapter.kazoo_bridge import LoopHandler, Mailbox
+from zk.kazoo_adapter.kazoo_bridge import LoopHandler
 from zk.kazoo_adapter.kazoo_sasl import DigestConnection
 from zk.kazoo_adapter.kazoo_tls import TlsHandler
 from zk.kazoo_adapter.store_security import StoreSecurity
 from zk.kazoo_adapter.znode_acls import ZnodeAcl
+from zk.mailbox import Mailbox
 
 _RECONNECT_DELAY_S = 0.05
 _MAX_RECONNECT_DELAY_S = 0.25

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,13 @@ import kazoo.exceptions
 from kazoo.client import KazooClient
 
 from zk.kazoo_adapter.kazoo_bridge import Answer
-from zk.size_limits import ENSEMBLE_BYTES
+from zk.request_errors import (
+    MAX_REQUEST_BYTES,
+    ConnectionBrokenError,
+    TooLargeError,
+    UnknownRequestError,
+    most_losses,
+)
 from zk.store import (
     BadVersionError,
     NoAuthError,
@@ -31,28 +36,7 @@ from zk.store import (
 T = TypeVar("T")
 
 
-class ConnectionBrokenError(StoreError):
-    """Raised when the connection broke as often as a request allows, so that the request may be the reason."""
-
-
-class TooLargeError(StoreError):
-    """Raised for a request that no server takes; it is not sent."""
-
-    def __init__(self, path: str, size_bytes: int, limit_bytes: int) -> None:
-        super().__init__(path, f"a request of {size_bytes} bytes is above the limit of {limit_bytes} (jute.maxbuffer)")
-
-
-class UnknownRequestError(StoreError):
-    """Raised when the server does not know a request's type or cannot decode it."""
-
-
-MAX_REQUEST_BYTES = ENSEMBLE_BYTES
-"""Largest request that is sent unless the servers' jute.maxbuffer is known. One with its own default refuses more than 1 MiB by closing the
-connection."""
-
 _URGENT = 2**62
-_SUSPECT_REQUEST_BYTES = 1_000_000
-_MAX_LOSSES_OF_SUSPECT = 3
 _ERRORS: tuple[tuple[type[Exception], type[StoreError]], ...] = (
     (kazoo.exceptions.NoNodeError, NoNodeError),
     (kazoo.exceptions.NodeExistsError, NodeExistsError),
@@ -145,7 +129,7 @@ class RequestQueue:
         order = self._next_order - _URGENT if urgent else self._next_order
         self._next_order += 1
         if max_losses is None:
-            max_losses = _MAX_LOSSES_OF_SUSPECT if size_bytes > _SUSPECT_REQUEST_BYTES else math.inf
+            max_losses = most_losses(size_bytes)
         heapq.heappush(self._waiting, _Request(order, path, size_bytes, send, answered, answer, max_losses))
         self._send_waiting()
         return answer
@@ -208,8 +192,7 @@ class RequestQueue:
         """Queue a request again after a lost connection, unless it seems to be the reason for the loss."""
         request.losses += 1
         if request.losses >= request.max_losses:
-            text = f"the connection broke {request.losses} times on a request of {request.size_bytes} bytes; "
-            request.fail(ConnectionBrokenError(request.path, text + "is the servers' jute.maxbuffer large enough?"))
+            request.fail(ConnectionBrokenError(request.path, request.losses, request.size_bytes))
         else:
             heapq.heappush(self._waiting, request)
 

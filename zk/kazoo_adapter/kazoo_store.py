@@ -2,11 +2,9 @@
 
 How a request goes: `kazoo_requests` keeps up to `max_in_flight_requests` of them with kazoo
 (`zookeeper.max.in.flight.requests`), which pipelines them on its connection; answers, watch events and changes of state
-come back to the loop in wire order (`kazoo_bridge`); `kazoo_watches` keeps watches through changes of connection.
+come back to the loop in wire order (`kazoo_bridge`); `WatchTable` keeps watches through changes of connection.
 
 While the session is EXPIRED, until kazoo has a new one, every request raises SessionExpiredError at once.
-
-The chroot of the connect string is prefixed here, not by kazoo, so that it can be created through the same connection.
 """
 
 from __future__ import annotations
@@ -21,27 +19,19 @@ from typing import Any, TypeVar, cast
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
-from kazoo.security import ACL
 
-from zk import paths
-from zk.connect_string import split_connect
-from zk.kazoo_adapter.kazoo_bridge import Mailbox
+from zk.ensemble_store import MAX_IN_FLIGHT_REQUESTS, MAX_LOSSES_OF_MULTI_READ, EnsembleStore
 from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
-from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead, ZnodeSizes
+from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead
 from zk.kazoo_adapter.kazoo_requests import (
-    MAX_REQUEST_BYTES,
-    ConnectionBrokenError,
     RequestQueue,
-    TooLargeError,
-    UnknownRequestError,
     store_error,
 )
-from zk.kazoo_adapter.kazoo_watches import ArmedWatch, WatchKind, WatchTable
 from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
-from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
+from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.listeners import report
-from zk.session_ending import request_session_end
-from zk.session_store import SessionStore
+from zk.mailbox import Mailbox
+from zk.request_errors import MAX_REQUEST_BYTES
 from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,
@@ -49,30 +39,23 @@ from zk.store import (
     Create,
     Delete,
     EventType,
-    NodeExistsError,
     NoNodeError,
     Operation,
     Result,
-    RolledBackError,
-    SessionEnding,
     SessionExpiredError,
     SessionState,
     Stat,
     StoreClosedError,
-    StoreError,
     Watcher,
     WatchEvent,
     Write,
 )
+from zk.watch_table import ArmedWatch, WatchKind
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-MAX_IN_FLIGHT_REQUESTS = 10
-
 _CLOSE_TIMEOUT_S = 5.0
-_MAX_LOSSES_OF_MULTI_READ = 2
-"""Connections that break on a multiRead until its znodes are read one by one."""
 _REFUSED_DELAY_S = 1.0
 """Kafka's: after it, credentials that were refused are tried again."""
 _EVENTS = {
@@ -83,7 +66,7 @@ _EVENTS = {
 }
 
 
-class KazooStore(SessionStore):
+class KazooStore(EnsembleStore):
     """A `zk.store.Store` over kazoo; `connect` is Kafka's `zookeeper.connect`, with an optional chroot."""
 
     def __init__(
@@ -94,23 +77,12 @@ class KazooStore(SessionStore):
         security: StoreSecurity = PLAINTEXT,
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
-        super().__init__()
-        self._servers, self._chroot = split_connect(connect)
-        self._security = security
+        super().__init__(connect, security, max_request_bytes)
         self._refused = False
         self._session_timeout_s = session_timeout_s
         self._max_in_flight_requests = max_in_flight_requests
-        self._max_request_bytes = max_request_bytes
-        self._sizes = ZnodeSizes(max_request_bytes)
-        self._watches = WatchTable()
         self._client: KazooClient | None = None
         self._requests: RequestQueue | None = None
-        self._closing = False
-        self._serves_multi_read: bool | None = None
-        """True if a server has answered a multiRead, None before any has.
-
-        False, until the store is closed, once one refused it: in an ensemble of several versions each refusal would cost a connection.
-        """
         self._connected = asyncio.Event()
 
     # -- the port
@@ -132,7 +104,7 @@ class KazooStore(SessionStore):
                     raise AuthFailedError(
                         "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
                     )
-                await self._create_chroot(self._requests)
+                await self._create_chroot()
         except TimeoutError:
             why = self._client.handler.tls_problem
             await self.close()
@@ -186,10 +158,6 @@ class KazooStore(SessionStore):
     async def sync(self, path: str = "/") -> None:
         await self._request(path, methodcaller("sync_async", self._full(path)), lambda _: None)
 
-    async def end_session(self, session_id: int, password: bytes, timeout_s: float) -> SessionEnding:
-        self._ensure_connected("/")
-        return await request_session_end(self._servers, session_id, password, self._security, timeout_s)
-
     async def write_acl(self, path: str, acl: Sequence[ZnodeAcl]) -> None:
         """Replace a znode's ACL, for the tool that protects znodes. Raises NoNodeError, NoAuthError."""
         send = methodcaller("set_acls_async", self._full(path), kazoo_acl(acl))
@@ -214,65 +182,29 @@ class KazooStore(SessionStore):
         send = methodcaller(method, self._full(path), watch=None if watcher is None else self._on_watch)
         return await self._request(path, send, arm_and_convert)
 
-    async def _read_many(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
-        groups = list(self._sizes.split_paths(paths))
-        found: list[tuple[bytes, Stat] | None] = []
-        if self._serves_multi_read is None:
-            # The first goes alone: a server that does not know it closes the connection, and the others would be sent again.
-            found += await self._read_together(groups.pop(0))
-        for some in await asyncio.gather(*(self._read_together(group) for group in groups)):
-            found += some
-        return found
-
-    async def _read_together(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
-        """Read znodes by one multiRead, or one by one when the server does not know it or the connection breaks on it."""
-
+    async def _send_multi_read(self, paths: list[str]) -> list[tuple[bytes, Stat] | None]:
         def convert(results: list[Found]) -> list[tuple[bytes, Stat] | None]:
-            self._serves_multi_read = True
             found = [_existing(path, result) for path, result in zip(paths, results, strict=True)]
-            for path, znode in zip(paths, found, strict=True):
-                self._sizes.note(path, 0 if znode is None else len(znode[0]))
+            self._note_read(paths, found)
             return found
 
-        if len(paths) > 1 and self._serves_multi_read is not False:
-            send = MultiRead([self._full(path) for path in paths]).send
-            try:
-                return await self._request(paths[0], send, convert, max_losses=_MAX_LOSSES_OF_MULTI_READ)
-            except UnknownRequestError as refusal:
-                self._forgo_multi_read(refusal)
-            except ConnectionBrokenError as refusal:
-                if self._serves_multi_read is None:
-                    self._forgo_multi_read(refusal)
-        return await asyncio.gather(*(self._read_if_exists(path) for path in paths))
+        send = MultiRead([self._full(path) for path in paths]).send
+        return await self._request(paths[0], send, convert, max_losses=MAX_LOSSES_OF_MULTI_READ)
 
-    async def _read_if_exists(self, path: str) -> tuple[bytes, Stat] | None:
-        try:
-            return await self.read(path)
-        except NoNodeError:
-            return None
-
-    def _forgo_multi_read(self, refusal: StoreError) -> None:
-        if self._serves_multi_read is not False:
-            self._serves_multi_read = False
-            logger.info("ZooKeeper at %s serves no multiRead, which is new in 3.6: %s", self._servers, refusal)
-
-    async def _create(self, operation: Create) -> str:
+    async def _create_znode(self, operation: Create, full: str, acl: tuple[ZnodeAcl, ...] | None) -> str:
         send = methodcaller(
             "create_async",
-            self._full(operation.path),
+            full,
             # Empty znodes of Kafka have no data at all; with an empty /latest_producer_id_block it does not start.
             operation.data or None,
-            acl=self._acl_of(operation.path),
+            acl=None if acl is None else kazoo_acl(acl),
             ephemeral=operation.ephemeral,
             sequence=operation.sequence,
         )
-        return await self._request(operation.path, send, self._strip_chroot, operation_bytes(operation))
+        requests = cast(RequestQueue, self._requests)
+        return await requests.request(operation.path, send, str, size_bytes=operation_bytes(operation))
 
-    async def _multi(self, operations: list[Operation]) -> list[Result]:
-        size_bytes = sum(map(operation_bytes, operations))
-        if size_bytes > self._max_request_bytes:
-            return self._refuse(operations, size_bytes)
-
+    async def _send_multi(self, operations: list[Operation], size_bytes: int) -> list[Result]:
         def send(client: KazooClient) -> Any:
             transaction = client.transaction()
             for operation in operations:
@@ -283,12 +215,6 @@ class KazooStore(SessionStore):
             return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
 
         return await self._request(operations[0].path, send, convert, size_bytes)
-
-    def _refuse(self, operations: list[Operation], size_bytes: int) -> list[Result]:
-        """Return the results of a multi that is too large, as if the servers had refused its largest operation."""
-        largest = max(operations, key=operation_bytes)
-        refusal = TooLargeError(largest.path, size_bytes, self._max_request_bytes)
-        return [refusal if each is largest else RolledBackError(each.path, str(refusal)) for each in operations]
 
     async def _request(
         self,
@@ -307,7 +233,8 @@ class KazooStore(SessionStore):
         full = self._full(operation.path)
         if isinstance(operation, Create):
             acl = self._acl_of(operation.path)
-            transaction.create(full, operation.data, acl, operation.ephemeral, operation.sequence)
+            entries = None if acl is None else kazoo_acl(acl)
+            transaction.create(full, operation.data, entries, operation.ephemeral, operation.sequence)
         elif isinstance(operation, Write):
             transaction.set_data(full, operation.data, operation.version)
         elif isinstance(operation, Delete):
@@ -315,38 +242,12 @@ class KazooStore(SessionStore):
         else:
             transaction.check(full, operation.version)
 
-    def _acl_of(self, path: str) -> list[ACL] | None:
-        """Return the ACL for a new znode, None for one open to all."""
-        return kazoo_acl(default_acl(path, is_secure=True)) if self._security.sets_acls else None
-
     def _result(self, operation: Operation, result: Any) -> Result:
         if isinstance(result, Exception):
             return store_error(operation.path, result)
         if isinstance(operation, Create):
             return self._strip_chroot(result)
         return _stat(result) if isinstance(operation, Write) else None
-
-    # -- paths
-
-    def _full(self, path: str) -> str:
-        """Return the path with the chroot. Raises ValueError for an invalid path."""
-        paths.check(path)
-        if not self._chroot:
-            return path
-        return self._chroot if path == "/" else self._chroot + path
-
-    def _strip_chroot(self, full: str) -> str:
-        return full[len(self._chroot) :] or "/"
-
-    async def _create_chroot(self, requests: RequestQueue) -> None:
-        """Create the chroot and its ancestors as persistent empty znodes, as Kafka does."""
-        if not self._chroot:
-            return
-        for full in (*paths.ancestors(self._chroot), self._chroot):
-            try:
-                await requests.request(full, partial(KazooClient.create_async, path=full, acl=self._acl_of(full)), str)
-            except NodeExistsError:
-                pass
 
     # -- watches
 

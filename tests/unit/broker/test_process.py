@@ -9,8 +9,12 @@ import pytest
 
 from kafkalite.broker import process
 from kafkalite.config.broker import BrokerConfig
+from kafkalite.config.keys import ConfigError
 from kafkalite.errors import ensure
 from kafkalite.lifecycle import UnexpectedErrors
+from zk.kazoo_adapter.kazoo_store import KazooStore
+from zk.kazoo_adapter.store_security import PLAINTEXT
+from zk.native.native_store import NativeStore
 
 
 class FakeStore:
@@ -90,3 +94,15 @@ def test_zookeeper_that_is_away_is_named_with_what_helps(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("kafkalite broker: no session with ZooKeeper at z:1 within 18 s; does it run there?")
     assert "doctor --only zookeeper" in last
+
+
+@pytest.mark.parametrize(("client", "store"), [(None, KazooStore), ("kazoo", KazooStore), ("native", NativeStore)])
+def test_the_client_of_zookeeper_is_a_setting(client: str | None, store: type) -> None:
+    given = {} if client is None else {"kafkalite.zookeeper.client": client}
+    config = BrokerConfig.from_properties({"zookeeper.connect": "localhost:1", **given})
+    assert type(process._make_store(config, PLAINTEXT)) is store
+
+
+def test_a_client_of_zookeeper_that_there_is_not() -> None:
+    with pytest.raises(ConfigError, match="kazoo, native"):
+        BrokerConfig.from_properties({"zookeeper.connect": "z", "kafkalite.zookeeper.client": "curator"})

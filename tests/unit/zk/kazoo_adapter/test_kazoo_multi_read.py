@@ -11,9 +11,10 @@ import kazoo.exceptions
 import pytest
 from kazoo.protocol.serialization import GetData, MultiHeader
 
-from zk.kazoo_adapter.kazoo_multi_read import MultiRead, ZnodeSizes
+from zk.kazoo_adapter.kazoo_multi_read import MultiRead
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.store import NoAuthError, Stat, StoreError
+from zk.znode_sizes import ZnodeSizes
 
 CREATE, PING, GET_DATA, CLOSE = 1, 11, 4, -11
 NO_NODE, NO_AUTH, UNIMPLEMENTED, MARSHALLING = -101, -102, -6, -5

@@ -8,10 +8,12 @@ import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from zk.connect_string import split_connect
-from zk.kazoo_adapter.kazoo_bridge import Answer, LoopHandler, Mailbox
-from zk.kazoo_adapter.kazoo_requests import MAX_REQUEST_BYTES, RequestQueue, TooLargeError, store_error
-from zk.kazoo_adapter.kazoo_watches import WatchKind, WatchTable
+from zk.kazoo_adapter.kazoo_bridge import Answer, LoopHandler
+from zk.kazoo_adapter.kazoo_requests import RequestQueue, store_error
+from zk.mailbox import Mailbox
+from zk.request_errors import MAX_REQUEST_BYTES, TooLargeError
 from zk.store import EventType, NoAuthError, SessionExpiredError, StoreClosedError, StoreError, WatchEvent
+from zk.watch_table import WatchKind, WatchTable
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The watches of one session, kept through changes of connection, which kazoo, unlike the Java client, does not do."""
+"""The watches of one session, kept through changes of connection: which to arm again, and which events were missed."""
 
 from __future__ import annotations
 
