@@ -23,7 +23,7 @@ from kafkalite.broker.failure_detection.own_session import OwnSession
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
 from kafkalite.broker.registration import registration_of
-from kafkalite.broker.replication.replicas import Replicas
+from kafkalite.broker.replication.directory_failures import DirectoryFailures
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_metering import RequestMetering
 from kafkalite.broker.settings.quota_znodes import all_settings, quotas_in
@@ -39,13 +39,12 @@ from kafkalite.storage.directories.identity import check_identity, claim_directo
 from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.storage.disk import Disk
 from kafkalite.types import BrokerId, topic_id_to_text
-from zk import paths
 from zk.broker_registrar import DuplicateBrokerError
 from zk.session import Session
 from zk.store import NoNodeError, SessionExpiredError, Store
 from zk.top_level import create_top_level, generate_broker_id, read_or_create_cluster_id
 from zk.watches import ChildWatch
-from zk.znodes import BrokerRegistration, LogDirEvent
+from zk.znodes import BrokerRegistration
 
 if TYPE_CHECKING:
     from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
@@ -281,7 +280,8 @@ class Broker:
             self.cleaner.start_workers(self.jobs.retry)
         parts.log_dir_moves.resume()
         parts.failure_detection.start(self.jobs)
-        every(1.0, "notice failed directories", partial(self._notice_failed_directories, parts.replicas))
+        failures = DirectoryFailures(self.broker_id, parts.replicas, self.store)
+        every(1.0, "notice failed directories", failures.notice)
 
     async def _remove_expired_tokens(self, parts: BrokerParts) -> None:
         if parts.controller.is_active:
@@ -357,12 +357,6 @@ class Broker:
             return f"{leaders} leaders to hand over"
         step = f"; now {self._stop.step_name}" if self._stop is not None else ""
         return f"{self._early.logs.left_to_close} logs to close{step}"
-
-    async def _notice_failed_directories(self, replicas: Replicas) -> None:
-        """Drop the partitions of failed directories and notify the controller (Kafka's LogDirEvent)."""
-        if replicas.drop_offline_partitions():
-            event = LogDirEvent(broker_id=self.broker_id).encode()
-            await self.store.create(paths.LOG_DIR_EVENT_PREFIX, event, sequence=True)
 
 
 def _write_checkpoints(parts: BrokerParts) -> None:

@@ -207,16 +207,18 @@ class Sender:
             task.add_done_callback(self._tasks.pop)
 
     def _may_be_numbered(self, topic_partition: TopicPartition) -> bool:
-        """Without idempotence always; in a transaction once the coordinator knows of the partition; else once there is a producer id,
-        and after a lost sequence once nothing is in flight."""
+        """Without idempotence always; in a transaction once the coordinator knows of the partition; else once there is a producer id.
+
+        The first batch of a sequence is alone in flight until it is acknowledged.
+        """
         if self._sequences is None:
             return True
-        if self.transactions is not None:
-            return self.transactions.admits(topic_partition)
-        if topic_partition in self._restarting:
+        if not self._sequences.is_acknowledged(topic_partition):
             if self._accumulator.in_flight(topic_partition):
                 return False
             self._restarting.discard(topic_partition)
+        if self.transactions is not None:
+            return self.transactions.admits(topic_partition)
         if self._sequences.has_identity(topic_partition):
             return True
         if self._identity_task is None:
@@ -442,6 +444,8 @@ class Sender:
 
     def _finish_delivered(self, batch: Batch, base_offset: int, log_append_time: int) -> None:
         self.delivered_records += batch.record_count
+        if self._sequences is not None:
+            self._sequences.acknowledge(batch.topic_partition, batch.producer_id, batch.producer_epoch)
         self._accumulator.finish(batch, None, base_offset, log_append_time)
         self._on_progress()
 

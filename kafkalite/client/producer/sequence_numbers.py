@@ -28,6 +28,7 @@ class ProducerIdAndEpoch:
 class _PartitionSequence:
     identity: ProducerIdAndEpoch
     next_sequence: int = 0
+    is_acknowledged: bool = False
 
 
 class SequenceNumbers:
@@ -52,6 +53,21 @@ class SequenceNumbers:
         base = sequence.next_sequence
         sequence.next_sequence = (base + record_count) % SEQUENCES
         return sequence.identity, base
+
+    def acknowledge(self, topic_partition: TopicPartition, producer_id: int, producer_epoch: int) -> None:
+        """Note that a broker has appended a batch which was numbered under this identity."""
+        sequence = self._partitions.get(topic_partition)
+        if sequence is not None and sequence.identity == ProducerIdAndEpoch(producer_id, producer_epoch):
+            sequence.is_acknowledged = True
+
+    def is_acknowledged(self, topic_partition: TopicPartition) -> bool:
+        """True if brokers know the partition's sequence, so that they refuse what comes out of order.
+
+        A broker that knows nothing of a producer takes any sequence first: of two first batches in flight it may refuse one and append
+        the other (KAFKA-14359).
+        """
+        sequence = self._partitions.get(topic_partition)
+        return sequence is not None and sequence.is_acknowledged
 
     def restart(self, identity: ProducerIdAndEpoch | None) -> None:
         """All partitions go on under `identity`, from sequence 0."""

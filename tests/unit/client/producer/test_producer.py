@@ -13,7 +13,7 @@ from kafkalite.client.errors import (
 from kafkalite.client.producer.deliveries import Delivery
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.record_batches.records import BatchHeader
+from kafkalite.protocol.record_batches.records import BatchHeader, iter_batches
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in
 from tests.unit.client.producer.scripted_producer import T0, failing, producer, run
@@ -255,5 +255,26 @@ def test_a_duplicate_that_the_broker_knows_counts_as_delivered() -> None:
     async def scenario() -> None:
         async with producer(cluster) as target:
             assert (await target.send_and_wait("t", b"x")).offset == -1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("first", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_first_batch_that_is_refused_comes_before_the_second(first: int) -> None:
+    """A broker that knows nothing of a producer would take the second batch, while the first waits for its retry (KAFKA-14359)."""
+
+    async def scenario() -> None:
+        cluster = FakeCluster({"t": 1})
+        cluster.script[ApiKey.PRODUCE].extend(failing(first))
+        async with producer(cluster, batch_size=1) as target:
+            sent = [await target.send("t", b"%d" % number, partition=0) for number in range(5)]
+            await asyncio.gather(*sent)
+        numbered = [
+            header.base_sequence
+            for request in cluster.requests_of(ApiKey.PRODUCE)
+            for header in iter_batches(request.topic_data[0].partition_data[0].records)
+        ]
+        assert numbered[:2] == [0, 0], "another batch was sent before the first was acknowledged"
+        assert sorted(set(numbered)) == list(range(5))
 
     run(scenario())
