@@ -38,6 +38,9 @@ _PING_INTERVAL: Final = 0.3
 _LONGEST_PING_INTERVAL_S: Final = 10.0
 """As in the Java client."""
 
+_CLOSING_PATIENCE_S: Final = 5.0
+"""For the reply to closeSession."""
+
 _CONNECT: Final = Struct(">iqiq")
 _CONNECTED: Final = Struct(">iiq")
 _REPLY: Final = Struct(">iqi")
@@ -173,6 +176,8 @@ class Connection:
         """Ask the server to end the session, in the stage OPEN; `Closed` tells that it has."""
         self.send(close_session(), now_s)
         self.stage = Stage.CLOSING
+        # The server has said nothing since its last ping, and has to commit the end.
+        self._last_heard_s, self._patience_s = now_s, max(self._patience_s, _CLOSING_PATIENCE_S)
 
     def _send_frame(self, message: bytes) -> None:
         self.outgoing += INT.pack(len(message)) + message

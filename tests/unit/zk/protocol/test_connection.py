@@ -243,6 +243,17 @@ def test_a_session_is_closed() -> None:
     assert events_of(connection, reply(1, big) + reply(2)) == [Reply(request, 0, (b"x" * 100_000, STAT)), Closed()]
 
 
+def test_the_end_of_a_session_that_was_idle_is_sent() -> None:
+    """The connection was given up before closeSession had left: the session and its ephemeral znodes stayed until their timeout."""
+    connection = opened()
+    connection.close(105.0)
+    connection.tick(105.0)
+    assert bytes(connection.outgoing) == kazoo_frame(1, kazoo_requests.Close())
+    connection.tick(109.9)
+    with pytest.raises(ConnectionLost, match="silent"):
+        connection.tick(110.0)
+
+
 def exchange() -> Iterator[bytes]:
     challenge = yield b""
     if challenge != b"challenge":
