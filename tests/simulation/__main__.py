@@ -13,9 +13,11 @@ import argparse
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.simulation.large.plan import draw_large
 from tests.simulation.plan import Plan
 from tests.simulation.seeds import Draw, Result, draw_any, draw_lying, live, results
 from tests.simulation.shrinking import shrink
@@ -132,8 +134,15 @@ def main() -> int:
     parser.add_argument(
         "--lies", action="store_true", help="brokers end sessions on evidence and take living ones for dead"
     )
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        help="runs of clusters with so many brokers in ten racks, with acts that concern many of them",
+    )
     options = parser.parse_args()
     draw = draw_lying if options.lies else draw_transactions if options.transactions else draw_any
+    if options.brokers is not None:
+        draw = partial(draw_large, brokers=options.brokers)
     if options.replay is not None:
         return one(Plan.parse(options.replay.read_text()), trace=options.trace, shows_all=options.all)
     if options.seed is not None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
 
+from tests.simulation.large.large_run import LargeRun
+from tests.simulation.large.plan import BROKERS
 from tests.simulation.plan import ROLES, WINDOW_S, Plan, add_lies, draw_honest, draw_plan
 from tests.simulation.simulation_run import SimulationRun
 from tests.simulation.transactions.plan import (
@@ -68,7 +70,7 @@ _RARE: Final = {
 
 def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, SimulationRun]:
     """One run. The garbage collector looks once, behind it."""
-    run = TransactionalRun(plan) if plan.workload.get(TRANSACTIONS) else SimulationRun(plan)
+    run = _make_run(plan)
     run.simulation.trace.shows_all = shows_all
     began_s = time.process_time()
     problem = ""
@@ -88,6 +90,12 @@ def live(plan: Plan, *, shows_all: bool = False) -> tuple[Result, SimulationRun]
     cpu_s = time.process_time() - began_s
     now_s = run.simulation.time.now_s
     return Result(plan.seed, run.outcome.digest, cpu_s, now_s, problem, tuple(run.outcome.begun), states), run
+
+
+def _make_run(plan: Plan) -> SimulationRun:
+    if plan.workload.get(BROKERS):
+        return LargeRun(plan)
+    return TransactionalRun(plan) if plan.workload.get(TRANSACTIONS) else SimulationRun(plan)
 
 
 def draw_any(seed: int) -> Plan:

@@ -72,6 +72,9 @@ class Outcome:
 class SimulationRun:
     """See the module."""
 
+    judged_topics: tuple[str, ...] = (FLIGHTS, FREIGHT)
+    """Of these the witness sees leaders and high watermarks, and the group must have read every record."""
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.simulation = Simulation(plan.seed)
@@ -79,12 +82,12 @@ class SimulationRun:
             plan.workload.get("portion_bytes") or self.simulation.network.send_buffer_bytes
         )
         self.authenticates = bool(plan.workload.get("authenticates"))
-        self.cluster = SimulatedCluster(self.simulation, 3, plan.settings, authenticates=self.authenticates)
+        self.cluster = self._make_cluster()
         self._minimum = {name: plan.workload.get(f"{name}_min_isr", 2) for name in (FLIGHTS, FREIGHT)}
         self.injection = Injection(self.cluster, survives_a_loss=min(self._minimum.values()) > 1)
         self.recorder = Recorder(lambda: int(self.simulation.time.now_s * 1e9))
         self.outcome = Outcome(plan, self.simulation, self.recorder.events)
-        self.witness = Witness(self.cluster, self.recorder, (FLIGHTS, FREIGHT))
+        self.witness = Witness(self.cluster, self.recorder, self.judged_topics)
         self.unauthenticated = Unauthenticated(self)
         self.brink = Brink(self) if plan.workload.get(REPLICAS_ON_THE_BRINK) else None
         self.latest: dict[bytes, int] = {}
@@ -92,6 +95,9 @@ class SimulationRun:
         self.faults_are_over = False
         self.explains = True
         """Is a violation shown with the operations and changes that belong to it? Finding these takes seconds."""
+
+    def _make_cluster(self) -> SimulatedCluster:
+        return SimulatedCluster(self.simulation, 3, self.plan.settings, authenticates=self.authenticates)
 
     def run(self) -> Outcome:
         try:
@@ -376,7 +382,7 @@ class SimulationRun:
         if verdict.violations:
             self.fail(verdict)
         for partition, end in ends.items():
-            if partition.topic in (FLIGHTS, FREIGHT):
+            if partition.topic in self.judged_topics:
                 missing = set(range(end)) - readers.read_offsets.get(partition, set())
                 assert not missing, f"the group has not read {partition} at {sorted(missing)}"
 

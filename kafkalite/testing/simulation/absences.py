@@ -29,6 +29,7 @@ _TAKE_AWAY: Final = _MAY_FORGET | {
     "false-verdict",
     "reject",
     "end-at-write",
+    "lose-rack",
 }
 
 
@@ -83,7 +84,7 @@ class Absences:
         if fault.kind in _TAKE_AWAY:
             names = list(brokers) if fault.kind == "kill-all" else [each for each in fault.targets if each in brokers]
             forgot = self._forgetful
-            if forgot or fault.kind in _MAY_FORGET:
+            if forgot or fault.kind in _MAY_FORGET or fault.parameter("power"):
                 self._leave_somebody(forgot | {brokers[each] for each in (*names, *self._away.elements())})
         self._away.update(names)
         try:

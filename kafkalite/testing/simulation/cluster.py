@@ -86,6 +86,7 @@ class SimulatedBroker:
                 "listeners": f"{PROTOCOL if cluster.authenticates else 'PLAINTEXT'}://{self.name}:{PORT}",
                 "log.dirs": LOG_DIR,
                 **(BROKER_SETTINGS if cluster.authenticates else {}),
+                **({"broker.rack": cluster.racks[self.broker_id]} if self.broker_id in cluster.racks else {}),
                 **cluster.settings,
             }
         )
@@ -165,7 +166,7 @@ class SimulatedBroker:
 class SimulatedCluster:
     """Brokers 1 to `size` and their ZooKeeper; `settings` are broker properties. Used by the scenario, on the director's loop.
 
-    Where it `authenticates`, clients need `logins.CLIENT_OPTIONS`.
+    Where it `authenticates`, clients need `logins.CLIENT_OPTIONS`. Brokers are in `racks`, or in none.
     """
 
     def __init__(
@@ -175,8 +176,10 @@ class SimulatedCluster:
         settings: Mapping[str, str] | None = None,
         *,
         authenticates: bool = False,
+        racks: Mapping[BrokerId, str] | None = None,
     ) -> None:
         self.simulation = simulation
+        self.racks = racks or {}
         self.authenticates = authenticates
         self.settings = dict(settings or {})
         self.clock = VirtualClock(simulation.time)

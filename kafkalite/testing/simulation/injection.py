@@ -16,6 +16,7 @@ from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.fault_acts import ArmedFailpoints, FaultActs
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.testing.simulation.lies import LIES, Lies
+from kafkalite.testing.simulation.mass_acts import MASS_FAULTS, MassActs
 from kafkalite.types import TopicPartition
 from zk import paths
 from zk.znodes import ControllerSeat
@@ -34,6 +35,7 @@ class Injection:
         self._failpoints = ArmedFailpoints()
         self._acts = FaultActs(cluster, self._absences, self._failpoints)
         self.lies = Lies(cluster, self._absences, self._acts.restart)
+        self._mass_acts = MassActs(cluster, self._absences, self._acts.restart)
 
     async def inject(self, faults: Sequence[Fault]) -> None:
         """Inject all faults; returns when the last one has ended."""
@@ -62,7 +64,7 @@ class Injection:
             chosen = Fault(fault.at_s, fault.kind, targets, fault.length_s, fault.parameters)
             trace.add("fault", str(chosen).strip())
             with self._absences.taking_away(chosen):
-                acts = self.lies if fault.kind in LIES else self._acts
+                acts = self.lies if fault.kind in LIES else self._mass_acts if fault.kind in MASS_FAULTS else self._acts
                 act: Act = getattr(acts, fault.kind.replace("-", "_"))
                 await act(chosen)
         except NotNow as reason:

@@ -320,6 +320,8 @@ class Network:
         self._trace = trace
         self._servers: dict[Address, SimulatedServer] = {}
         self._transports: dict[SimulatedTransport, None] = {}
+        self._by_link: dict[tuple[str, str], dict[SimulatedTransport, None]] = {}
+        """The same by the two machines, in the order of their names: with a hundred brokers one fault may concern a thousand links."""
         self._base_delays_s: dict[tuple[str, str], float] = {}
         self._cut: dict[tuple[str, str], int] = {}
         self._extra_delays_s: dict[tuple[str, str], float] = {}
@@ -341,9 +343,8 @@ class Network:
         if cuts > 1:
             self._cut[source, target] = cuts - 1
             return
-        for transport in list(self._transports):
-            if {transport.process.machine, transport.peer.process.machine} == {source, target}:
-                transport.send_waiting()
+        for transport in self._of_link(source, target):
+            transport.send_waiting()
 
     def delay(self, source: str, target: str, extra_s: float) -> None:
         """Let everything take `extra_s` longer from now on, 0 for the usual time; connections overtake each other."""
@@ -369,9 +370,13 @@ class Network:
                 transport.vanish()
 
     def _between(self, one: str, other: str) -> Iterator[SimulatedTransport]:
-        for transport in list(self._transports):
-            if {transport.process.machine, transport.peer.process.machine} == {one, other} and transport.process.alive:
+        for transport in self._of_link(one, other):
+            if transport.process.alive:
                 yield transport
+
+    def _of_link(self, one: str, other: str) -> list[SimulatedTransport]:
+        """Return the ends of all connections between two machines, the oldest first."""
+        return list(self._by_link.get((min(one, other), max(one, other)), ()))
 
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut
@@ -416,6 +421,8 @@ class Network:
         accepted = SimulatedTransport(self, server.process, far, near)
         client.peer, accepted.peer = accepted, client
         self._transports[client] = self._transports[accepted] = None
+        of_link = self._by_link.setdefault((min(here, host), max(here, host)), {})
+        of_link[client] = of_link[accepted] = None
         server.process.loop.call_soon(_accept, server, accepted)
         try:
             await asyncio.sleep(self._delay_s(host, here))
@@ -432,8 +439,10 @@ class Network:
 
     def forget(self, transport: SimulatedTransport) -> None:
         """Forget a closed transport; what it has sent still arrives."""
-        if not transport._unsent:
-            self._transports.pop(transport, None)
+        if not transport._unsent and transport in self._transports:
+            del self._transports[transport]
+            machines = transport.process.machine, transport.peer.process.machine
+            del self._by_link[min(machines), max(machines)][transport]
 
     def _new_port(self) -> int:
         self._next_port += 1

@@ -25,6 +25,7 @@ from kafkalite.testing.simulation.network import Network
 from kafkalite.testing.simulation.readiness import Descriptors
 from kafkalite.testing.simulation.sockets import SimulatedServer
 from kafkalite.testing.simulation.trace import Trace
+from kafkalite.testing.simulation.turns import Turns
 from kafkalite.testing.simulation.virtual_time import Deadlock, VirtualTime, VirtualTimeLoop
 
 T = TypeVar("T")
@@ -86,11 +87,16 @@ class _Timer(_Handle, asyncio.TimerHandle):
 class ProcessLoop(VirtualTimeLoop):
     """The loop of one process: its sockets are the simulated network's, its executors take time."""
 
-    def __init__(self, process: Process, time: VirtualTime, network: Network, chance: random.Random) -> None:
+    def __init__(
+        self, process: Process, time: VirtualTime, turns: Turns, network: Network, chance: random.Random
+    ) -> None:
         super().__init__(time)
         self.process = process
         self.timers: list[tuple[float, int, _Timer]] = []
         """A heap of when each is due, which was set first, and the timer: tuples are compared without running Python."""
+        self.is_due = False
+        """True while it is among `Turns.due`, which sets it."""
+        self._turns = turns
         self._timers_set = 0
         self._network = network
         self._chance = chance
@@ -101,7 +107,11 @@ class ProcessLoop(VirtualTimeLoop):
         """Schedule a callback as asyncio does, without its checks for debugging: a simulation run calls nothing more often."""
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
+        if not self.is_due:
+            self._turns.add(self)
         return handle
+
+    call_soon_threadsafe = call_soon
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -111,6 +121,8 @@ class ProcessLoop(VirtualTimeLoop):
         timer._when, timer._scheduled = when, True
         self._timers_set += 1
         heapq.heappush(self.timers, (when, self._timers_set, timer))
+        if self.timers[0][2] is timer:
+            self._turns.note_timer(self)
         return timer
 
     def step(self) -> None:
@@ -217,8 +229,10 @@ def _task_name(task: asyncio.Task[Any]) -> str:
 class Process:
     """One process, on the machine of the same name unless `machine` says another."""
 
-    def __init__(self, simulation: Simulation, name: str, machine: str) -> None:
+    def __init__(self, simulation: Simulation, name: str, machine: str, place: int) -> None:
         self.name = name
+        self.place = place
+        """In the order in which the processes of the simulation were started."""
         self.machine = machine
         self.alive = True
         self.paused = False
@@ -226,7 +240,9 @@ class Process:
         """How many more callbacks it runs before it is killed; None: nobody wants to kill it."""
         self._on_end: Callable[[], None] = self.kill
         self._simulation = simulation
-        self.loop = ProcessLoop(self, simulation.time, simulation.network, simulation.chance(f"{name}/executor"))
+        self.loop = ProcessLoop(
+            self, simulation.time, simulation.turns, simulation.network, simulation.chance(f"{name}/executor")
+        )
         self.loop.set_exception_handler(self._problem)
         self.descriptors = Descriptors(self.loop)
         self._outcomes: dict[asyncio.Future[Any], None] = {}
@@ -266,7 +282,7 @@ class Process:
         if not self.alive:
             return
         self.alive = False
-        self._simulation.remove_process(self)
+        self._simulation.turns.remove(self.loop)
         self._simulation.network.process_ended(self, unheard=unheard)
         for outcome in list(self._outcomes):
             if not outcome.done():
@@ -276,15 +292,17 @@ class Process:
     def pause(self) -> None:
         """Step the process no more, as after SIGSTOP."""
         self.paused = True
+        self._simulation.turns.remove(self.loop)
 
     def resume(self) -> None:
         """Step the process again, as after SIGCONT."""
         self.paused = False
+        self._simulation.turns.review(self.loop)
 
     def stall(self, length_s: float) -> None:
         """Let nothing of it run for `length_s`, because its loop waits for a slow disk."""
         if not self.paused:
-            self.paused = True
+            self.pause()
             self._simulation.director.loop.call_later(length_s, self.resume)
 
     def kill_after(self, callbacks: int, end: Callable[[], None]) -> None:
@@ -342,6 +360,7 @@ class Simulation:
         self.seed = seed
         self.time = VirtualTime()
         self.trace = Trace(self.time)
+        self.turns = Turns(self.time)
         self.network = Network(self.time, self.chance("network"), self.trace)
         self.problems: list[str] = []
         """Exceptions that nobody was there to take, and errors that were only logged."""
@@ -350,9 +369,8 @@ class Simulation:
         """Processes that may log errors of their disk, because it is broken."""
         self.expected_errors: tuple[str, ...] = ()
         """Beginnings of errors that may be logged."""
-        self._turns = self.chance("turns")
+        self._turn_chance = self.chance("turns")
         self._processes: list[Process] = []
-        self._running: list[Process] = []
         self.director = self.process("director")
         """Runs the scenario; it kills, cuts and judges, and is not part of what is simulated."""
         self.network.kernel = self.director.loop
@@ -363,14 +381,9 @@ class Simulation:
 
     def process(self, name: str, machine: str | None = None) -> Process:
         """Start a process; `machine` has its name by default."""
-        process = Process(self, name, machine or name)
+        process = Process(self, name, machine or name, len(self._processes))
         self._processes.append(process)
-        self._running.append(process)
         return process
-
-    def remove_process(self, process: Process) -> None:
-        """Step the process never again."""
-        self._running.remove(process)
 
     def machines(self) -> list[str]:
         """Return the names of all machines that there were."""
@@ -393,35 +406,26 @@ class Simulation:
     def _run(self, scenario: Coroutine[Any, Any, T], limit_s: float) -> T:
         """Take one step after the other; all in one loop, because it turns ten thousand times in a run."""
         main = self.director.loop.create_task(scenario)
-        time, running, turn = self.time, self._running, self._turns.random
+        time, turns, turn = self.time, self.turns, self._turn_chance.random
+        due = turns.due
         steps = 0
         while not main.done():
-            now_s, next_s = time.now_s, math.inf
-            due: list[ProcessLoop] = []
-            for process in running:
-                if not process.paused:
-                    loop = process.loop
-                    if loop._ready:
-                        due.append(loop)
-                    elif loop.timers:
-                        at_s = loop.timers[0][0]
-                        if at_s <= now_s:
-                            due.append(loop)
-                        elif at_s < next_s:
-                            next_s = at_s
+            turns.add_due()
             if due:
-                loop = due[0] if len(due) == 1 else due[int(turn() * len(due))]
+                loop = due[0 if len(due) == 1 else int(turn() * len(due))][1]
                 loop.step()
+                turns.review(loop)
                 steps += 1
                 if steps > _STEPS_AT_ONCE:
-                    raise Livelock(f"{loop.process.name} goes on for ever at {now_s:g} s: {self._waiting()}")
-            elif next_s == math.inf:
+                    raise Livelock(f"{loop.process.name} goes on for ever at {time.now_s:g} s: {self._waiting()}")
+                continue
+            next_s = turns.find_next_s()
+            if next_s == math.inf:
                 raise Deadlock(f"nobody has anything to wait for: {self._waiting()}")
-            elif next_s > limit_s:
+            if next_s > limit_s:
                 raise AssertionError(f"not finished after {limit_s:g} s of virtual time; waiting: {self._waiting()}")
-            else:
-                time.now_s = next_s
-                steps = 0
+            time.now_s = next_s
+            steps = 0
         return main.result()
 
     def _waiting(self) -> str:
