@@ -59,7 +59,7 @@ def draw_large(seed: int, brokers: int = 100) -> Plan:
         {
             BROKERS: brokers,
             "interleaved": chance.choice([0, 1]),
-            "topics": chance.choice([24, 30, 36]),
+            "topics": min(chance.choice([24, 30, 36]), brokers),
             "partitions": 3,
             "records": chance.choice([30, 60]),
             "pace_ms": chance.choice([50, 100]),

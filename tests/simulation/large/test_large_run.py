@@ -15,7 +15,7 @@ from tests.simulation.large.reassigning import place_elsewhere
 from tests.simulation.plan import Plan
 from tests.simulation.seeds import live
 
-SEEDS: Final = ((100, 0), (12, 1), (12, 2))
+SEEDS: Final = ((12, 1), (12, 2))
 """Numbers of brokers, and seeds."""
 
 
