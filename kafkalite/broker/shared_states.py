@@ -1,10 +1,14 @@
-"""One object for partitions in the same state: a broker keeps the metadata of a hundred thousand, and few of their states differ."""
+"""One object for partitions in the same state: a broker keeps the metadata of a hundred thousand, and few of their states differ.
+
+So it is with the brokers, all of which a controller names whenever the state of one partition changes.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
-from kafkalite.controller.control_requests import PartitionMetadata
+from kafkalite.controller.control_requests import LiveBroker, PartitionMetadata
 from kafkalite.types import BrokerId
 
 _KEPT: Final = 10_000
@@ -14,11 +18,19 @@ _KEPT: Final = 10_000
 class SharedStates:
     """Metadata of partitions as it came from the controller. Nobody may change what is returned."""
 
-    __slots__ = ("_lists", "_partitions")
+    __slots__ = ("_brokers", "_lists", "_partitions", "_told_brokers")
 
     def __init__(self) -> None:
         self._lists: dict[tuple[BrokerId, ...], list[BrokerId]] = {}
         self._partitions: dict[tuple[object, ...], PartitionMetadata] = {}
+        self._told_brokers: list[Any] = []
+        self._brokers: list[LiveBroker] = []
+
+    def share_brokers(self, told: list[Any], read: Callable[[list[Any]], list[LiveBroker]]) -> list[LiveBroker]:
+        """Return what `read` makes of the brokers of a request, which are mostly the very objects of the request before."""
+        if told is not self._told_brokers:
+            self._told_brokers, self._brokers = told, read(told)
+        return self._brokers
 
     def share_partition(
         self,

@@ -22,7 +22,8 @@ What needs ZooKeeper's data to be decided (elections that would lose records or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -33,7 +34,7 @@ from kafkalite.types import BrokerId
 logger = logging.getLogger("kafkalite.broker.failure_detection")
 
 NEIGHBOURS_ON_EACH_SIDE: Final = 2
-"""A broker watches so many others before and behind it in the ring of ids: each has four witnesses, whatever the size of the cluster."""
+"""A broker watches so many others before and behind it in the ring: each has four witnesses, whatever the size of the cluster."""
 
 MIN_BETWEEN_VERDICTS_MS: Final = 250
 _REFUSALS: Final = 2
@@ -91,7 +92,7 @@ class FailureDetector:
         self._broker_id, self._settings = broker_id, settings
         self._brokers: tuple[BrokerId, ...] = ()
         self.neighbours: Sequence[BrokerId] = ()
-        """The brokers that this one watches: the nearest in the ring of ids."""
+        """The brokers that this one watches: the nearest in the ring."""
         self._neighbours: dict[BrokerId, _Neighbour] = {}
         self._judged: dict[BrokerId, _Judged] = {}
         self._ticked_ms = now_ms
@@ -102,9 +103,9 @@ class FailureDetector:
 
     # What is heard
 
-    def set_brokers(self, brokers: Iterable[BrokerId]) -> None:
-        """Take over which brokers are registered; what is known of others is forgotten."""
-        registered = tuple(sorted({*brokers, self._broker_id}))
+    def set_brokers(self, brokers: Iterable[BrokerId], racks: Mapping[BrokerId, str] | None = None) -> None:
+        """Take over which brokers are registered, and the racks of those that have one; what is known of others is forgotten."""
+        registered = _arrange_ring({*brokers, self._broker_id}, racks or {})
         if registered != self._brokers:
             self._brokers, self.neighbours = registered, _find_neighbours(registered, self._broker_id)
         for broker in [each for each in self._neighbours if each not in self._brokers]:
@@ -320,8 +321,22 @@ class FailureDetector:
             known.is_judged = for_good
 
 
+def _arrange_ring(brokers: Iterable[BrokerId], racks: Mapping[BrokerId, str]) -> tuple[BrokerId, ...]:
+    """Return brokers in the order of their ids, one of each rack in turn: whoever dies with its rack has witnesses in others."""
+    ordered = sorted(brokers)
+    if not racks:
+        return tuple(ordered)
+    counts: Counter[str] = Counter()
+    places: dict[BrokerId, tuple[int, str]] = {}
+    for broker in ordered:
+        rack = racks.get(broker, "")
+        places[broker] = counts[rack], rack
+        counts[rack] += 1
+    return tuple(sorted(ordered, key=places.__getitem__))
+
+
 def _find_neighbours(brokers: Sequence[BrokerId], broker_id: BrokerId) -> Sequence[BrokerId]:
-    """Return the nearest of the other brokers in the ring of ids, `NEIGHBOURS_ON_EACH_SIDE` on each side."""
+    """Return the nearest of the other brokers in the ring, `NEIGHBOURS_ON_EACH_SIDE` on each side."""
     place = brokers.index(broker_id)
     distances = [*range(1, NEIGHBOURS_ON_EACH_SIDE + 1), *range(-NEIGHBOURS_ON_EACH_SIDE, 0)]
     near = {brokers[(place + distance) % len(brokers)] for distance in distances}

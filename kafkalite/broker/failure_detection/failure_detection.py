@@ -249,7 +249,8 @@ class FailureDetection:
 
     async def _tick(self) -> None:
         detector = self._detector
-        detector.set_brokers(self._metadata.brokers)
+        brokers = self._metadata.brokers
+        detector.set_brokers(brokers, {each: broker.rack for each, broker in brokers.items() if broker.rack})
         detector.tick(
             self._clock.monotonic_ms(),
             has_zookeeper=self._store.state is SessionState.CONNECTED,

@@ -159,7 +159,7 @@ async def update_metadata(
 
 
 def read_update(request: messages.UpdateMetadataRequest, shared: SharedStates) -> Work[UpdateMetadata]:
-    """Return what an UpdateMetadata says; partitions in the same state share it."""
+    """Return what an UpdateMetadata says; partitions in the same state share it, and so do requests that name the same brokers."""
     topics = []
     for topic in request.topic_states:
         yield
@@ -177,7 +177,12 @@ def read_update(request: messages.UpdateMetadataRequest, shared: SharedStates) -
                 state.controller_epoch,
             )
         topics.append(told)
-    brokers = [
+    brokers = shared.share_brokers(request.live_brokers, _read_brokers)
+    return UpdateMetadata(request.controller_id, request.controller_epoch, request.broker_epoch, topics, brokers)
+
+
+def _read_brokers(told: list[messages.update_metadata_request.LiveBroker]) -> list[LiveBroker]:
+    return [
         LiveBroker(
             broker.id,
             {
@@ -188,9 +193,8 @@ def read_update(request: messages.UpdateMetadataRequest, shared: SharedStates) -
             },
             broker.rack,
         )
-        for broker in request.live_brokers
+        for broker in told
     ]
-    return UpdateMetadata(request.controller_id, request.controller_epoch, request.broker_epoch, topics, brokers)
 
 
 async def controlled_shutdown(

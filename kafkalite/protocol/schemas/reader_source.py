@@ -29,6 +29,10 @@ from kafkalite.types import Buffer
 
 _SHARED_UP_TO: Final = 16
 """Numbers in an array that may be shared with an equal one."""
+_REPEATED: Final = frozenset({"live_brokers"})
+"""Arrays of structs that are mostly the same bytes in each message: a controller names every broker whenever one partition changes. The
+objects of the message before are used again then, so nobody may change them. Messages that are read with a budget are too long for that.
+"""
 _NUMBERS_AT_ONCE: Final = 16_384
 _NUMBER_BYTES: Final = 96
 """Charge for a number in a long array, twice what it takes: such an array in a struct that is no generator is read in one go."""
@@ -227,8 +231,18 @@ def _read_array(lines: _Reading, field: Field, flexible: bool, target: str) -> N
     )
     lines.put("if n < 0:")
     lines.put(f"    {target} = {'None' if field.nullable else '[]'}")
+    repeated = ""
+    if field.name in _REPEATED and not lines.metered:
+        repeated = lines.source.constant(
+            [0, b"", []]
+        )  # the items of the message before: their number, bytes, and objects
+        lines.put(f"elif n == {repeated}[0] and b[p:p + len({repeated}[1])] == {repeated}[1]:")
+        lines.put(f"    {target} = {repeated}[2]")
+        lines.put(f"    p += len({repeated}[1])")
     lines.put("else:")
     lines.indent += 1
+    if repeated:
+        lines.put("start = p")
     if isinstance(field.type, str) and field.type in FIXED_FORMATS:
         _read_fixed_array(lines, field, target)
     else:
@@ -246,6 +260,8 @@ def _read_array(lines: _Reading, field: Field, flexible: bool, target: str) -> N
             lines.put(f"    c.items = {PORTION}")
             lines.put("    yield")
         lines.indent -= 1
+        if repeated:
+            lines.put(f"{repeated}[:] = n, bytes(b[start:p]), {target}")
     lines.indent -= 1
 
 

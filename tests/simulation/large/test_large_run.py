@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from typing import Final
 
 import pytest
 
+from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.mass_acts import MASS_FAULTS
+from kafkalite.testing.simulation.processes import Simulation
 from kafkalite.types import TopicPartition
 from tests.simulation.large.plan import REASSIGN_ALL, draw_large, find_racks
 from tests.simulation.large.reassigning import place_elsewhere
@@ -26,6 +29,24 @@ def test_promises_hold_in_large_clusters(brokers: int, seed: int) -> None:
     assert not result.problem, f"{plan}\n{result.problem}"
     assert run.outcome.verdict is not None
     assert set(result.faults) == {each.kind for each in plan.faults}
+
+
+def test_a_rack_that_is_lost_is_noticed_before_its_sessions_time_out() -> None:
+    """Brokers watched their neighbours by id, so those in the middle of a rack died with all their witnesses."""
+    simulation = Simulation(1)
+    racks = {broker: f"rack-{(broker - 1) // 5}" for broker in range(1, 16)}
+    settings = {"kafkalite.failover.detection": "evidence", "zookeeper.session.timeout.ms": "18000"}
+    cluster = SimulatedCluster(simulation, 15, settings, racks=racks)
+
+    async def scenario() -> None:
+        await cluster.start()
+        await asyncio.sleep(1.0)  # until each has answered its witnesses
+        lost = [broker for broker, rack in racks.items() if rack == "rack-1"]
+        for broker in lost:
+            cluster.kill(broker)
+        await cluster.until(lambda: not any(map(cluster.broker_epoch, lost)), "the sessions of a rack end", 5.0)
+
+    simulation.run(scenario())
 
 
 def test_seeds_draw_every_act_in_both_kinds_of_racks() -> None:

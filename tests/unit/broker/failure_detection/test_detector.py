@@ -258,6 +258,26 @@ def test_each_broker_has_four_witnesses_in_the_ring() -> None:
     assert list(alone.neighbours) == []
 
 
+def test_witnesses_of_a_broker_are_in_other_racks() -> None:
+    """Whoever stood in the middle of its rack died with all its witnesses, and its session had to time out."""
+    racks = {broker: f"rack-{broker // 10}" for broker in range(100)}
+    watched = {}
+    for broker in racks:
+        detector = FailureDetector(broker, SETTINGS, 0.0)
+        detector.set_brokers(racks, racks)
+        watched[broker] = detector.neighbours
+    for broker, rack in racks.items():
+        witnesses = [other for other in racks if broker in watched[other]]
+        assert len(witnesses) == 4
+        assert rack not in {racks[other] for other in witnesses}
+
+
+def test_brokers_without_a_rack_stand_together_in_the_ring() -> None:
+    detector = FailureDetector(1, SETTINGS, 0.0)
+    detector.set_brokers([1, 2, 3, 4, 5, 6], {5: "a", 6: "b"})  # 1 5 6 2 3 4
+    assert detector.neighbours == [3, 4, 5, 6]
+
+
 def test_a_detector_that_was_wrong_needs_twice_the_evidence() -> None:
     watcher = Watcher()
     watcher.lose(VICTIM)
