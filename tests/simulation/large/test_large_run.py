@@ -18,7 +18,7 @@ from tests.simulation.large.reassigning import place_elsewhere
 from tests.simulation.plan import Plan
 from tests.simulation.seeds import live
 
-SEEDS: Final = ((12, 1), (12, 2))
+SEEDS: Final = ((12, 1), (12, 3))
 """Numbers of brokers, and seeds."""
 
 
