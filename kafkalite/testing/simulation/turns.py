@@ -9,25 +9,34 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from kafkalite.testing.simulation.virtual_time import VirtualTime
 
-if TYPE_CHECKING:
-    from kafkalite.testing.simulation.processes import ProcessLoop
+
+class SteppedLoop(Protocol):
+    """The loop of a process (`kafkalite.testing.simulation.processes.ProcessLoop`), as whoever chooses among loops knows it."""
+
+    process: Any
+    timers: list[tuple[float, int, Any]]
+    is_due: bool
+    _ready: Any
+
+    def step(self) -> None:
+        """Run what is due."""
 
 
 class Turns:
     """The loops that are due, and the moments at which others will be. Loops of paused and dead processes are not among them."""
 
     def __init__(self, time: VirtualTime) -> None:
-        self.due: list[tuple[int, ProcessLoop]] = []
+        self.due: list[tuple[int, SteppedLoop]] = []
         """Each with the place of its process in the order of starts."""
         self._time = time
-        self._moments: list[tuple[float, int, ProcessLoop]] = []
+        self._moments: list[tuple[float, int, SteppedLoop]] = []
         """A heap of the first timer of each loop that is not due; what is not its first timer any more is passed over."""
 
-    def add(self, loop: ProcessLoop) -> None:
+    def add(self, loop: SteppedLoop) -> None:
         """Note that a loop has a callback that is ready."""
         process = loop.process
         if not loop.is_due and process.alive and not process.paused:
@@ -35,18 +44,18 @@ class Turns:
             entry = (process.place, loop)
             self.due.insert(bisect_left(self.due, entry[:1]), entry)
 
-    def note_timer(self, loop: ProcessLoop) -> None:
+    def note_timer(self, loop: SteppedLoop) -> None:
         """Note that a loop has another first timer than before."""
         if not loop.is_due:
             heapq.heappush(self._moments, (loop.timers[0][0], loop.process.place, loop))
 
-    def remove(self, loop: ProcessLoop) -> None:
+    def remove(self, loop: SteppedLoop) -> None:
         """Take a loop out that is paused, dead, or has done what was due."""
         if loop.is_due:
             loop.is_due = False
             del self.due[bisect_left(self.due, (loop.process.place,))]
 
-    def review(self, loop: ProcessLoop) -> None:
+    def review(self, loop: SteppedLoop) -> None:
         """Note what a loop has to do after its turn, or when its process goes on after a pause."""
         timers, process = loop.timers, loop.process
         if not process.alive or process.paused:
