@@ -13,6 +13,7 @@ from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.mass_acts import MASS_FAULTS
 from kafkalite.testing.simulation.processes import Simulation
 from kafkalite.types import TopicPartition
+from tests.simulation.bugs.patching import Bug, Edit, put_in
 from tests.simulation.large.plan import REASSIGN_ALL, draw_large, find_racks
 from tests.simulation.large.reassigning import place_elsewhere
 from tests.simulation.plan import Plan
@@ -29,6 +30,23 @@ def test_promises_hold_in_large_clusters(brokers: int, seed: int) -> None:
     assert not result.problem, f"{plan}\n{result.problem}"
     assert run.outcome.verdict is not None
     assert set(result.faults) == {each.kind for each in plan.faults}
+
+
+def test_replicas_that_disregard_racks_are_found() -> None:
+    bug = Bug(
+        "racks are disregarded",
+        "KIP-36: a partition has two replicas in one rack",
+        (
+            Edit(
+                "zk.placement",
+                "        rack_is_free = racks[broker] not in used_racks or len(used_racks) == rack_count\n",
+                "        rack_is_free = True\n",
+            ),
+        ),
+    )
+    with put_in(bug):
+        result, _ = live(draw_large(0, 12))
+    assert " is on (" in result.problem
 
 
 def test_a_rack_that_is_lost_is_noticed_before_its_sessions_time_out() -> None:
