@@ -60,7 +60,7 @@ def draw_large(seed: int, brokers: int = 100) -> Plan:
             BROKERS: brokers,
             "interleaved": chance.choice([0, 1]),
             "topics": min(chance.choice([24, 30, 36]), brokers),
-            "partitions": 3,
+            "partitions": 2,
             "records": chance.choice([30, 60]),
             "pace_ms": chance.choice([50, 100]),
             "batch_size": chance.choice([1, 16384]),
@@ -123,8 +123,8 @@ def _kill_several(chance: random.Random, plan: Plan) -> list[Fault]:
 
 
 def _restart_all(chance: random.Random, plan: Plan) -> list[Fault]:
-    """Restart every broker, some at once."""
-    at_once = (("at_once", float(chance.choice([4, 10, 10]))),)
+    """Restart every broker, as many at once as a rack has, or twice as many."""
+    at_once = (("at_once", float(chance.choice([1, 1, 2]) * max(1, plan.workload[BROKERS] // RACKS))),)
     return [Fault(chance.uniform(0.0, 1.0), "rolling-restart", (), chance.choice([0.5, 3.0]), at_once)]
 
 
