@@ -67,7 +67,7 @@ class SegmentList:
 
     def place_of(self, offset: int) -> tuple[Segment, int] | None:
         """Return (segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
-        if self._places and (position := self._remembered(offset)) is not None:
+        if self._places and (position := self._find_remembered(offset)) is not None:
             return self.active, position
         for number in range(self._number_of(offset), len(self._segments)):
             segment = self._segments[number]
@@ -85,7 +85,7 @@ class SegmentList:
         if len(places) >= 2 * _PLACES_KEPT:
             del places[:_PLACES_KEPT]
 
-    def _remembered(self, offset: int) -> int | None:
+    def _find_remembered(self, offset: int) -> int | None:
         """Return the position of the batch from `offset` on, if it is remembered."""
         first = offset - self._segments[-1].base_offset << _OFFSET_SHIFT
         number = bisect_left(self._places, first)
