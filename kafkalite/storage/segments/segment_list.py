@@ -20,6 +20,7 @@ _PLACES_KEPT: Final = 64
 _base_offset = attrgetter("base_offset")
 _OFFSET_SHIFT: Final = 32
 """A place is one number: the offset within its segment above so many bits, which are the position. Both are below 2^31."""
+_POSITION_MAX: Final = (1 << _OFFSET_SHIFT) - 1
 _NO_PLACES: Final = array("q")
 """The places of all logs to which nothing was appended lately; always empty."""
 
@@ -67,8 +68,11 @@ class SegmentList:
 
     def place_of(self, offset: int) -> tuple[Segment, int] | None:
         """Return (segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
-        if self._places and (position := self._find_remembered(offset)) is not None:
-            return self.active, position
+        places, active = self._places, self._segments[-1]
+        first = offset - active.base_offset << _OFFSET_SHIFT
+        number = bisect_left(places, first)
+        if number < len(places) and (position := places[number] - first) <= _POSITION_MAX:
+            return active, position
         for number in range(self._number_of(offset), len(self._segments)):
             segment = self._segments[number]
             position = segment.find(offset)
@@ -84,15 +88,6 @@ class SegmentList:
         places.append((base_offset - self._segments[-1].base_offset << _OFFSET_SHIFT) + position)
         if len(places) >= 2 * _PLACES_KEPT:
             del places[:_PLACES_KEPT]
-
-    def _find_remembered(self, offset: int) -> int | None:
-        """Return the position of the batch from `offset` on, if it is remembered."""
-        first = offset - self._segments[-1].base_offset << _OFFSET_SHIFT
-        number = bisect_left(self._places, first)
-        if number == len(self._places):
-            return None
-        position = self._places[number] - first
-        return position if position >> _OFFSET_SHIFT == 0 else None
 
     def free_idle(self) -> None:
         """Free what is kept for a log that grows: places of batches, open files of the active segment. All is found again, but slower."""
