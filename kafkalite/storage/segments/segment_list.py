@@ -71,8 +71,8 @@ class SegmentList:
         places, active = self._places, self._segments[-1]
         first = offset - active.base_offset << _OFFSET_SHIFT
         number = bisect_left(places, first)
-        if number < len(places) and (position := places[number] - first) <= _POSITION_MAX:
-            return active, position
+        if number < len(places) and (remembered := places[number] - first) <= _POSITION_MAX:
+            return active, remembered
         for number in range(self._number_of(offset), len(self._segments)):
             segment = self._segments[number]
             position = segment.find(offset)
