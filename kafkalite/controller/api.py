@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -39,6 +40,8 @@ class ControllerApi(ABC):
         self._store = store
         self._rng = rng
         self._writes = ZkAdminManager(store, config, rng)
+        self._shutdowns: dict[events.ControlledShutdown, asyncio.Task[list[TopicPartition]]] = {}
+        """Controlled shutdowns that are under way."""
 
     @abstractmethod
     async def _submit(self, event: events.Event) -> Any:
@@ -89,10 +92,20 @@ class ControllerApi(ABC):
     async def controlled_shutdown(self, broker_id: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Move leaderships off a broker and return the partitions that it still leads.
 
-        Raises KafkaError STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
+        A broker that asks again while that is under way gets the same answer, because each time takes as long. Raises KafkaError
+        STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
         """
-        remaining: list[TopicPartition] = await self._submit(events.ControlledShutdown(broker_id, broker_epoch))
-        return remaining
+        event = events.ControlledShutdown(broker_id, broker_epoch)
+        under_way = self._shutdowns.get(event)
+        if under_way is None:
+            under_way = self._shutdowns[event] = asyncio.ensure_future(self._submit(event))
+            under_way.add_done_callback(lambda done: self._end_shutdown(event, done))
+        return await asyncio.shield(under_way)
+
+    def _end_shutdown(self, event: events.ControlledShutdown, done: asyncio.Task[list[TopicPartition]]) -> None:
+        del self._shutdowns[event]
+        if not done.cancelled():
+            done.exception()  # nobody may be left to hear of it
 
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.machines.leader_elections import return_leaders
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
-from kafkalite.controller.machines.request_batch import publish_metadata
+from kafkalite.controller.machines.request_batch import GrowingBatches, publish_metadata
 from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.requests import AlterPartition, IsrProposal
 from kafkalite.controller.steps import Steps, pieces, write
@@ -32,13 +32,15 @@ def process_alter_partition(cluster: ClusterState, request: AlterPartition) -> S
     if sender is None or not cluster.is_live(request.broker_id) or request.broker_epoch != sender.epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
     found: list[Leadership | KafkaError] = []
+    requests = GrowingBatches(cluster)
     for some in pieces(request.proposals):
-        found += yield from _alter_partitions(cluster, request.broker_id, some)
+        found += yield from _alter_partitions(cluster, request.broker_id, some, requests)
+    yield from requests.publish()
     return found
 
 
 def _alter_partitions(
-    cluster: ClusterState, leader: BrokerId, proposals: Sequence[IsrProposal]
+    cluster: ClusterState, leader: BrokerId, proposals: Sequence[IsrProposal], requests: GrowingBatches
 ) -> Steps[list[Leadership | KafkaError]]:
     outcomes: dict[TopicPartition, Leadership | KafkaError] = {}
     accepted: dict[TopicPartition, Leadership] = {}
@@ -64,7 +66,8 @@ def _alter_partitions(
     for partition, error in written.failed.items():
         logger.error("ISR of %s not written: %r", partition, error)
         outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    yield from publish_metadata(cluster, [each for each in outcomes if cluster.find(each) is not None])
+    requests.batch.update_metadata(each for each in outcomes if cluster.find(each) is not None)
+    yield from requests.end_piece()
     yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
     yield from return_leaders(cluster, written.written)
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)

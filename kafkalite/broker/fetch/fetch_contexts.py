@@ -186,6 +186,9 @@ class SessionlessWatch:
 
     on_high_watermark = on_append
 
+    def on_refusal(self, partition: Partition) -> None:
+        """Do nothing: each fetch without a session reads all partitions."""
+
 
 class FullFetch(FetchContext):
     """A fetch that names all its partitions and answers all of them, in a new session or without one."""

@@ -113,6 +113,10 @@ class FetchSession:
         if self.on_ready is not None:
             self.on_ready(partition, not self.is_follower)
 
+    def on_refusal(self, partition: Partition) -> None:
+        """Read the partition in the next fetch, which asks again; the delayed one lasts its time, so that nobody asks all the time."""
+        self._mark_ready(partition)
+
     def _mark_ready(self, partition: Partition) -> None:
         topic_partition = partition.topic_partition
         if topic_partition in self.items:

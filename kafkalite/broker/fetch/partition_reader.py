@@ -152,8 +152,10 @@ class PartitionReader:
             if preferred is not None and preferred != partition.local_id:
                 data.preferred_read_replica = preferred
                 return
-        # A replica outside the ISR is read for in each of its fetches: whether it may join can change without a record.
-        item.is_drained = item.fetch_offset >= upper_bound and (not is_follower or params.replica_id in partition.isr)
+        # A replica outside the ISR is read for in each fetch until it is about to join: whether it may can change without a record.
+        item.is_drained = item.fetch_offset >= upper_bound and (
+            not is_follower or params.replica_id in partition.maximal_isr
+        )
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
             throttled = is_follower and is_throttled(
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id

@@ -57,6 +57,8 @@ logger = logging.getLogger("kafkalite.broker.replication.leader_fetcher")
 
 _FIRST_LEADER_BACKOFF_MS = 20.0
 _EMPTY_ANSWERS = 10
+_PARTITIONS_OF_AN_ANSWER = 500
+"""A leader reads some thousands of partitions for each answer, which has nothing if none of them has records."""
 
 
 @dataclass(slots=True)
@@ -223,7 +225,8 @@ class LeaderFetcher:
             self._poll_ends_ms = float("-inf")
         is_early = not response.responses and context.now_ms() < began_ms + wait_ms / 2
         self._empty_answers = self._empty_answers + 1 if is_early else 0
-        if self._empty_answers > _EMPTY_ANSWERS:  # it would be asked all the time
+        if self._empty_answers > _EMPTY_ANSWERS + len(states.session.sent) // _PARTITIONS_OF_AN_ANSWER:
+            # It would be asked all the time.
             raise OSError("fetches are answered at once, with nothing")
         if response.error_code in SESSION_IS_OVER:
             logger.info("broker %d: %s, full fetch next", self._leader, code_of(response.error_code).name)

@@ -17,13 +17,14 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kafkalite.broker.replication.action_queue import Done
 from kafkalite.broker.replication.effects import NO_WAITS, AckWait, IsrChange
 from kafkalite.broker.replication.follower_state import NEVER_MS, NO_FOLLOWERS, FetchRequester, FollowerState
 from kafkalite.broker.replication.partition_host import PartitionHost
+from kafkalite.broker.replication.partition_watcher import NO_WATCHERS
 from kafkalite.controller.control_requests import LeaderAndIsrPartition
 from kafkalite.errors import ErrorCode, KafkaError, ensure
 from kafkalite.storage.log.append_checks import AppendOrigin
@@ -34,19 +35,6 @@ if TYPE_CHECKING:
     from kafkalite.protocol.record_batches.records import BatchHeader
     from kafkalite.storage.log.append_checks import AppendResult, ClientCheck
     from kafkalite.storage.log.partition_log import PartitionLog
-
-
-class Watcher(Protocol):
-    """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
-
-    def on_append(self, partition: Partition) -> None:
-        """Called when the log end offset moved or the partition changed hands."""
-
-    def on_high_watermark(self, partition: Partition) -> None:
-        """Called when more records are committed."""
-
-
-NO_WATCHERS: Final[Mapping[Watcher, None]] = {}
 
 
 class Partition:
@@ -166,7 +154,7 @@ class Partition:
             return False
         self._adopt(state)
         self.isr = state.isr
-        self.pending_change = None
+        self._withdraw_change()
         remote = [broker for broker in state.replicas if broker != self.local_id]
         kept = self.followers
         followers = self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
@@ -489,11 +477,18 @@ class Partition:
             f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}",
         )
         self.partition_epoch = partition_epoch
-        self.pending_change = None
+        self._withdraw_change()
         self._advance_high_watermark(now_ms)
         return True
 
     def isr_refused(self, change: IsrChange) -> None:
         """Withdraw a change that was not written; it may be proposed again."""
         if self.pending_change is change:
-            self.pending_change = None
+            self._withdraw_change()
+
+    def _withdraw_change(self) -> None:
+        """End the change that is in flight; a replica that it would have added and that is still outside may try again."""
+        change, self.pending_change = self.pending_change, None
+        if change is not None and not set(change.isr) <= set(self.isr):
+            for watcher in self.watchers:
+                watcher.on_refusal(self)

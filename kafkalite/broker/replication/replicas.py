@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
-from kafkalite.broker.replication.partition import NO_WATCHERS, Partition, Watcher
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.partition_host import PartitionHost
+from kafkalite.broker.replication.partition_watcher import NO_WATCHERS, Watcher
 from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts, find_replaced_topics
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig

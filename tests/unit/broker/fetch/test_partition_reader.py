@@ -192,8 +192,10 @@ def test_a_follower_that_may_not_join_yet_joins_an_idle_partition_when_it_may(ob
         assert not urgent
 
     fetch()
+    partition.watchers = {session: None}
     if obstacle == "refused":
         assert partition.pending_change is not None
+        assert not session.ready, "a replica that is about to join costs nothing"
         partition.isr_refused(partition.pending_change)
     alive.add(3)
     fetch()

@@ -397,6 +397,21 @@ def test_a_leader_that_answers_nothing_at_once_is_asked_at_intervals(monkeypatch
     run(monkeypatch, lambda request: messages.fetch_response.FetchResponse(session_id=5), act)
 
 
+def test_a_follower_of_thousands_took_answers_without_records_for_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader reads so many for each answer and leaves the others to the next fetch. The session began again, and with it all reads."""
+    waiting_answers = [messages.fetch_response.FetchResponse(session_id=5) for _ in range(15)]
+
+    async def act(following: Following) -> None:
+        for index in range(3000):
+            follow_other(following, index)
+        await asyncio.sleep(1)
+        assert not waiting_answers
+        assert following.leader.opened == 1
+        assert sum(request.session_epoch == 0 for request in following.leader.requests) == 1
+
+    run(monkeypatch, lambda request: waiting_answers.pop() if waiting_answers else None, act)
+
+
 def test_an_error_that_only_newer_brokers_know_concerns_its_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(following: Following) -> None:
         following.follow(FakeLog(epochs=[(0, 0)]))

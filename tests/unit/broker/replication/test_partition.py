@@ -33,6 +33,9 @@ class Recorder:
     def on_high_watermark(self, partition: Partition) -> None:
         self.seen.append("high watermark")
 
+    def on_refusal(self, partition: Partition) -> None:
+        self.seen.append("refused")
+
 
 def lead(
     isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, end: int = 0, alive: set[int] | None = None, now_ms: float = 0.0

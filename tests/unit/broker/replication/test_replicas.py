@@ -97,6 +97,9 @@ class Watch:
     def on_high_watermark(self, partition: Partition) -> None:
         self.told += 1
 
+    def on_refusal(self, partition: Partition) -> None:
+        self.told += 1
+
 
 class Node:
     """Broker 1 with brokers 2 and 3 alive."""

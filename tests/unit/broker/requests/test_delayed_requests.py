@@ -210,6 +210,8 @@ def test_a_watcher_that_comes_back_into_its_partition_is_a_broken_invariant() ->
 
         def on_high_watermark(self, partition: Partition) -> None: ...
 
+        def on_refusal(self, partition: Partition) -> None: ...
+
     partition = led_with_follower()
     partition.watchers = {Meddler(): None}
     with pytest.raises(InvariantBroken, match="came back"):

@@ -233,6 +233,23 @@ def test_a_broker_that_nobody_can_replace_keeps_its_partitions() -> None:
     run(scenario())
 
 
+def test_a_broker_that_asks_again_before_it_is_answered_is_not_handed_over_twice() -> None:
+    """With a hundred thousand partitions each time took half a minute, and the broker asked every five seconds, long before it was gone."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(3, 1, 2)
+        await cluster.create_topic("led", [1, 2])
+        await cluster.create_topic("followed", [2, 1])
+        asked = [cluster.controller.controlled_shutdown(1, cluster.brokers[1].epoch) for _ in range(3)]
+        assert await asyncio.gather(*asked) == [[], [], []]
+        await cluster.quiet()
+        assert len(cluster.brokers[1].stopped("followed-0")) == 2, "as for one"
+        assert await cluster.controller.controlled_shutdown(1, cluster.brokers[1].epoch) == [], "it may ask again"
+        await cluster.stop()
+
+    run(scenario())
+
+
 def test_controlled_shutdown_is_refused() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster().start(1, 2)

@@ -1,0 +1,25 @@
+"""Who is notified when a partition changes: fetches that wait for records or for the high watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from kafkalite.broker.replication.partition import Partition
+
+
+class Watcher(Protocol):
+    """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
+
+    def on_append(self, partition: Partition) -> None:
+        """Called when the log end offset moved or the partition changed hands."""
+
+    def on_high_watermark(self, partition: Partition) -> None:
+        """Called when more records are committed."""
+
+    def on_refusal(self, partition: Partition) -> None:
+        """Called when a replica that was about to join the ISR is not in it."""
+
+
+NO_WATCHERS: Final[Mapping[Watcher, None]] = {}
