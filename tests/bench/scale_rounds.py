@@ -120,7 +120,8 @@ class Scale:
         try:
             meter = Meter(self._cluster, self._facts)
             kill(self._cluster, victim)
-            self._facts.expire_session(victim)
+            if self._facts.broker_epoch(victim):  # else the other brokers have ended it
+                self._facts.expire_session(victim)
             ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
             told_s = self._wait_for_views(lambda view: not view.held and self._is_led_enough(view))
             stages = {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - ended_s, 0.0)} if was_controller else {}

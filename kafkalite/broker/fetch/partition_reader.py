@@ -144,8 +144,7 @@ class PartitionReader:
             upper_bound = log.last_stable_offset
         else:
             upper_bound = log.high_watermark
-        data.high_watermark = log.high_watermark
-        data.last_stable_offset = log.last_stable_offset
+        data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
         data.log_start_offset = log.log_start_offset
         if self.choose_replica is not None and params.rack and partition.is_leader and not is_follower:
             preferred = self.choose_replica(partition, params.rack)
@@ -153,9 +152,8 @@ class PartitionReader:
                 data.preferred_read_replica = preferred
                 return
         # A replica outside the ISR is read for in each fetch until it is about to join: whether it may can change without a record.
-        item.is_drained = item.fetch_offset >= upper_bound and (
-            not is_follower or params.replica_id in partition.maximal_isr
-        )
+        is_outside = is_follower and params.replica_id not in partition.maximal_isr
+        item.is_drained = item.fetch_offset >= upper_bound and not is_outside
         if item.fetch_offset < upper_bound and (budget > 0 or min_one):
             throttled = is_follower and is_throttled(
                 log.config.leader_replication_throttled_replicas, item.topic_partition.partition, partition.local_id

@@ -154,7 +154,7 @@ class Partition:
             return False
         self._adopt(state)
         self.isr = state.isr
-        self._withdraw_change()
+        _withdraw_change(self)
         remote = [broker for broker in state.replicas if broker != self.local_id]
         kept = self.followers
         followers = self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
@@ -477,18 +477,19 @@ class Partition:
             f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}",
         )
         self.partition_epoch = partition_epoch
-        self._withdraw_change()
+        _withdraw_change(self)
         self._advance_high_watermark(now_ms)
         return True
 
     def isr_refused(self, change: IsrChange) -> None:
         """Withdraw a change that was not written; it may be proposed again."""
         if self.pending_change is change:
-            self._withdraw_change()
+            _withdraw_change(self)
 
-    def _withdraw_change(self) -> None:
-        """End the change that is in flight; a replica that it would have added and that is still outside may try again."""
-        change, self.pending_change = self.pending_change, None
-        if change is not None and not set(change.isr) <= set(self.isr):
-            for watcher in self.watchers:
-                watcher.on_refusal(self)
+
+def _withdraw_change(partition: Partition) -> None:
+    """End the change of the ISR that is in flight; a replica that it would have added and that is still outside may try again."""
+    change, partition.pending_change = partition.pending_change, None
+    if change is not None and not set(change.isr) <= set(partition.isr):
+        for watcher in partition.watchers:
+            watcher.on_refusal(partition)
