@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from kafkalite.local.broker_process import BrokerProcess
 from kafkalite.local.cluster import LocalCluster
-from kafkalite.local.cluster_facts import ClusterFacts
+from kafkalite.local.cluster_facts import ClusterFacts, session_password
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
@@ -28,8 +28,11 @@ from tests.bench.scale_figures import (
     zookeeper_counts,
 )
 from tests.processor_time import worked_s
+from zk import paths
 from zk.connect_string import split_connect
+from zk.kazoo_adapter.store_security import PLAINTEXT
 from zk.servers.ensemble import four_letter_word
+from zk.session_ending import end_session
 
 _TIMEOUT_S: Final = 60.0
 _LONG_TIMEOUT_S: Final = 600.0
@@ -85,6 +88,19 @@ class Meter:
 def resident_mb(cluster: LocalCluster) -> dict[int, float]:
     """Return the memory of each running broker that is in RAM, in MB."""
     return {each.id: each.resident_bytes() / 1e6 for each in _running(cluster)}
+
+
+def owner_of(facts: ClusterFacts, broker_id: int) -> int:
+    """Return the session of a registered broker, for `end_owner` to end when it is dead. Raises RuntimeError where it has none."""
+    registration = facts.client.exists(paths.broker(broker_id))
+    if registration is None:
+        raise RuntimeError(f"broker {broker_id} is not registered")
+    return int(registration.ephemeralOwner)
+
+
+def end_owner(cluster: LocalCluster, session_id: int) -> None:
+    """End a session as a verdict does; nothing happens where the other brokers or the cluster were sooner. Raises StoreError."""
+    end_session(cluster.zookeeper_connect, session_id, session_password(session_id), PLAINTEXT, _TIMEOUT_S)
 
 
 def _running(cluster: LocalCluster) -> list[BrokerProcess]:

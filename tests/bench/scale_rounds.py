@@ -39,7 +39,7 @@ from tests.bench.idle_topics import (
     spread_leaders,
 )
 from tests.bench.scale_figures import Costs, View
-from tests.bench.scale_probes import Condition, Meter, idle_of, resident_mb, wait_for_views
+from tests.bench.scale_probes import Condition, Meter, end_owner, idle_of, owner_of, resident_mb, wait_for_views
 from zk import paths
 
 PER_TOPIC: Final = 100
@@ -119,9 +119,9 @@ class Scale:
         seat = Moment(self._facts.client, paths.CONTROLLER, partial(is_taken, victim), "a new controller")
         try:
             meter = Meter(self._cluster, self._facts)
+            owner = owner_of(self._facts, victim)
             kill(self._cluster, victim)
-            if self._facts.broker_epoch(victim):  # else the other brokers have ended it
-                self._facts.expire_session(victim)
+            end_owner(self._cluster, owner)
             ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
             told_s = self._wait_for_views(lambda view: not view.held and self._is_led_enough(view))
             stages = {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - ended_s, 0.0)} if was_controller else {}

@@ -41,7 +41,7 @@ from tests.bench.idle_topics import (
     requests_for,
 )
 from tests.bench.scale_figures import Costs
-from tests.bench.scale_probes import Meter
+from tests.bench.scale_probes import Meter, end_owner, owner_of
 from tests.bench.scale_rounds import PER_TOPIC
 from tests.bench.stand_in_frames import Tally, is_published
 from tests.processor_time import worked_s
@@ -161,9 +161,9 @@ class StandInScale:
         seat = Moment(self._facts.client, paths.CONTROLLER, partial(is_taken, victim), "a new controller")
         self._stand_ins.reset(self._stand_ins.ids[0])
         meter = self._meter()
+        owner = owner_of(self._facts, victim)
         kill(self._cluster, victim)
-        if self._facts.broker_epoch(victim):  # else the other brokers have ended it
-            self._facts.expire_session(victim)
+        end_owner(self._cluster, owner)
         ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
         roles = self._replicas_on(self._stand_ins.witness)
         costs = self._read(meter, "takeover", ended_s, self._partitions, roles=roles, seat=seat)
@@ -176,8 +176,9 @@ class StandInScale:
         ended = Moment(self._facts.client, paths.broker(victim), lambda found: found is None, "the end of the session")
         self._stand_ins.reset(self._stand_ins.ids[0])
         meter = self._meter()
+        owner = owner_of(self._facts, victim)
         self._stand_ins.die(victim)
-        self._facts.expire_session(victim)
+        end_owner(self._cluster, owner)
         return self._read(meter, "death", ended.wait(ROUND_TIMEOUT_S) / 1e9, had, without=victim)
 
     def _replicas_on(self, broker: int) -> int:

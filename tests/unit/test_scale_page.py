@@ -1,0 +1,83 @@
+"""The page of many partitions, of figures that a test makes up: bars that are missed are told with their cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from click.testing import CliRunner
+
+from tests.bench.scale_page import axes_of, groups_of, main, page
+
+
+def row(partitions: int, *, takeover_s: float, side: str = "kafkalite", produced_us: float = 5.0) -> dict[str, Any]:
+    stages = {"registered": partitions / 10_000, "serving": 1.0}
+    return {
+        "side": side,
+        "partitions": partitions,
+        "factor": 3,
+        "stand-ins": 0,
+        "load": [0.1, 2.0],
+        "figures": {"takeover, s": takeover_s, "creation, s": partitions / 1000},
+        "steps": {"restart after kill -9": {"stages": stages}},
+        "memory, MB": {"together": 200.0},
+        "at rest": {"produced, processor µs a record": produced_us},
+    }
+
+
+def result(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "at": "20260101T000000Z",
+        "machine": {"processors": 2},
+        "sides": {"kafkalite": "1.0, pure"},
+        "properties": {"a": "1"},
+        "properties of ours": {"b": "2"},
+        "ZooKeeper": "-Xmx1000m",
+        "measured": [*rows],
+    }
+
+
+RESULTS = [
+    result(row(1000, takeover_s=0.5), row(10_000, takeover_s=0.5)),
+    result(
+        row(100_000, takeover_s=50.0, produced_us=6.0), {"side": "kafkalite", "partitions": 1, "factor": 1, "load": []}
+    ),
+]
+
+
+def test_bars_are_judged_at_their_size() -> None:
+    text = page(RESULTS, "scale.svg")
+    assert "| takeover after the verdict, s, factor 3 | 5 | 50 | **missed** |" in text
+    assert "- takeover after the verdict, s: the dead broker was in every ISR" in text
+    assert "| restart after kill -9 until the broker serves, s, factor 3 | 30 | 11 | met |" in text
+    assert "- restart after kill -9" not in text, "what is met has no cause"
+    assert (
+        "| produced, processor µs a record, times that beside 1,000 partitions, factor 3 | 1.05 | 1.20 | **missed** |"
+        in text
+    )
+    assert "Bar" in page(RESULTS[:1], "scale.svg") and "missed" not in page(RESULTS[:1], "scale.svg")
+
+
+def test_what_grows_faster_than_its_work_is_told() -> None:
+    text = page(RESULTS, "scale.svg")
+    assert "## kafkalite, factor 3\n\n| Figure | 1,000 | 10,000 | 100,000 | Growth |" in text
+    assert "| takeover, s | 0.5 | 0.5 | 50 | **10.00**, faster than its work |" in text
+    assert "| creation, s | 1 | 10 | 100 | 1.00 |" in text
+    assert "| settings | `a=1`, `b=2` |" in text and "`-Xmx1000m`" in text
+
+
+def test_others_are_beside_it_and_not_judged() -> None:
+    text = page([*RESULTS, result(row(100_000, takeover_s=70.0, side="Apache Kafka"))], "scale.svg")
+    assert "## Apache Kafka, factor 3" in text and "| 70 | **missed** |" not in text
+
+
+def test_the_command_writes_the_page_and_its_picture(tmp_path: Path) -> None:
+    given, wanted = tmp_path / "result.json", tmp_path / "SCALE.md"
+    given.write_text(json.dumps(RESULTS[0]))
+    assert CliRunner().invoke(main, [str(given), "--output", str(wanted)]).exit_code == 0
+    assert "(scale.svg)" in wanted.read_text()
+    assert ElementTree.parse(tmp_path / "scale.svg").getroot().tag.endswith("svg")
+    (axis,) = axes_of(groups_of([RESULTS[0]]))
+    assert axis.costs["takeover, ms"] == {1000: 0.5, 10_000: 0.05}
