@@ -227,10 +227,11 @@ def _told(times: float) -> str:
 def _where(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     loads = ", ".join(" to ".join(f"{each:.1f}" for each in row["load"]) for row in result["measured"])
     settings = result["properties"] | result["properties of ours"]
+    sides = {row["side"] for row in result["measured"]}
     return [
         ("when", result["at"]),
         ("measured", ", ".join(f"{row['partitions']:,} (factor {row['factor']})" for row in result["measured"])),
-        *((side, version) for side, version in result["sides"].items()),
+        *((side, version) for side, version in result["sides"].items() if side in sides),
         *((name, str(value)) for name, value in result["machine"].items()),
         ("load of the machine, with what was measured", loads),
         ("settings", ", ".join(f"`{key}={value}`" for key, value in settings.items())),
