@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from kafkalite.broker.replication.partition import Partition
+PartitionT = TypeVar("PartitionT", contravariant=True)
 
 
-class Watcher(Protocol):
+class Watcher(Protocol[PartitionT]):
     """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
 
-    def on_append(self, partition: Partition) -> None:
+    def on_append(self, partition: PartitionT) -> None:
         """Called when the log end offset moved or the partition changed hands."""
 
-    def on_high_watermark(self, partition: Partition) -> None:
+    def on_high_watermark(self, partition: PartitionT) -> None:
         """Called when more records are committed."""
 
-    def on_refusal(self, partition: Partition) -> None:
+    def on_refusal(self, partition: PartitionT) -> None:
         """Called when a replica that was about to join the ISR is not in it."""
 
 
-NO_WATCHERS: Final[Mapping[Watcher, None]] = {}
+NO_WATCHERS: Final[Mapping[Watcher[Any], None]] = {}

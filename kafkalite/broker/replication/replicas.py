@@ -86,7 +86,7 @@ class Replicas:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.topic_ids: dict[bytes, str] = {}
         self.topic_id_conflicts = TopicIdConflicts()
-        self._watchers: dict[TopicPartition, dict[Watcher, None]] = {}
+        self._watchers: dict[TopicPartition, dict[Watcher[Partition], None]] = {}
         """Watchers of the partitions that have any, hosted or not: a fetch session outlives the deletion and awaits the creation."""
         self.controller_epoch = 0
         self.broker_epoch = -1
@@ -120,7 +120,7 @@ class Replicas:
     def leading(self) -> list[Partition]:
         return [partition for partition in self.partitions.values() if partition.is_leader]
 
-    def watch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+    def watch(self, topic_partition: TopicPartition, watcher: Watcher[Partition]) -> None:
         """Notify `watcher` of changes, from now on or once the partition is hosted here."""
         watchers = self._watchers.get(topic_partition)
         if watchers is None:
@@ -129,7 +129,7 @@ class Replicas:
                 partition.watchers = watchers
         watchers[watcher] = None
 
-    def unwatch(self, topic_partition: TopicPartition, watcher: Watcher) -> None:
+    def unwatch(self, topic_partition: TopicPartition, watcher: Watcher[Partition]) -> None:
         watchers = self._watchers.get(topic_partition, {})
         watchers.pop(watcher, None)
         if not watchers:
