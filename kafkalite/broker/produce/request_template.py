@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -44,25 +43,6 @@ _NO_TAGS: Final = b"\0\0\0"
 _PLACE: Final = struct.Struct(">qqq")
 _ANY_PLACE: Final = _PLACE.pack(-0x0102030405060708, -1, -0x0807060504030201)
 _API: Final = APIS[ApiKey.PRODUCE]
-_Form: TypeAlias = tuple[int, bytes, bytes, int]
-
-
-@lru_cache(256)
-def _shared_bytes(data: bytes) -> bytes:
-    """Return the same object for equal bytes: of templates of a thousand partitions little then lies in a processor's cache twice."""
-    return data
-
-
-@lru_cache(256)
-def _shared_layout(layout: RecordLayout) -> RecordLayout:
-    """Return the same object for equal layouts."""
-    return layout
-
-
-@lru_cache(4096)
-def _shared_form(form: _Form) -> _Form:
-    """Return the same object for equal forms of requests."""
-    return form
 
 
 class RequestTemplate:
@@ -75,7 +55,6 @@ class RequestTemplate:
         "_behind",
         "_is_flexible",
         "_last",
-        "_length",
         "_place_bytes",
         "acks",
         "allowed_in",
@@ -93,10 +72,10 @@ class RequestTemplate:
         self, version: int, acks: int, timeout_ms: int, topic_partition: TopicPartition, frame: bytes, fields_end: int
     ) -> None:
         self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
-        self._api, self.fields, self.fields_end = _shared_bytes(frame[4:8]), frame[12:fields_end], fields_end
+        self._api, self.fields, self.fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
-        self._last: _Form = 0, b"", b"", 0
-        """The last request: its length, its bytes up to the correlation id, those between fields and records, where these begin."""
+        self._last: tuple[int, bytes, bytes, int] = 0, b"", b"", 0
+        """The last request: its length, its bytes up to the correlation id, those from there to the records, where these begin."""
         self.tail_bytes = len(_NO_TAGS) if self._is_flexible else 0
         """Bytes behind the records."""
         self.layout: RecordLayout | None = None
@@ -107,24 +86,19 @@ class RequestTemplate:
         self.allowed_in = ALLOW_ALL.generation
         """The generation of the authorizer that allowed such requests last."""
         self._place_bytes = _PLACE.size if version >= _LOG_START_FROM else _PLACE.size - 8
-        before, _, behind = self._encode_response(ErrorCode.NONE, None).partition(_ANY_PLACE[: self._place_bytes])
-        self._length, self._before, self._behind = _shared_bytes(before[:4]), before[8:], _shared_bytes(behind)
+        before, _, self._behind = self._encode_response(ErrorCode.NONE, None).partition(_ANY_PLACE[: self._place_bytes])
+        self._before = before[:4], before[8:]
 
     def find_records(self, frame: bytes) -> int:
         """Return where the records begin in a request of this template; 0 if it is none, or not one whole request."""
-        size, first, behind, begin = self._last
-        fields, position = self.fields, self.fields_end
-        if (
-            len(frame) == size
-            and frame.startswith(first)
-            and frame.startswith(fields, 12)
-            and frame.startswith(behind, position)
-        ):
+        size, first, before, begin = self._last
+        if len(frame) == size and frame.startswith(first) and frame.startswith(before, 12):
             return begin if not self._is_flexible or frame.endswith(_NO_TAGS) else 0
-        if not (frame.startswith(self._api, 4) and frame.startswith(fields, 12)):
+        if not (frame.startswith(self._api, 4) and frame.startswith(self.fields, 12)):
             return 0
         if int.from_bytes(frame[:4], "big") != len(frame) - 4:
             return 0
+        position = self.fields_end
         if not self._is_flexible:
             begin = position + 4
             fits = int.from_bytes(frame[position:begin], "big") == len(frame) - begin
@@ -136,19 +110,20 @@ class RequestTemplate:
             fits = begin + length + 2 == len(frame) and frame.endswith(_NO_TAGS)
         if not fits:
             return 0
-        self._last = _shared_form((len(frame), frame[:8], frame[position:begin], begin))
+        self._last = len(frame), frame[:8], frame[12:begin], begin
         return begin
 
     def note_layout(self, frame: bytes, begin: int, end: int) -> None:
         """Keep the layout of a batch that is not like the one before, if it is as long."""
         if self._batch_bytes == end - begin:
-            self.layout = _shared_layout(layout_of(frame, begin, end))
+            self.layout = layout_of(frame, begin, end)
         self._batch_bytes = end - begin
 
     def make_response(self, frame: bytes, offset: int, log_start_offset: int) -> bytes:
         """Return the frame of the response to a request whose record has this offset."""
+        length, fields = self._before
         place = _PLACE.pack(offset, -1, log_start_offset)[: self._place_bytes]
-        return self._length + frame[8:12] + self._before + place + self._behind
+        return length + frame[8:12] + fields + place + self._behind
 
     def make_refusal(
         self, frame: bytes, code: ErrorCode, message: str | None = None, log_start_offset: int = -1

@@ -222,7 +222,7 @@ class PartitionLog(NotedLog):
                 self._restore_producers(self.log_end_offset)
             raise
         segment.modified_ms = now_ms
-        self.segments.remember(headers[0].base_offset, position)
+        self.segments.remember(headers[0].base_offset, segment, position)
         end = self.log_end_offset = headers[-1].next_offset
         self.producers.end_offset = end
         if self.epochs.follow(headers):

@@ -6,8 +6,7 @@ appended is remembered, because that is where readers at the log's end, and high
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Final
@@ -18,10 +17,7 @@ from kafkalite.storage.segments.segment import Segment
 
 _PLACES_KEPT: Final = 64
 _base_offset = attrgetter("base_offset")
-_OFFSET_SHIFT: Final = 32
-"""A place is one number: the offset within its segment above so many bits, which are the position. Both are below 2^31."""
-_POSITION_MAX: Final = (1 << _OFFSET_SHIFT) - 1
-_NO_PLACES: Final = array("q")
+_NO_PLACES: Final[dict[int, tuple[Segment, int]]] = {}
 """The places of all logs to which nothing was appended lately; always empty."""
 
 
@@ -32,8 +28,6 @@ class SegmentList:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._places = _NO_PLACES
-        """Of batches of the active segment, in the order of offsets. An object for each would be two of a processor's cache lines, of
-        which a thousand partitions that are appended to in turn have too many."""
         self._segments: tuple[Segment, ...] = ()
         self.replace_all(segments)
 
@@ -68,11 +62,9 @@ class SegmentList:
 
     def place_of(self, offset: int) -> tuple[Segment, int] | None:
         """Return (segment, position) of the batch that holds `offset`, or of the first one behind it; None when there is none."""
-        places, active = self._places, self._segments[-1]
-        first = offset - active.base_offset << _OFFSET_SHIFT
-        number = bisect_left(places, first)
-        if number < len(places) and (remembered := places[number] - first) <= _POSITION_MAX:
-            return active, remembered
+        place = self._places.get(offset)
+        if place is not None:
+            return place
         for number in range(self._number_of(offset), len(self._segments)):
             segment = self._segments[number]
             position = segment.find(offset)
@@ -80,14 +72,14 @@ class SegmentList:
                 return segment, position
         return None
 
-    def remember(self, base_offset: int, position: int) -> None:
-        """Remember that a batch from `base_offset` on was appended to the active segment there."""
+    def remember(self, base_offset: int, segment: Segment, position: int) -> None:
+        """Remember that a batch from `base_offset` on was appended there."""
         places = self._places
-        if places is _NO_PLACES:
-            places = self._places = array("q")
-        places.append((base_offset - self._segments[-1].base_offset << _OFFSET_SHIFT) + position)
-        if len(places) >= 2 * _PLACES_KEPT:
-            del places[:_PLACES_KEPT]
+        if not places:
+            places = self._places = {}
+        places[base_offset] = segment, position
+        if len(places) > _PLACES_KEPT:
+            del places[next(iter(places))]
 
     def free_idle(self) -> None:
         """Free what is kept for a log that grows: places of batches, open files of the active segment. All is found again, but slower."""
@@ -98,7 +90,7 @@ class SegmentList:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""
         kept = self._segments if self.active.size else self._segments[:-1]
         ensure(not kept or segment.base_offset > kept[-1].base_offset, f"{segment} is not behind all others")
-        self.replace_all((*kept, segment))
+        self._segments = (*kept, segment)
 
     def drop_first(self, count: int) -> Sequence[Segment]:
         """Take the oldest `count` segments out; at least one stays."""

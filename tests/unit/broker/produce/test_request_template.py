@@ -39,30 +39,6 @@ def test_templates_are_found_by_all_that_precedes_the_records() -> None:
         assert templates.find(produce(client_id="other", version=version)) is None
 
 
-def test_templates_share_what_is_equal_in_them() -> None:
-    """A processor's cache holds little: what a thousand partitions have in common is to be there once."""
-    first, second = (template_of(produce(index=index)) for index in (1, 2))
-    assert first is not None and second is not None
-    for frame, template in ((produce(index=1), first), (produce(index=2), second)):
-        begin = template.find_records(frame)
-        for _ in range(2):
-            template.note_layout(frame, begin, len(frame) - template.tail_bytes)
-    assert first.layout is not None and first.layout is second.layout
-    for name in ("_last", "_length", "_behind", "_api"):
-        assert getattr(first, name) is getattr(second, name), name
-
-
-def test_a_template_has_the_name_that_its_partition_has(tmp_path: Path) -> None:
-    async def act(broker: Broker) -> None:
-        peer = await broker.peer()
-        sender = peer.connection._sender
-        assert sender is not None
-        found = sender.templates.find(produce())
-        assert found is not None and found[0].topic_partition is broker.partition().topic_partition
-
-    run(tmp_path, act)
-
-
 def test_so_many_templates_are_kept_of_a_connection_and_no_more() -> None:
     shared = TemplateBudget(2)
     templates, others = RequestTemplates(shared, most=1), RequestTemplates(shared, most=0)
