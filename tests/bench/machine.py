@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +30,9 @@ def machine() -> dict[str, Any]:
 def ours() -> str:
     """Return the version of this source and its event loop."""
     return f"{__version__}, uvloop"
+
+
+def file_system() -> str:
+    """Return the kind of file system that temporary folders are on, such as tmpfs: there are the brokers' logs."""
+    command = ["stat", "--file-system", "--format=%T", tempfile.gettempdir()]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

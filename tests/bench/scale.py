@@ -38,7 +38,7 @@ from tests.bench import profiled_broker
 from tests.bench.failover import APACHE, LOGS, OURS, parse_properties
 from tests.bench.failover_rounds import BROKERS, PROPERTIES, failover_cluster
 from tests.bench.growth_page import LIMIT, growth
-from tests.bench.machine import machine, ours
+from tests.bench.machine import file_system, machine, ours
 from tests.bench.profiled_broker import Profile, Profiles
 from tests.bench.scale_figures import Costs, figures_of, for_one
 from tests.bench.scale_rounds import Scale, memory
@@ -255,6 +255,7 @@ def main(
                 "command": " ".join(["python -m tests.bench.scale", *map(shlex.quote, sys.argv[1:])]),
                 "machine": machine() | {"niceness": os.nice(0)},
                 "sides": {OURS: ours(), APACHE: f"{apache_kafka.VERSION} with ZooKeeper"},
+                "file system": file_system(),
                 "properties": PROPERTIES | ONE_OFFSETS_PARTITION,
                 "properties of ours": given,
                 "measured": bench.rows,

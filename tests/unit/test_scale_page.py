@@ -34,7 +34,7 @@ def result(*rows: dict[str, Any]) -> dict[str, Any]:
         "sides": {"kafkalite": "1.0, pure"},
         "properties": {"a": "1"},
         "properties of ours": {"b": "2"},
-        "ZooKeeper": "-Xmx1000m",
+        "file system": "tmpfs",
         "measured": [*rows],
     }
 
@@ -50,8 +50,9 @@ RESULTS = [
 def test_bars_are_judged_at_their_size() -> None:
     text = page(RESULTS, "scale.svg")
     assert "| takeover after the verdict, s, factor 3 | 5 | 50 | **missed** |" in text
-    assert "- takeover after the verdict, s: the dead broker was in every ISR" in text
+    assert "- takeover after the verdict, s: the dead broker is in the ISR of each of its partitions" in text
     assert "| restart after kill -9 until the broker serves, s, factor 3 | 30 | 11 | met |" in text
+    assert "- what a record costs: measured seconds after the creation" in text
     assert "- restart after kill -9" not in text, "what is met has no cause"
     assert (
         "| produced, processor µs a record, times that beside 1,000 partitions, factor 3 | 1.05 | 1.20 | **missed** |"
@@ -65,7 +66,7 @@ def test_what_grows_faster_than_its_work_is_told() -> None:
     assert "## kafkalite, factor 3\n\n| Figure | 1,000 | 10,000 | 100,000 | Growth |" in text
     assert "| takeover, s | 0.5 | 0.5 | 50 | **10.00**, faster than its work |" in text
     assert "| creation, s | 1 | 10 | 100 | 1.00 |" in text
-    assert "| settings | `a=1`, `b=2` |" in text and "`-Xmx1000m`" in text
+    assert "| settings | `a=1`, `b=2` |" in text and "| file system of logs | tmpfs |" in text
 
 
 def test_others_are_beside_it_and_not_judged() -> None:
