@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
+from collections.abc import Callable
 
 from zk import paths
 from zk.connect_string import split_connect
@@ -15,6 +16,7 @@ from zk.session_ending import request_session_end
 from zk.session_store import SessionStore
 from zk.size_limits import operation_bytes
 from zk.store import (
+    AuthFailedError,
     Create,
     NodeExistsError,
     NoNodeError,
@@ -31,6 +33,7 @@ from zk.znode_sizes import ZnodeSizes
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT_REQUESTS = 10
+_CLOSE_TIMEOUT_S = 5.0
 MAX_LOSSES_OF_MULTI_READ = 2
 """Connections that break on a multiRead until its znodes are read one by one."""
 
@@ -48,12 +51,44 @@ class EnsembleStore(SessionStore):
         self._max_request_bytes = max_request_bytes
         self._sizes = ZnodeSizes(max_request_bytes)
         self._watches = WatchTable()
-        self._closing = False
+        self._closing = self._refused = False
+        self._connected = asyncio.Event()
+        """Set with the first session, or when a server `_refused` who this is."""
         self._serves_multi_read: bool | None = None
         """True if a server has answered a multiRead, None before any has.
 
         False, until the store is closed, once one refused it: in an ensemble of several versions each refusal would cost a connection.
         """
+
+    # -- start and stop
+
+    async def _await_session(self, timeout_s: float, find_tls_problem: Callable[[], str]) -> None:
+        """Wait for the first session, and create the chroot. Closes the store if it raises TimeoutError or AuthFailedError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connected.wait()
+                if self._refused:
+                    raise AuthFailedError(
+                        "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
+                    )
+                await self._create_chroot()
+        except TimeoutError:
+            why = find_tls_problem()
+            await self.close()
+            raise TimeoutError(
+                f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s{f': {why}' if why else ''}"
+            ) from None
+        except AuthFailedError:
+            await self.close()
+            raise
+
+    async def _await_stop(self, stopped: asyncio.Event) -> None:
+        """Wait until the client's thread has ended, unless it hangs."""
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await stopped.wait()
+        except TimeoutError:
+            logger.warning("the ZooKeeper connection did not close within %g s; it is left behind", _CLOSE_TIMEOUT_S)
 
     async def end_session(self, session_id: int, password: bytes, timeout_s: float) -> SessionEnding:
         self._ensure_connected("/")

@@ -35,7 +35,6 @@ from zk.request_errors import MAX_REQUEST_BYTES
 from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,
-    AuthFailedError,
     Create,
     Delete,
     EventType,
@@ -55,7 +54,6 @@ from zk.watch_table import ArmedWatch, WatchKind
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_CLOSE_TIMEOUT_S = 5.0
 _REFUSED_DELAY_S = 1.0
 """Kafka's: after it, credentials that were refused are tried again."""
 _EVENTS = {
@@ -78,12 +76,10 @@ class KazooStore(EnsembleStore):
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         super().__init__(connect, security, max_request_bytes)
-        self._refused = False
         self._session_timeout_s = session_timeout_s
         self._max_in_flight_requests = max_in_flight_requests
         self._client: KazooClient | None = None
         self._requests: RequestQueue | None = None
-        self._connected = asyncio.Event()
 
     # -- the port
 
@@ -97,23 +93,8 @@ class KazooStore(EnsembleStore):
         self._requests = RequestQueue(self._client, self._max_in_flight_requests, self._max_request_bytes)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._connected.wait()
-                if self._refused:
-                    raise AuthFailedError(
-                        "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
-                    )
-                await self._create_chroot()
-        except TimeoutError:
-            why = self._client.handler.tls_problem
-            await self.close()
-            raise TimeoutError(
-                f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s{f': {why}' if why else ''}"
-            ) from None
-        except AuthFailedError:
-            await self.close()
-            raise
+        handler = self._client.handler
+        await self._await_session(timeout_s, lambda: handler.tls_problem)
 
     async def close(self) -> None:
         if self._closing or self._client is None or self._requests is None:
@@ -125,11 +106,7 @@ class KazooStore(EnsembleStore):
         stopped = asyncio.Event()
         # kazoo's stop() blocks until its thread has ended, which may hang in a connection attempt; so not on the loop.
         self._client.handler.spawn(self._stop_client, stopped)
-        try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await stopped.wait()
-        except TimeoutError:
-            logger.warning("the ZooKeeper connection did not close within %g s; it is left behind", _CLOSE_TIMEOUT_S)
+        await self._await_stop(stopped)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
         def convert(answer: tuple[bytes, ZnodeStat]) -> tuple[bytes, Stat]:

@@ -32,7 +32,6 @@ from zk.request_errors import MAX_REQUEST_BYTES
 from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,
-    AuthFailedError,
     Create,
     Operation,
     Result,
@@ -46,8 +45,6 @@ from zk.store import (
 from zk.watch_table import ArmedWatch, WatchKind
 
 logger = logging.getLogger(__name__)
-
-_CLOSE_TIMEOUT_S = 5.0
 
 
 class NativeStore(EnsembleStore):
@@ -65,9 +62,7 @@ class NativeStore(EnsembleStore):
         self._session_timeout_s = session_timeout_s
         self._pipeline = RequestPipeline(self._submit, max_in_flight_requests, max_request_bytes)
         self._thread: SessionThread | None = None
-        self._connected = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._refused = False
 
     # -- the port
 
@@ -76,25 +71,9 @@ class NativeStore(EnsembleStore):
             raise StoreClosedError("/", "a store is started once")
         hosts = collect_hosts(self._servers)[0]
         mailbox = Mailbox(asyncio.get_running_loop())
-        self._thread = SessionThread(hosts, self._session_timeout_s, self._security, mailbox, self)
-        self._thread.start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._connected.wait()
-                if self._refused:
-                    raise AuthFailedError(
-                        "/", f"ZooKeeper at {self._servers} refused who this client is, or is not who it says"
-                    )
-                await self._create_chroot()
-        except TimeoutError:
-            why = self._thread.tls_problem
-            await self.close()
-            raise TimeoutError(
-                f"no session with ZooKeeper at {self._servers} within {timeout_s:g} s{f': {why}' if why else ''}"
-            ) from None
-        except AuthFailedError:
-            await self.close()
-            raise
+        thread = self._thread = SessionThread(hosts, self._session_timeout_s, self._security, mailbox, self)
+        thread.start()
+        await self._await_session(timeout_s, lambda: thread.tls_problem)
 
     async def close(self) -> None:
         if self._closing or self._thread is None:
@@ -104,11 +83,7 @@ class NativeStore(EnsembleStore):
         self._pipeline.close()
         self._watches.clear()
         self._thread.stop()
-        try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await self._stopped.wait()
-        except TimeoutError:
-            logger.warning("the ZooKeeper connection did not close within %g s; it is left behind", _CLOSE_TIMEOUT_S)
+        await self._await_stop(self._stopped)
 
     async def read(self, path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
         request = requests.get_data(self._full(path), watch=watcher is not None)
