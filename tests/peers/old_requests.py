@@ -293,7 +293,7 @@ class Asker:
         return asker
 
     async def wait_for(self, *topics: str) -> None:
-        """Until the leader knows the topics, and the coordinator of the group is known."""
+        """Until the leader knows the topics, and the coordinator of the group is known and serves it."""
         deadline_s = asyncio.get_running_loop().time() + _ANSWER_TIMEOUT_S
         connection = await Connection.open(*self._addresses["leader"])
         m, f = messages.metadata_request, messages.find_coordinator_request
@@ -304,8 +304,9 @@ class Asker:
             coordinator = found.coordinators[0]
             leaders = [[p.leader_id for p in each.partitions] for each in known.topics]
             if leaders == [[LEADER] * 2] * len(topics) and not coordinator.error_code:
-                self._addresses["coordinator"] = coordinator.host, coordinator.port
-                break
+                self._addresses["coordinator"] = address = coordinator.host, coordinator.port
+                if await _serves_group(*address):
+                    break
             assert asyncio.get_running_loop().time() < deadline_s, (leaders, coordinator)
             await asyncio.sleep(0.05)
         connection.close()
@@ -346,3 +347,12 @@ class Asker:
         for directory in self._directories:
             answer = answer.replace(text(directory), b"a directory")
         return answer
+
+
+async def _serves_group(host: str, port: int) -> bool:
+    """True once the broker leads the group's partition of `__consumer_offsets` and has loaded it, which takes it a moment."""
+    connection = await Connection.open(host, port)
+    asked = messages.describe_groups_request.DescribeGroupsRequest(groups=[GROUP])
+    described = await connection.request(asked, 0, _ANSWER_TIMEOUT_S)
+    connection.close()
+    return not described.groups[0].error_code

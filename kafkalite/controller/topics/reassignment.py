@@ -311,7 +311,12 @@ def _raise_leader_epochs(
             if known is None:
                 logger.error("partition %s has no state znode, its epoch is not raised", partition)
             else:
-                raised[partition] = replace(known, leader_epoch=known.leader_epoch + 1, controller_epoch=cluster.epoch)
+                raised[partition] = replace(
+                    known,
+                    leader_epoch=known.leader_epoch + 1,
+                    isr=_find_replicas_in_sync(cluster, partition, known),
+                    controller_epoch=cluster.epoch,
+                )
         outcome = yield from write_leaderships(raised)
         for partition, error in outcome.failed.items():
             logger.error("the leader epoch of %s is not raised: %r", partition, error)
@@ -319,6 +324,21 @@ def _raise_leader_epochs(
             _add_to_batch(cluster, partition, leadership, batch, with_new_replicas)
         remaining, fresh = outcome.outdated, True
     yield from batch.publish()
+
+
+def _find_replicas_in_sync(
+    cluster: ClusterState, partition: TopicPartition, leadership: Leadership
+) -> tuple[BrokerId, ...]:
+    """Return the ISR without brokers that have no replica: a leader may have added one while the move to it was cancelled.
+
+    It would be alone in the ISR when the others die, and nobody could be elected, because it is not assigned. A leader learns its replicas
+    with the epoch, and adds no other from then on.
+    """
+    return tuple(
+        broker
+        for broker in leadership.isr
+        if cluster.replica_status(PartitionAndReplica(partition, broker)) is not ReplicaStatus.NON_EXISTENT
+    )
 
 
 def _add_to_batch(

@@ -231,3 +231,20 @@ def test_reassignments_while_leaders_write_isrs_themselves() -> None:
         await cluster.stop()
 
     run(scenario())
+
+
+def test_a_replica_that_joined_while_its_move_was_cancelled_is_not_left_in_sync() -> None:
+    """1. The controller takes the new replica, which is not in sync, away. 2. Its leader has written an ISR with it meanwhile."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster(inter_broker_protocol_version="2.6").start(1, 2, 3)
+        await cluster.create_topic("t", [1, 2])
+        state, version = await cluster.state_and_version("t-0")
+        stale: Any = type(state)(state.leader, state.leader_epoch, (1, 2, 3), state.controller_epoch)
+        await cluster.tool.write(paths.partition_state("t", 0), stale.encode(), version)
+        await _reassign(cluster, "t", p0=[2, 1])
+        assert (await cluster.topic("t")).partitions[0] == (2, 1)
+        assert (await cluster.state("t-0")).isr == (1, 2)
+        await cluster.stop()
+
+    run(scenario())
