@@ -334,11 +334,12 @@ def _find_replicas_in_sync(
     It would be alone in the ISR when the others die, and nobody could be elected, because it is not assigned. A leader learns its replicas
     with the epoch, and adds no other from then on.
     """
-    return tuple(
+    replicas = tuple(
         broker
         for broker in leadership.isr
         if cluster.replica_status(PartitionAndReplica(partition, broker)) is not ReplicaStatus.NON_EXISTENT
     )
+    return replicas or leadership.isr  # never empty: the last in sync is who knows what was acknowledged
 
 
 def _add_to_batch(
