@@ -216,7 +216,7 @@ def _group_lines(groups: Groups) -> list[str]:
             f"|---|{'---|' * (len(sizes) + 1)}",
         ]
         for name, costs in for_one(figures).items():
-            lines.append(f"| {name} | {_cells(figures, sizes, name)} | {_told(growth(costs))} |")
+            lines.append(f"| {name} | {_cells(figures, sizes, name)} | {_format_growth(growth(costs))} |")
         at_rest = {size: row.get("at rest", {}) for size, row in by_size.items()}
         for name in dict.fromkeys(name for known in at_rest.values() for name in known):
             lines.append(f"| at rest: {name} | {_cells(at_rest, sizes, name)} | |")
@@ -228,7 +228,7 @@ def _cells(by_size: Mapping[int, Mapping[str, float]], sizes: Sequence[int], nam
     return " | ".join(f"{by_size[size][name]:,.4g}" if name in by_size[size] else "" for size in sizes)
 
 
-def _told(times: float) -> str:
+def _format_growth(times: float) -> str:
     if math.isnan(times):
         return ""
     return f"**{times:.2f}**, faster than its work" if times > LIMIT else f"{times:.2f}"
