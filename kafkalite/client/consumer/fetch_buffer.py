@@ -235,9 +235,11 @@ class PartitionState:
     not, `fetch_epoch` that of the last before `fetch_offset`, -1 when unknown; `checked_epoch` is the leader's for which that was
     found to be in its log (KIP-320).
     `topic_id` is that of the topic in which `fetch_offset` is a place, NO_TOPIC_ID before it was first fetched from.
+    `by_group` is True where the group assigned the partition: its leader has seen that the partition exists.
     """
 
     topic_partition: TopicPartition
+    by_group: bool = False
     topic_id: bytes = NO_TOPIC_ID
     position: int | None = None
     position_epoch: int = -1
@@ -285,8 +287,10 @@ class FetchBuffer:
 
     # assignment and positions
 
-    def assign(self, partitions: Iterable[TopicPartition], awaits_committed: bool = False) -> None:
-        """Replace the assignment; partitions that stay keep their position and buffer.
+    def assign(
+        self, partitions: Iterable[TopicPartition], awaits_committed: bool = False, by_group: bool = False
+    ) -> None:
+        """Replace the assignment, which the user or the group made; partitions that stay keep their position and buffer.
 
         With `awaits_committed` new partitions get no position by the reset policy until the committed offset is known.
         """
@@ -297,7 +301,7 @@ class FetchBuffer:
             state.generation += 1  # an answer on its way must not move the state that may take this one's place
         for topic_partition in wanted:
             if topic_partition not in self.states:
-                state = self.states[topic_partition] = PartitionState(topic_partition)
+                state = self.states[topic_partition] = PartitionState(topic_partition, by_group)
                 state.awaits_committed = awaits_committed
         self._turn = deque(self.states)
 

@@ -149,13 +149,23 @@ class Fetcher:
         except ClientTimeoutError as problem:
             log.warning("positions are not known yet: %s", problem)
         except ClientError as problem:
-            for state in wanted:
-                self._fail(state, problem)
+            self._fail_reset(wanted, problem)
         except Exception as problem:
             self._fail_unexpectedly(wanted, problem)
         finally:
             self._resetting = None
             self.wake()
+
+    def _fail_reset(self, wanted: Iterable[PartitionState], problem: ClientError) -> None:
+        """Fail the partitions, but go on asking for those whose existence the group's leader has seen: the brokers that do not
+        know them have not heard of them yet, or the group will hear that they are gone."""
+        is_missing = problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for state in wanted:
+            if is_missing and state.by_group:
+                log.warning("the position of %s is not known yet: %s", state.topic_partition, problem)
+                self._retry_later(state)
+            else:
+                self._fail(state, problem)
 
     # truncation
 

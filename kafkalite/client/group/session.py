@@ -357,7 +357,7 @@ class GroupSession:
             self._end_poll_boundary()
 
     def _apply(self, partitions: Iterable[TopicPartition]) -> None:
-        self._buffer.assign(partitions, awaits_committed=True)
+        self._buffer.assign(partitions, awaits_committed=True, by_group=True)
         self._on_change()
 
     async def _call_listener(self, name: str, partitions: Iterable[TopicPartition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
+from tests.unit.client.consumer.scripted_consumer import fill
 from tests.unit.client.fake_broker import FakeCluster
 from tests.unit.client.hostile_broker import REQUESTS_A_SECOND, SECONDS, T0, Always, consumer, run
 
@@ -208,3 +210,27 @@ def test_a_commit_whose_answer_lacks_a_partition_is_no_success() -> None:
             await target.close(commit=False)
 
     run(scenario, group_cluster())
+
+
+def test_an_assigned_partition_that_brokers_do_not_know_yet_is_waited_for() -> None:
+    """The group's leader has seen it, so brokers that deny it have not heard of it yet; the lies found it (seed 240914)."""
+    cluster = group_cluster()
+    fill(cluster, T0, 3)
+
+    def forget(_: int, __: Any) -> Exception:
+        topics = dict(cluster.topics)
+        cluster.topics.clear()
+        cluster.script[ApiKey.LIST_OFFSETS].clear()
+        asyncio.get_running_loop().call_later(2, cluster.topics.update, topics)
+        return ConnectionError("closed")
+
+    cluster.script[ApiKey.LIST_OFFSETS] = Always(forget)
+
+    async def scenario(_: FakeCluster) -> None:
+        async with consumer(cluster, group_id="g", auto_offset_reset="earliest", request_timeout_ms=200) as target:
+            target.subscribe(["t"])
+            records = await target.getmany(timeout_ms=10_000)
+            assert [each.offset for each in records[T0]] == [0, 1, 2]
+        assert len(cluster.requests_of(ApiKey.LIST_OFFSETS)) == 2
+
+    run(scenario, cluster)
