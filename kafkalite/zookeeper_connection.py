@@ -15,8 +15,8 @@ from kafkalite.config.zookeeper_keys import ZOOKEEPER_KEYS, ZookeeperSettings, z
 from kafkalite.security.jaas import jaas_file, parse_jaas_file
 from kafkalite.security.secret_files import ALLOWED_BY, read_secret
 from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
-from zk.kazoo_adapter.store_security import StoreSecurity
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import StoreSecurity
 
 _SECTION: Final = "Client"
 _DIGEST: Final = "DigestLoginModule"

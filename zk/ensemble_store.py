@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from zk import paths
 from zk.connect_string import split_connect
-from zk.kazoo_adapter.store_security import StoreSecurity
-from zk.kazoo_adapter.znode_acls import ZnodeAcl, default_acl
 from zk.request_errors import ConnectionBrokenError, TooLargeError, UnknownRequestError
+from zk.security.store_security import StoreSecurity
+from zk.security.znode_acls import ZnodeAcl, default_acl
 from zk.session_ending import request_session_end
 from zk.session_store import SessionStore
 from zk.size_limits import operation_bytes

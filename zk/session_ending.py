@@ -33,8 +33,8 @@ from typing import Final
 from kazoo.hosts import collect_hosts
 
 from zk.connect_string import split_connect
-from zk.kazoo_adapter.digest_md5 import DigestCredentials, ServerNotProven
-from zk.kazoo_adapter.store_security import StoreSecurity
+from zk.security.digest_md5 import DigestCredentials, ServerNotProven
+from zk.security.store_security import StoreSecurity
 from zk.store import AuthFailedError, SessionEnding, StoreError
 
 _HEAD_START_S: Final = 0.2

@@ -1,9 +1,9 @@
 """The port to ZooKeeper.
 
-`zk.kazoo_adapter.kazoo_store.KazooStore` is the real one, `zk.memory.memory_store` the twin for tests and simulation; both are held to
-`tests/contract`. All methods run on the event loop. A request is repeated after a lost connection (as by Kafka's ZooKeeper
-client), so `NodeExistsError` or `BadVersionError` of a write may mean that an earlier attempt succeeded. A request whose
-session ends raises `SessionExpiredError`.
+`zk.kazoo_adapter.kazoo_store.KazooStore` and `zk.native.native_store.NativeStore` are the real ones, `zk.memory.memory_store` the twin
+for tests and simulation; all are held to `tests/contract`. All methods run on the event loop. A request is repeated after a lost
+connection (as by Kafka's ZooKeeper client), so `NodeExistsError` or `BadVersionError` of a write may mean that an earlier attempt
+succeeded. A request whose session ends raises `SessionExpiredError`.
 
 Watches are one-shot, as ZooKeeper's: pass `watcher` to a read, and it is called once, on the event loop, at the next
 matching change. `zk.watches` re-arms them. Watches die with the session; `zk.session` tells when.

@@ -43,7 +43,7 @@ from zk.session import Session
 
 if TYPE_CHECKING:
     from kafkalite.broker.requests.fault_control import FaultControl
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
 
 logger = logging.getLogger("kafkalite.broker.process")
 

@@ -17,7 +17,7 @@ from kafkalite.legacy.command_line.option_parser import Options, declared_option
 
 if TYPE_CHECKING:
     from zk.kazoo_adapter.kazoo_store import KazooStore
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
 
 TOOL: Final = "zookeeper-security-migration"
 HEADLINE: Final = (
@@ -81,7 +81,7 @@ class _Migration:
 
     async def run(self, store: KazooStore) -> int:
         from zk import paths
-        from zk.kazoo_adapter.znode_acls import SECURE_ROOT_PATHS
+        from zk.security.znode_acls import SECURE_ROOT_PATHS
         from zk.store import NodeExistsError
 
         await self._set(store, "/")
@@ -116,7 +116,7 @@ class _Migration:
             level = [paths.child(each, name) for each, found in zip(level, names, strict=True) for name in found]
 
     async def _set(self, store: KazooStore, path: str) -> None:
-        from zk.kazoo_adapter.znode_acls import default_acl
+        from zk.security.znode_acls import default_acl
         from zk.store import NoNodeError
 
         try:

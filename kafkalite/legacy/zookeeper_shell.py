@@ -13,7 +13,7 @@ from kafkalite.legacy.cluster.zookeeper_store import tool_security
 from kafkalite.legacy.command_line.entry import run_tool
 from kafkalite.legacy.command_line.failures import TerseError, ToolError
 from kafkalite.timestamps import java_date_text
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

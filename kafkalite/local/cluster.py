@@ -45,7 +45,7 @@ from zk.size_limits import ENSEMBLE_BYTES
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
 
 logger = logging.getLogger("kafkalite.local.cluster")
 

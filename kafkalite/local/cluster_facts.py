@@ -15,7 +15,7 @@ from kafkalite.local.broker_process import POLL_S
 from kafkalite.types import NO_BROKER
 from zk import paths
 from zk.kazoo_adapter.kazoo_client import threaded_client
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 from zk.session_ending import end_session
 from zk.store import StoreError
 from zk.znodes.brokers import BrokerRegistration

@@ -23,7 +23,7 @@ from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
     from kafkalite.local.cluster_facts import ClusterFacts
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
 
 Node: TypeAlias = int | str
 """A broker's id, or the name of a ZooKeeper server."""
@@ -133,7 +133,7 @@ class AskedThroughZooKeeper:
 
     def _zookeeper_security(self) -> StoreSecurity:
         """Return the security of sessions with the ensemble."""
-        from zk.kazoo_adapter.store_security import PLAINTEXT
+        from zk.security.store_security import PLAINTEXT
 
         return PLAINTEXT
 

@@ -29,7 +29,7 @@ from kafkalite.security.acl import (
 from kafkalite.security.authority import ORGANIZATION, Authority
 from kafkalite.security.tls import StoreSettings, TlsSettings, client_context
 from kafkalite.zookeeper_connection import security_of_texts
-from zk.kazoo_adapter.store_security import StoreSecurity
+from zk.security.store_security import StoreSecurity
 from zk.servers.java_properties import properties_text
 from zk.servers.server_settings import EnsembleTls
 

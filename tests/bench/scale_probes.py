@@ -30,7 +30,7 @@ from tests.bench.scale_figures import (
 from tests.processor_time import worked_s
 from zk import paths
 from zk.connect_string import split_connect
-from zk.kazoo_adapter.store_security import PLAINTEXT
+from zk.security.store_security import PLAINTEXT
 from zk.servers.ensemble import four_letter_word
 from zk.session_ending import end_session
 

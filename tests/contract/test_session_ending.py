@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 from zk.servers import ensemble as ensembles
 from zk.servers.ensemble import Ensemble, free_ports
 from zk.session_ending import end_session, request_session_end

@@ -13,11 +13,11 @@ import pytest
 from kafkalite.zookeeper_connection import security_of_texts
 from tests.certificates import PASSWORD, Authority, write
 from zk import paths
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
-from zk.kazoo_adapter.znode_acls import ALL, OPEN, READ, ZnodeAcl
 from zk.native.native_store import NativeStore
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import PLAINTEXT, StoreSecurity
+from zk.security.znode_acls import ALL, OPEN, READ, ZnodeAcl
 from zk.servers.ensemble import HOST, Ensemble
 from zk.servers.server_settings import EnsembleTls
 from zk.session_ending import end_session, request_session_end

@@ -31,10 +31,10 @@ from tests.certificates import write
 from tests.peers.apache_kafka import TOOLS, broker_command, java_command, wait_for_controller
 from tests.peers.face_server import our_command
 from zk import paths
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.kazoo_adapter.store_security import StoreSecurity
-from zk.kazoo_adapter.znode_acls import OPEN, ZnodeAcl, default_acl
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import StoreSecurity
+from zk.security.znode_acls import OPEN, ZnodeAcl, default_acl
 from zk.servers.ensemble import Ensemble
 from zk.store import NoNodeError
 

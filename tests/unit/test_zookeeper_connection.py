@@ -11,9 +11,9 @@ from kafkalite.security import secret_files
 from kafkalite.zookeeper_connection import environment_texts, security_of_texts
 from tests.certificates import PASSWORD, Authority, write
 from zk import paths
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
-from zk.kazoo_adapter.store_security import PLAINTEXT
-from zk.kazoo_adapter.znode_acls import OPEN, PRIVATE, READABLE, SECURE_ROOT_PATHS, default_acl
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import PLAINTEXT
+from zk.security.znode_acls import OPEN, PRIVATE, READABLE, SECURE_ROOT_PATHS, default_acl
 
 DIGEST = 'Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="kafka" password="secret"; };'
 

@@ -33,7 +33,7 @@ from spark_jobs.options import batch_options, client_options
 from tests.peers.face_server import run_ours
 from zk import paths
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.kazoo_adapter.store_security import StoreSecurity
+from zk.security.store_security import StoreSecurity
 
 pytestmark = pytest.mark.wire
 

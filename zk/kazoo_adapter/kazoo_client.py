@@ -13,9 +13,9 @@ from kazoo.security import ACL, Id
 from zk.kazoo_adapter.kazoo_bridge import LoopHandler
 from zk.kazoo_adapter.kazoo_sasl import DigestConnection
 from zk.kazoo_adapter.kazoo_tls import TlsHandler
-from zk.kazoo_adapter.store_security import StoreSecurity
-from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.mailbox import Mailbox
+from zk.security.store_security import StoreSecurity
+from zk.security.znode_acls import ZnodeAcl
 
 _RECONNECT_DELAY_S = 0.05
 _MAX_RECONNECT_DELAY_S = 0.25

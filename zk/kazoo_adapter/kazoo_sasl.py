@@ -11,7 +11,7 @@ from kazoo.exceptions import EXCEPTIONS, AuthFailedError, SessionClosedRequireSa
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import SASL
 
-from zk.kazoo_adapter.digest_md5 import DigestCredentials, ServerNotProven
+from zk.security.digest_md5 import DigestCredentials, ServerNotProven
 
 
 class DigestConnection(ConnectionHandler):  # type: ignore[misc]

@@ -27,11 +27,11 @@ from zk.kazoo_adapter.kazoo_requests import (
     RequestQueue,
     store_error,
 )
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
-from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.listeners import report
 from zk.mailbox import Mailbox
 from zk.request_errors import MAX_REQUEST_BYTES
+from zk.security.store_security import PLAINTEXT, StoreSecurity
+from zk.security.znode_acls import ZnodeAcl
 from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,

@@ -19,8 +19,6 @@ from typing import Any, cast
 from kazoo.hosts import collect_hosts
 
 from zk.ensemble_store import MAX_IN_FLIGHT_REQUESTS, MAX_LOSSES_OF_MULTI_READ, EnsembleStore
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
-from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.listeners import report
 from zk.mailbox import Mailbox
 from zk.native.request_pipeline import RequestPipeline, store_error
@@ -29,6 +27,8 @@ from zk.protocol import requests
 from zk.protocol.connection import Event, Reply, SessionTicket
 from zk.protocol.requests import WATCHES_BYTES_TOGETHER, ErrorCode, Request, ResultError
 from zk.request_errors import MAX_REQUEST_BYTES
+from zk.security.store_security import PLAINTEXT, StoreSecurity
+from zk.security.znode_acls import ZnodeAcl
 from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-from zk.kazoo_adapter.store_security import StoreSecurity
 from zk.mailbox import Mailbox
 from zk.protocol.connection import (
     AuthenticationRefused,
@@ -32,6 +31,7 @@ from zk.protocol.connection import (
     Stage,
 )
 from zk.protocol.requests import Request
+from zk.security.store_security import StoreSecurity
 
 logger = logging.getLogger(__name__)
 

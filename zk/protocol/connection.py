@@ -22,9 +22,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from zk.kazoo_adapter.digest_md5 import Exchange, ServerNotProven
 from zk.protocol.jute import INT, MalformedError, decode_buffer, decode_int, decode_string, encode_buffer
 from zk.protocol.requests import SET_WATCHES_XID, Code, ErrorCode, Request, close_session, sasl
+from zk.security.digest_md5 import Exchange, ServerNotProven
 from zk.store import EventType, WatchEvent
 
 LARGEST_MESSAGE_BYTES: Final = 256 * 1024 * 1024

@@ -11,7 +11,6 @@ from enum import IntEnum
 from struct import Struct, error
 from typing import Any, Final, TypeAlias
 
-from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.protocol.jute import (
     INT,
     MalformedError,
@@ -24,6 +23,7 @@ from zk.protocol.jute import (
     encode_string,
     encode_strings,
 )
+from zk.security.znode_acls import ZnodeAcl
 from zk.store import Create, Delete, Operation, Stat, Write
 
 Decode: TypeAlias = Callable[[bytes, int], Any]

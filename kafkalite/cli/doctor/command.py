@@ -19,7 +19,7 @@ from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
     from zk.size_limits import SizeLimits
 
 _COLUMNS = ("status", "check", "found", "remedy")

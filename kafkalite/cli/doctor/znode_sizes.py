@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from zk import paths
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 from zk.size_limits import SizeLimits, list_bytes, operation_bytes
 from zk.store import NoNodeError, Write
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from kafkalite.cli.doctor.zookeeper_exposure import AskWord, check_server, judge
 from kafkalite.cli.doctor.zookeeper_versions import WITHOUT_KNOWN, open_to
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 
 if TYPE_CHECKING:
     from zk.store import Store

@@ -12,7 +12,7 @@ from kafkalite.cli.calls import context_option, given_on_command_line
 from kafkalite.cli.output import Exit, fail
 
 if TYPE_CHECKING:
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
     from zk.session import Session
     from zk.size_limits import SizeLimits
 

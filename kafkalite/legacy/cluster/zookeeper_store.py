@@ -11,7 +11,7 @@ from kafkalite.legacy.command_line.failures import ToolError
 
 if TYPE_CHECKING:
     from zk.kazoo_adapter.kazoo_store import KazooStore
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
     from zk.store import Store
 
 Result = TypeVar("Result")

@@ -30,7 +30,7 @@ from kafkalite.testing.containers.server import (
 
 if TYPE_CHECKING:
     from kafkalite.local.secured import ClusterSecurity
-    from zk.kazoo_adapter.store_security import StoreSecurity
+    from zk.security.store_security import StoreSecurity
 
 _ADDED_MOST: Final = 16
 """Brokers that a secured cluster may get later: their names are in its certificate."""

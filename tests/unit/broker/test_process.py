@@ -13,8 +13,8 @@ from kafkalite.config.keys import ConfigError
 from kafkalite.errors import ensure
 from kafkalite.lifecycle import UnexpectedErrors
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.kazoo_adapter.store_security import PLAINTEXT
 from zk.native.native_store import NativeStore
+from zk.security.store_security import PLAINTEXT
 
 
 class FakeStore:

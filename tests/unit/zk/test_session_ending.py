@@ -8,8 +8,8 @@ import struct
 import pytest
 from kazoo.protocol.serialization import Close, Connect
 
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
-from zk.kazoo_adapter.store_security import PLAINTEXT, StoreSecurity
+from zk.security.digest_md5 import DigestCredentials
+from zk.security.store_security import PLAINTEXT, StoreSecurity
 from zk.session_ending import close_request, request_session_end, takeover_request
 from zk.store import SessionEnding, StoreError
 

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from zk.kazoo_adapter.store_security import PLAINTEXT
 from zk.mailbox import Mailbox
 from zk.native.native_store import NativeStore
 from zk.native.session_thread import SessionThread
 from zk.protocol import requests
+from zk.security.store_security import PLAINTEXT
 from zk.store import SessionState
 
 CLOSE = -11

@@ -11,8 +11,6 @@ from kazoo.protocol import serialization as kazoo_requests
 from kazoo.protocol.connection import PingInstance
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, Id
 
-from zk.kazoo_adapter.digest_md5 import ServerNotProven
-from zk.kazoo_adapter.znode_acls import ZnodeAcl
 from zk.protocol import requests
 from zk.protocol.connection import (
     AuthenticationRefused,
@@ -27,6 +25,8 @@ from zk.protocol.connection import (
 )
 from zk.protocol.jute import encode_buffer, encode_string, encode_strings
 from zk.protocol.requests import ErrorCode, Request, ResultError
+from zk.security.digest_md5 import ServerNotProven
+from zk.security.znode_acls import ZnodeAcl
 from zk.store import Check, Create, Delete, EventType, Stat, WatchEvent, Write
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 8, 9, 10)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from zk.kazoo_adapter.digest_md5 import DigestCredentials
+from zk.security.digest_md5 import DigestCredentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

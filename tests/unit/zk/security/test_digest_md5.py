@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zk.kazoo_adapter.digest_md5 import DigestCredentials, ServerNotProven
+from zk.security.digest_md5 import DigestCredentials, ServerNotProven
 
 CHALLENGE = b'realm="zk-sasl-md5",nonce="abc+/=",charset=utf-8,algorithm=md5-sess'
 

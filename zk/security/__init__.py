@@ -1,0 +1,1 @@
+"""Whom a connection to ZooKeeper is, how it is encrypted, and to whom znodes belong."""
