@@ -19,6 +19,7 @@ from kafkalite.backoff import Backoff
 from kafkalite.broker.controller_channel import ControllerChannel
 from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.partition import Partition
+from kafkalite.broker.replication.state_change_trace import StateChangeTrace
 from kafkalite.errors import ErrorCode
 from kafkalite.failpoints import reach
 from kafkalite.lifecycle import Jobs
@@ -30,8 +31,8 @@ from zk.znodes import IsrChange as IsrChangeNotification
 from zk.znodes import PartitionName, PartitionState
 
 logger = logging.getLogger("kafkalite.broker.replication.isr_changes")
-state_change = logging.getLogger("kafkalite.state_change")
 
+_TRACE: Final = "role=leader leader=%d isr=%s leader_epoch=%d controller_epoch=%d partition_epoch=%d reason=%s"
 _RETRY_S = 0.05
 _ASK_AGAIN: Final = Backoff(50, 5_000)
 """Wait before ZooKeeper is asked again after an unknown outcome."""
@@ -58,20 +59,6 @@ _WAIT_FOR_CONTROLLER = frozenset(
 """Our view is old: the change stays pending, with the maximal ISR in force, until the next LeaderAndIsr."""
 
 
-def _trace(broker_id: BrokerId, change: IsrChange, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
-    state_change.info(
-        "broker=%d partition=%s role=leader leader=%d isr=%s leader_epoch=%d controller_epoch=%d partition_epoch=%d reason=%s",
-        broker_id,
-        change.topic_partition,
-        broker_id,
-        ",".join(map(str, isr)),
-        change.leader_epoch,
-        change.controller_epoch,
-        partition_epoch,
-        change.reason,
-    )
-
-
 class _IsrChanges:
     """Counts for metrics, state change log and tasks of ISR changes, however they are written."""
 
@@ -92,13 +79,18 @@ class _IsrChanges:
         isr: tuple[BrokerId, ...],
         leader_epoch: int,
         partition_epoch: int,
+        trace: StateChangeTrace,
     ) -> None:
         """Apply a change that is in ZooKeeper; nothing happens if the partition changed hands meanwhile."""
         before = len(partition.isr)
         if partition.isr_committed(change, isr, leader_epoch, partition_epoch, self._now_ms()):
             self.shrinks += len(isr) < before
             self.expands += len(isr) > before
-            _trace(self._broker_id, change, isr, partition_epoch)
+            told = (self._broker_id, isr, change.leader_epoch, change.controller_epoch, partition_epoch, change.reason)
+            trace.note(change.topic_partition, *told)
+
+    def _trace_changes(self, changes: int) -> StateChangeTrace:
+        return StateChangeTrace(self._broker_id, _TRACE, changes)
 
 
 class AlterPartitionSender(_IsrChanges):
@@ -141,12 +133,13 @@ class AlterPartitionSender(_IsrChanges):
             return False
         names = {change.topic_id: tp.topic for tp, (_, change) in batch.items()}
         answered = True
-        for topic in response.topics:
-            name = topic.topic_name or names.get(topic.topic_id, "")
-            for answer in topic.partitions:
-                found = batch.get(TopicPartition(name, answer.partition_index))
-                if found is not None:
-                    answered = self._handle_answer(*found, answer) and answered
+        with self._trace_changes(len(batch)) as trace:
+            for topic in response.topics:
+                name = topic.topic_name or names.get(topic.topic_id, "")
+                for answer in topic.partitions:
+                    found = batch.get(TopicPartition(name, answer.partition_index))
+                    if found is not None:
+                        answered = self._handle_answer(*found, answer, trace) and answered
         return answered
 
     def _request(
@@ -171,7 +164,11 @@ class AlterPartitionSender(_IsrChanges):
         )
 
     def _handle_answer(
-        self, partition: Partition, change: IsrChange, answer: messages.alter_partition_response.PartitionData
+        self,
+        partition: Partition,
+        change: IsrChange,
+        answer: messages.alter_partition_response.PartitionData,
+        trace: StateChangeTrace,
     ) -> bool:
         """Apply the outcome of one change; return False if it must be sent again."""
         code = ErrorCode(answer.error_code)
@@ -181,7 +178,8 @@ class AlterPartitionSender(_IsrChanges):
         if self._waiting.get(change.topic_partition, (None, None))[1] is change:
             del self._waiting[change.topic_partition]
         if code == ErrorCode.NONE:
-            self._complete_change(partition, change, tuple(answer.isr), answer.leader_epoch, answer.partition_epoch)
+            isr = tuple(answer.isr)
+            self._complete_change(partition, change, isr, answer.leader_epoch, answer.partition_epoch, trace)
         elif code in _REFUSED:
             partition.isr_refused(change)
         return True
@@ -227,7 +225,8 @@ class ZooKeeperIsrWriter(_IsrChanges):
             if version is None:
                 logger.info("%s: the state in ZooKeeper is newer; waiting for the controller", change.topic_partition)
                 return
-            self._complete_change(partition, change, change.isr, change.leader_epoch, version)
+            with self._trace_changes(1) as trace:
+                self._complete_change(partition, change, change.isr, change.leader_epoch, version, trace)
             self._changed.add(PartitionName(*change.topic_partition))
             self._last_change_s = asyncio.get_running_loop().time()
             return

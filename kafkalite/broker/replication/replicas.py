@@ -8,9 +8,8 @@ applied in portions.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.append_pace import AppendPace
@@ -18,6 +17,7 @@ from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.broker.replication.partition_watcher import NO_WATCHERS, Watcher
+from kafkalite.broker.replication.state_change_trace import StateChangeTrace
 from kafkalite.broker.replication.topic_id_conflicts import TopicIdConflicts, find_replaced_topics
 from kafkalite.clock import Clock
 from kafkalite.config.topic import TopicConfig
@@ -37,14 +37,12 @@ from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.storage.directories.log_store import LogStore
 
-logger = logging.getLogger("kafkalite.broker.replication.replicas")
-state_change = logging.getLogger("kafkalite.state_change")
-
 _CREATION_UNITS = PORTION_UNITS // 2
 """Creating a log creates a directory and a file."""
 _DELETION_UNITS = PORTION_UNITS
 _LEADER_UNITS = 8
 _ROLE_UNITS = 2
+_ROLE_TRACE: Final = "role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr"
 _ROLES_FIRST_S = 0.01
 """Delay of the other files of new logs while roles change: producers wait for the roles."""
 
@@ -159,28 +157,18 @@ class Replicas:
             pace = self._portions.pace()
             outcome = {}
             configs = await self._configs_for(request, pace)
-            for topic, state in request.leaders_first(self.broker_id):
-                topic_partition, config = state.topic_partition, configs.get(topic.name)
-                await pace.unit(self._units_of(state))
-                if config is None or topic_partition.partition < 0:
-                    # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
-                    outcome[topic_partition] = ErrorCode.INVALID_TOPIC_EXCEPTION
-                    continue
-                known = self.partitions.get(topic_partition)
-                if known is not None and self._is_repeated(known, topic.topic_id, state):
-                    outcome[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
-                    continue
-                try:
-                    partition = self._apply_state(topic.topic_id, state, config)
-                    outcome[topic_partition] = ErrorCode.NONE
-                    if partition is not None:
-                        self._notify_role(partition)
-                except KafkaError as problem:
-                    outcome[topic_partition] = problem.code
+            with self._trace_roles(sum(len(topic.partitions) for topic in request.topics)) as trace:
+                for topic, state in request.leaders_first(self.broker_id):
+                    await pace.unit(self._units_of(state))
+                    code = self._apply_state(topic.topic_id, state, configs.get(topic.name), trace)
+                    outcome[state.topic_partition] = code
             self.has_roles = True
         if not self._makes_files:
             self._make_files()
         return outcome
+
+    def _trace_roles(self, partitions: int) -> StateChangeTrace:
+        return StateChangeTrace(self.broker_id, _ROLE_TRACE, partitions)
 
     def _make_files(self) -> None:
         """Create the files of new logs, of one log in each event-loop iteration, and none while roles change."""
@@ -231,14 +219,34 @@ class Replicas:
         """True for most stale states, without the price of an exception: whole requests are sent again."""
         return state.leader_epoch <= partition.leader_epoch and topic_id == partition.topic_id
 
-    def _apply_state(self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig) -> Partition | None:
-        """Apply a LeaderAndIsr state; return the partition if it changed hands, else None."""
+    def _apply_state(
+        self, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig | None, trace: StateChangeTrace
+    ) -> ErrorCode:
+        """Apply a LeaderAndIsr state, and return the outcome; `config` is None for a topic whose name is not legal."""
+        topic_partition = state.topic_partition
+        if config is None or topic_partition.partition < 0:
+            # No controller asks for it: its directory would lie elsewhere, or be read as another one's at the next start.
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        known = self.partitions.get(topic_partition)
+        if known is not None and self._is_repeated(known, topic_id, state):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        try:
+            partition = self._find_changed(known, topic_id, state, config)
+            if partition is not None and self._change_role(partition, state, topic_id, trace):
+                self._notify_role(partition)
+        except KafkaError as problem:
+            return problem.code
+        return ErrorCode.NONE
+
+    def _find_changed(
+        self, partition: Partition | None, topic_id: bytes, state: LeaderAndIsrPartition, config: TopicConfig
+    ) -> Partition | None:
+        """Return the partition, opened if need be, None if its state has changed in nothing. Raises KafkaError for a stale state."""
         topic_partition = state.topic_partition
         if self.metadata.is_former(topic_id, self.controller_epoch):
             raise KafkaError(
                 ErrorCode.STALE_CONTROLLER_EPOCH
             )  # the topic is gone: the request was overtaken by later ones
-        partition = self.partitions.get(topic_partition)
         if partition is None and self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         log = self.logs.get(topic_partition) if partition is None else partition.log
@@ -258,7 +266,7 @@ class Replicas:
         if topic_id != NO_TOPIC_ID:
             self.topic_ids[topic_id] = topic_partition.topic
         self.topic_id_conflicts.settle(topic_partition)
-        return partition if self._change_role(partition, state, topic_id) else None
+        return partition
 
     def _check_topic_id(self, topic_partition: TopicPartition, log_id: bytes, told_id: bytes) -> None:
         """Stop serving a log and raise KafkaError if the controller names another topic than the log's."""
@@ -300,7 +308,9 @@ class Replicas:
         self.partitions[topic_partition] = partition
         return partition
 
-    def _change_role(self, partition: Partition, state: LeaderAndIsrPartition, topic_id: bytes) -> bool:
+    def _change_role(
+        self, partition: Partition, state: LeaderAndIsrPartition, topic_id: bytes, trace: StateChangeTrace
+    ) -> bool:
         topic_partition = partition.topic_partition
         followers = self.followers
         if state.leader == self.broker_id:
@@ -317,13 +327,11 @@ class Replicas:
             changed = partition.become_follower(state)
             if changed:
                 followers.follow(partition, topic_id)
-        state_change.info(
-            "broker=%d partition=%s role=%s leader=%d isr=%s leader_epoch=%d controller_epoch=%d reason=LeaderAndIsr",
-            self.broker_id,
+        trace.note(
             topic_partition,
             "leader" if partition.is_leader else "follower",
             state.leader,
-            ",".join(map(str, state.isr)),
+            state.isr,
             state.leader_epoch,
             state.controller_epoch,
         )
@@ -384,15 +392,16 @@ class Replicas:
     async def _follow_awaited(self) -> None:
         """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
         pace = self._portions.pace()
-        for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
-            await pace.unit(_ROLE_UNITS)
-            partition = self.partitions.get(topic_partition)
-            if partition is None or state.leader_epoch <= partition.leader_epoch:
-                del self._awaited_leaders[topic_partition]
-            elif self.metadata.is_alive(state.leader):
-                del self._awaited_leaders[topic_partition]
-                if self._change_role(partition, state, topic_id):
-                    self._notify_role(partition)
+        with self._trace_roles(len(self._awaited_leaders)) as trace:
+            for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
+                await pace.unit(_ROLE_UNITS)
+                partition = self.partitions.get(topic_partition)
+                if partition is None or state.leader_epoch <= partition.leader_epoch:
+                    del self._awaited_leaders[topic_partition]
+                elif self.metadata.is_alive(state.leader):
+                    del self._awaited_leaders[topic_partition]
+                    if self._change_role(partition, state, topic_id, trace):
+                        self._notify_role(partition)
 
     def _stop(self, topic_partition: TopicPartition, leader_epoch: int, delete: bool) -> Partition | None:
         if self.logs.is_offline(topic_partition):
