@@ -153,6 +153,10 @@ class ClusterState:
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
+        self.unpublished: dict[TopicPartition, None] = {}
+        """Partitions whose ISR changed, until the next metadata for all brokers."""
+        self.isr_window_is_open = False
+        """True from a publication of ISR changes until an `IsrWindowEnd` that finds no others."""
         self.known_metadata: KnownMetadata | None = None
         """During the failover of a large cluster, what brokers have proven to know already."""
 

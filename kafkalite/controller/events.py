@@ -113,6 +113,11 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class IsrWindowEnd(Event):
+    """ISR changes that came since the last ones were published are due."""
+
+
+@dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable(Event):
     """Unclean elections were allowed for the whole cluster."""
 

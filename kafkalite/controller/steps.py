@@ -18,6 +18,7 @@ from zk.store import Operation, Result, Stat
 if TYPE_CHECKING:
     from kafkalite.controller.cluster_state import RegisteredBroker
     from kafkalite.controller.control_requests import Command
+    from kafkalite.controller.events import Event
 
 T = TypeVar("T")
 
@@ -86,6 +87,14 @@ class AwaitDigests:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLater:
+    """Queue an event after `delay_s`, unless the term has ended by then; one of the same type that is not due yet is dropped."""
+
+    delay_s: float
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
 class DrawTopicIds:
     """Draw `count` random topic ids."""
 
@@ -98,7 +107,17 @@ class Pause:
 
 
 Effect: TypeAlias = (
-    Pause | Read | Exists | ListChildren | Write | Publish | Connect | Disconnect | AwaitDigests | DrawTopicIds
+    Pause
+    | Read
+    | Exists
+    | ListChildren
+    | Write
+    | Publish
+    | Connect
+    | Disconnect
+    | AwaitDigests
+    | QueueLater
+    | DrawTopicIds
 )
 Steps: TypeAlias = Generator[Effect, Any, T]
 

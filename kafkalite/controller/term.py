@@ -70,6 +70,8 @@ class ControllerTerm:
         self._rng = rng
         self._reads = asyncio.Semaphore(CONCURRENT_READS)
         self._portions = Portions()
+        self._timers: dict[type[events.Event], asyncio.TimerHandle] = {}
+        """The latest one by type of the event that it queues."""
         self._answers = ChangeSignal()
         """Notified when a broker has answered with digests, and at the end."""
 
@@ -77,6 +79,8 @@ class ControllerTerm:
         """End the term: no more effects, no more requests to brokers."""
         self.ended = True
         self.settled.set()
+        for timer in self._timers.values():
+            timer.cancel()
         self.channels.stop()
         self._answers.notify()
 
@@ -132,6 +136,8 @@ class ControllerTerm:
                 self.channels.remove(broker_id)
             case steps.AwaitDigests(timeout_s):
                 await self._answers.wait_until(self._has_all_answers, timeout_s)
+            case steps.QueueLater(delay_s, event):
+                self._put_later(delay_s, event)
             case steps.DrawTopicIds(count):
                 return [random_topic_id(self._rng) for _ in range(count)]
         return None
@@ -180,6 +186,13 @@ class ControllerTerm:
             )
         else:
             self.channels.add(broker.broker_id, broker.epoch, endpoint)
+
+    def _put_later(self, delay_s: float, event: events.Event) -> None:
+        """Queue an event after `delay_s`; a later call for its type replaces it."""
+        earlier = self._timers.get(type(event))
+        if earlier is not None:
+            earlier.cancel()
+        self._timers[type(event)] = asyncio.get_running_loop().call_later(delay_s, self._put, event)
 
     def _watch_fired(self, notification: WatchEvent) -> None:
         event = None if self.ended else event_for_watch(notification)

@@ -52,6 +52,8 @@ class RequestBatch:
         self._leader_and_isr: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
         self._metadata: dict[TopicPartition, None] = {}
         self._metadata_brokers: set[BrokerId] = set()
+        self._is_for_all = False
+        """True if metadata is for all registered brokers."""
         self._stop: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
         self._stops = 0
 
@@ -70,6 +72,7 @@ class RequestBatch:
         self, partitions: Iterable[TopicPartition], brokers: Collection[BrokerId] | None = None
     ) -> None:
         """Add UpdateMetadata of partitions and of the list of brokers for `brokers`, None for all registered ones."""
+        self._is_for_all = self._is_for_all or brokers is None
         self._metadata_brokers.update(self._cluster.brokers if brokers is None else brokers)
         self._metadata.update(dict.fromkeys(partitions))
 
@@ -147,6 +150,9 @@ class RequestBatch:
         if not self._metadata_brokers:
             return []
         cluster = self._cluster
+        if self._is_for_all:
+            self._metadata.update(cluster.unpublished)
+            cluster.unpublished.clear()
         topics = []
         for topic, partitions in self._by_topic(self._metadata):
             metadata = yield from self._topic_metadata(topic, partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,10 +17,20 @@ from zk import paths
 from zk.znodes import IsrChange, PartitionName
 
 
-async def _cluster() -> FakeCluster:
+async def _cluster(partitions: int = 1) -> FakeCluster:
     cluster = await FakeCluster().start(1, 2, 3)
-    await cluster.create_topic("t", [1, 2, 3])
+    await cluster.create_topic("t", *([[1, 2, 3]] * partitions))
     return cluster
+
+
+def _sent_metadata(cluster: FakeCluster) -> list[int]:
+    """Return how many UpdateMetadata each broker has got."""
+    return [len(broker.requests(ApiKey.UPDATE_METADATA)) for broker in cluster.brokers.values()]
+
+
+def _isrs(cluster: FakeCluster, partitions: int) -> list[list[int]]:
+    """Return the ISRs of partitions of topic t in the latest metadata of a broker."""
+    return [cluster.brokers[3].metadata_of(f"t-{partition}")[-1].isr for partition in range(partitions)]
 
 
 def test_a_shrink_and_an_expansion_keep_the_leader_epoch() -> None:
@@ -104,6 +115,62 @@ def test_a_replica_that_is_shutting_down_may_not_join() -> None:
         await cluster.alter_partition("t-0", 1, [1, 2])
         await cluster.controller.controlled_shutdown(3, cluster.brokers[3].epoch)
         assert code_of(await cluster.alter_partition("t-0", 1, [1, 2, 3])) == ErrorCode.INELIGIBLE_REPLICA
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_isr_changes_in_short_time_are_published_together() -> None:
+    """A restarted broker joined the ISRs of its partitions one by one, and a hundred brokers were sent metadata for each."""
+
+    async def scenario() -> None:
+        cluster = await _cluster(6)
+        before = _sent_metadata(cluster)
+        for partition in range(6):
+            await cluster.alter_partition(f"t-{partition}", 1, [1, 2])
+            await cluster.quiet()
+        assert _isrs(cluster, 6) == [[1, 2], *[[1, 2, 3]] * 5], "the first one is not delayed"
+        await asyncio.sleep(1.0)
+        assert _isrs(cluster, 6) == [[1, 2]] * 6
+        await cluster.alter_partition("t-5", 1, [1])
+        await cluster.quiet()
+        assert _isrs(cluster, 6) == [*[[1, 2]] * 5, [1]], "nor is one after a quiet time"
+        assert [now - then for now, then in zip(_sent_metadata(cluster), before, strict=True)] == [3, 3, 3]
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_isr_changes_go_with_the_next_metadata_for_all_brokers() -> None:
+    async def scenario() -> None:
+        cluster = await _cluster(3)
+        for partition in range(3):
+            await cluster.alter_partition(f"t-{partition}", 1, [1, 2])
+            await cluster.quiet()
+        await cluster.create_topic("other", [3])
+        assert _isrs(cluster, 3) == [[1, 2]] * 3
+        before = _sent_metadata(cluster)
+        await asyncio.sleep(1.0)
+        assert _sent_metadata(cluster) == before, "nothing is left for the end of the window"
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_isr_changes_that_wait_end_with_the_term() -> None:
+    """The next controller reads them in ZooKeeper."""
+
+    async def scenario() -> None:
+        cluster = await _cluster(2)
+        for partition in range(2):
+            await cluster.alter_partition(f"t-{partition}", 1, [1, 2])
+        before = cluster.controller
+        await cluster.kill(before.broker_id)
+        assert cluster.controller is not before
+        assert _isrs(cluster, 2) == [[2], [2]]
+        sent = _sent_metadata(cluster)
+        await asyncio.sleep(1.0)
+        assert _sent_metadata(cluster) == sent
         await cluster.stop()
 
     run(scenario())
