@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.settings import ControllerSettings
-from kafkalite.errors import ensure
+from kafkalite.errors import InvariantBroken
 from kafkalite.types import NO_TOPIC_ID, BrokerId, Endpoint, TopicPartition
 
 if TYPE_CHECKING:
@@ -225,9 +225,11 @@ class ClusterState:
 
     def partition(self, partition: TopicPartition) -> PartitionContext:
         """Return the state of a known partition."""
-        state = self.find(partition)
-        ensure(state is not None, f"the controller does not know partition {partition}")
-        return state  # type: ignore[return-value]
+        topic = self.topics.get(partition.topic)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        if state is None:
+            raise InvariantBroken(f"the controller does not know partition {partition}")
+        return state
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionContext]]:
         for topic in self.topics.values():

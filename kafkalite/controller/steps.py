@@ -151,10 +151,10 @@ def list_children_of_each(paths: Sequence[str]) -> Steps[list[list[str]]]:
 
 
 def write(operations: Sequence[Operation]) -> Steps[list[Result]]:
-    """Yield `Write` for all operations, in pieces."""
-    results: list[Result] = []
-    for some in pieces(operations):
-        results += yield Write(some)
+    """Yield `Write` for all operations, if there are any."""
+    if not operations:
+        return []
+    results: list[Result] = yield Write(operations)
     return results
 
 

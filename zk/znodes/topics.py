@@ -5,14 +5,28 @@ Topic ids stay as the 22 characters of the znode; partition epoch and broker epo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from zk.znodes.fields import Fields, to_json
 
 _INDEX_DIGITS = 10
 """Of 2**31: partitions have fewer."""
+
+_NUMBER: Final = "(?:0|[1-9][0-9]{0,8})"
+"""A number as JSON has it, that is in the bounds of all fields."""
+_USUAL_STATE: Final = re.compile(
+    (
+        rf'\{{"controller_epoch":({_NUMBER}),"leader":(-1|{_NUMBER}),"version":1,"leader_epoch":({_NUMBER}),'
+        rf'"isr":\[({_NUMBER}(?:,{_NUMBER})*)\](?:,"leader_recovery_state":([01]))?\}}'
+    ).encode()
+)
+"""A state as Kafka and this module write it. What is written in another way takes five times as long to read."""
+_ISRS: Final = 10_000
+"""Lists of in-sync replicas whose text is remembered: there are many partitions and few lists."""
 
 Replicas = Mapping[int, tuple[int, ...]]
 """Broker ids by partition index."""
@@ -67,21 +81,20 @@ class PartitionState:
     recovering: bool = False
 
     def encode(self) -> bytes:
-        """Version 1."""
-        document: dict[str, Any] = {
-            "controller_epoch": self.controller_epoch,
-            "leader": self.leader,
-            "version": 1,
-            "leader_epoch": self.leader_epoch,
-            "isr": self.isr,
-        }
-        if self.recovering:
-            document["leader_recovery_state"] = 1
-        return to_json(document)
+        """Version 1. Written without a dict and `json.dumps`, which take five times as long, for there may be a hundred thousand."""
+        recovery = ',"leader_recovery_state":1' if self.recovering else ""
+        return (
+            f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,'
+            f'"leader_epoch":{self.leader_epoch},"isr":[{_join(self.isr)}]{recovery}}}'
+        ).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> PartitionState:
         """Raises MalformedZnodeError when something is missing, or the ISR empty, from which nobody could ever be elected."""
+        usual = _USUAL_STATE.fullmatch(data)
+        if usual is not None:
+            controller_epoch, leader, leader_epoch, isr, recovery_text = usual.groups()
+            return cls(int(leader), int(leader_epoch), _split(isr), int(controller_epoch), recovery_text == b"1")
         fields = Fields.parse("partition state", data)
         recovery_state = fields.integer("leader_recovery_state", 0)
         if recovery_state not in (0, 1):
@@ -96,6 +109,16 @@ class PartitionState:
         if not state.isr:
             raise fields.refuse("isr is empty")
         return state
+
+
+@lru_cache(maxsize=_ISRS)
+def _join(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))
+
+
+@lru_cache(maxsize=_ISRS)
+def _split(brokers: bytes) -> tuple[int, ...]:
+    return tuple(map(int, brokers.split(b",")))
 
 
 def _without_empty(replicas: Replicas) -> dict[int, tuple[int, ...]]:

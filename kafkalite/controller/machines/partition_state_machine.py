@@ -62,8 +62,7 @@ def change_partition_states(
     cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus
 ) -> None:
     """Move partitions to New, Offline or NonExistent, which is in memory only."""
-    for partition in _valid_changes(cluster, partitions, target):
-        _change_state(cluster, partition, target)
+    _set_states(cluster, _valid_changes(cluster, partitions, target), target)
 
 
 def bring_partitions_online(
@@ -130,10 +129,11 @@ def _valid_changes(
     return valid
 
 
-def _change_state(cluster: ClusterState, partition: TopicPartition, target: PartitionStatus) -> None:
-    before = cluster.partition(partition).status
-    cluster.set_status(partition, target)
-    state_change.log_partition_change(cluster, partition, before, target)
+def _set_states(cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus) -> None:
+    changes = [(partition, cluster.partition(partition).status) for partition in partitions]
+    for partition in partitions:
+        cluster.set_status(partition, target)
+    state_change.log_partition_changes(cluster, changes, target)
 
 
 # -- New to Online
@@ -152,27 +152,14 @@ def _create_leaderships(
         else:
             failures[partition] = KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "no replica is online")
     errors = yield from create_leaderships(cluster, first)
+    for partition, error in errors.items():
+        del first[partition]
+        failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not created: {error!r}")
     for partition, leadership in first.items():
-        if partition in errors:
-            message = f"state znode not created: {errors[partition]!r}"
-            failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-        else:
-            _set_leadership(cluster, partition, leadership, leadership.isr, batch, is_new=True)
+        cluster.partition(partition).leadership = leadership
+        batch.leader_and_isr(leadership.isr, partition, is_new=True)
+    _set_states(cluster, first, PartitionStatus.ONLINE)
     return failures
-
-
-def _set_leadership(
-    cluster: ClusterState,
-    partition: TopicPartition,
-    leadership: Leadership,
-    recipients: Collection[BrokerId],
-    batch: RequestBatch,
-    *,
-    is_new: bool = False,
-) -> None:
-    cluster.partition(partition).leadership = leadership
-    batch.leader_and_isr(recipients, partition, is_new=is_new)
-    _change_state(cluster, partition, PartitionStatus.ONLINE)
 
 
 # -- elections
@@ -204,7 +191,9 @@ def _elect_leaders(
         for partition, error in outcome.failed.items():
             failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {error!r}")
         for partition, leadership in outcome.written.items():
-            _set_leadership(cluster, partition, leadership, recipients[partition], batch)
+            cluster.partition(partition).leadership = leadership
+            batch.leader_and_isr(recipients[partition], partition)
+        _set_states(cluster, outcome.written, PartitionStatus.ONLINE)
         remaining, fresh = again + outcome.outdated, True
     return failures
 

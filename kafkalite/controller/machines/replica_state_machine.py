@@ -16,7 +16,7 @@ A broker ignores a LeaderAndIsr whose leader epoch it has seen, so sending one t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
@@ -71,11 +71,12 @@ def _change_states(
     elif target is ReplicaStatus.OFFLINE:
         yield from _take_offline(cluster, valid, batch)
     else:
-        for replica in valid:
-            if target is ReplicaStatus.DELETION_STARTED:
+        if target is ReplicaStatus.DELETION_STARTED:
+            for replica in valid:
                 batch.stop_replica(replica.broker_id, replica.partition, delete=True)
-            _change_state(cluster, replica, target)
-            if target is ReplicaStatus.NON_EXISTENT:
+        _set_states(cluster, valid, target)
+        if target is ReplicaStatus.NON_EXISTENT:
+            for replica in valid:
                 _forget_replica(cluster, replica)
 
 
@@ -93,11 +94,25 @@ def _valid_changes(
     return valid
 
 
-def _change_state(cluster: ClusterState, replica: PartitionAndReplica, target: ReplicaStatus) -> None:
-    state = cluster.partition(replica.partition)
-    before = state.replica_statuses.get(replica.broker_id, ReplicaStatus.NON_EXISTENT)
-    state.set_replica_statuses({**state.replica_statuses, replica.broker_id: target})
-    state_change.log_replica_change(cluster, replica, before, target)
+def _set_states(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> None:
+    """Set the state of replicas. Partitions that had the same states before have the same object afterwards, too."""
+    found: dict[tuple[int, BrokerId], tuple[Mapping[BrokerId, ReplicaStatus], ...]] = {}
+    changes: defaultdict[tuple[BrokerId, ReplicaStatus], list[TopicPartition]] = defaultdict(list)
+    for partition, broker in replicas:
+        state = cluster.partition(partition)
+        earlier = state.replica_statuses
+        known = found.get((id(earlier), broker))
+        if known is None:
+            state.set_replica_statuses({**earlier, broker: target})
+            found[id(earlier), broker] = (
+                state.replica_statuses,
+                earlier,
+            )  # as long as that is here its id is of no other
+        else:
+            state.replica_statuses = known[0]
+        changes[broker, earlier.get(broker, ReplicaStatus.NON_EXISTENT)].append(partition)
+    for (broker, before), partitions in changes.items():
+        state_change.log_replica_changes(cluster, broker, partitions, before, target)
 
 
 def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None:
@@ -109,6 +124,7 @@ def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None
 
 
 def _create_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
+    created = []
     for replica in replicas:
         leadership = cluster.leadership(replica.partition)
         if leadership is not None:
@@ -118,7 +134,8 @@ def _create_replicas(cluster: ClusterState, replicas: Sequence[PartitionAndRepli
                 state_change.log_failed_change(cluster, replica, before, after, why)
                 continue
             batch.leader_and_isr((replica.broker_id,), replica.partition, is_new=True)
-        _change_state(cluster, replica, ReplicaStatus.NEW)
+        created.append(replica)
+    _set_states(cluster, created, ReplicaStatus.NEW)
 
 
 def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> None:
@@ -130,7 +147,7 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
                 cluster.set_assignment(replica.partition, added)
         elif state.leadership is not None:
             batch.leader_and_isr((replica.broker_id,), replica.partition)
-        _change_state(cluster, replica, ReplicaStatus.ONLINE)
+    _set_states(cluster, replicas, ReplicaStatus.ONLINE)
 
 
 # -- to Offline
@@ -163,8 +180,7 @@ def remove_from_isrs(
         for partition, leadership in current.items():
             cluster.partition(partition).leadership = leadership
             moved.append(PartitionAndReplica(partition, broker))
-    for replica in moved:
-        _change_state(cluster, replica, ReplicaStatus.OFFLINE)
+    _set_states(cluster, moved, ReplicaStatus.OFFLINE)
     return moved
 
 

@@ -50,3 +50,11 @@ def test_only_paths_spells_paths():
 def test_names_that_zookeeper_takes_in_no_path_are_refused_before_they_are_sent(name: str) -> None:
     with pytest.raises(ValueError, match="no absolute path"):
         paths.check(f"/consumers/{name}")
+
+
+def test_elements_that_are_empty_or_relative_are_refused() -> None:
+    for path in ("", "a", "a/b", "//", "/a/", "/a//b", "/.", "/..", "/a/.", "/a/..", "/a/./b", "/a/../b", "/a/\u00e9/"):
+        with pytest.raises(ValueError, match=r"no absolute path|empty or relative"):
+            paths.check(path)
+    for path in ("/", "/a", "/a/.b", "/a/...", "/a/b.", "/a/\u00e9", "/a b"):
+        assert paths.check(path) == path

@@ -1,6 +1,7 @@
 """Znodes byte for byte as Apache Kafka 3.9 writes them, and tolerantly read."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -113,6 +114,22 @@ def test_written_as_kafka_does_and_read_back(znode, text):
 def test_order_whitespace_and_unknown_keys_do_not_matter(kind, text):
     document = {"unknown": [None], **dict(reversed(json.loads(text).items()))}
     assert kind.decode(json.dumps(document, indent=3).encode()) == kind.decode(text.encode())
+
+
+def test_a_partition_state_in_the_usual_form_is_read_as_in_any_other():
+    """What is read by a pattern is what `json` reads."""
+    numbers = ["-1", "0", "-0", "01", "-2", "2147483647", "2147483648", "1.0", "1e1", "true", '"1"', " 1"]
+    lists = ["1", "1,2", "", "01", "1,", "-1", "1, 2", "999999999", "2147483648"]
+    ends = ["}", ',"leader_recovery_state":1}', ',"leader_recovery_state":2}', "}\n", "}}"]
+    for leader, isr, end in product(numbers, lists, ends):
+        text = f'"controller_epoch":5,"leader":{leader},"version":1,"leader_epoch":3,"isr":[{isr}]{end}'
+        try:
+            expected = PartitionState.decode(f"{{ {text}".encode())
+        except MalformedZnodeError:
+            with pytest.raises(MalformedZnodeError):
+                PartitionState.decode(f"{{{text}".encode())
+        else:
+            assert PartitionState.decode(f"{{{text}".encode()) == expected
 
 
 @pytest.mark.parametrize(("kind", "text"), READABLE)

@@ -134,3 +134,28 @@ def test_the_trace_tells_each_transition_on_one_line(caplog: pytest.LogCaptureFi
     assert [each.getMessage().split()[2] for each in records if each.levelno >= logging.INFO] == [
         "transition=NewPartition->OnlinePartition"
     ]
+
+
+def test_the_trace_tells_of_many_changes_on_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each replica of a dead broker was a quarter of the controller's work."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2)
+        await cluster.create_topic("t", [1, 2], [2, 1], [1, 2], [2, 1])
+        await cluster.quiet()
+        caplog.clear()
+        await cluster.kill(2)
+        await cluster.stop()
+
+    with caplog.at_level(logging.DEBUG, "kafkalite.state_change"):
+        run(scenario())
+    records = [record for record in caplog.records if record.name == "kafkalite.state_change"]
+    behind = "controller=1 controller_epoch=1 reason=BrokerChange"
+    assert [record.getMessage() for record in records if record.levelno >= logging.INFO] == [
+        f"partition=t-{{1,3}} broker=- transition=OfflinePartition->OnlinePartition leader=1 isr=[1] leader_epoch=1 {behind}",
+        f"partitions=4 broker=2 transition=OnlineReplica->OfflineReplica {behind} first=t-1",
+    ]
+    assert sorted(record.getMessage() for record in records if record.getMessage().split()[1] == "broker=2")[:4] == [
+        f"partition=t-{index} broker=2 transition=OnlineReplica->OfflineReplica leader=1 isr=[1] leader_epoch=1 {behind}"
+        for index in range(4)
+    ]
