@@ -14,6 +14,7 @@ from kafkalite.cli.main import main
 from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.cluster_facts import ClusterFacts
 from zk import paths
 from zk.znodes.topics import TopicAssignment
 
@@ -89,7 +90,7 @@ def test_znodes_that_disagree_are_repaired(cluster: LocalCluster) -> None:
     assert found_of(examine(cluster, "--only", "znodes"), "znodes") == ["those of topics, deletions and moves agree"]
 
 
-def test_a_move_that_hangs_behind_the_controllers_back_is_cancelled() -> None:
+def test_a_move_that_hangs_is_cancelled_and_a_partition_of_a_later_epoch_is_led_again() -> None:
     """A topic's znode says that it moves to a broker that there is not: a controller is elected that knows of it, which then cancels it."""
     with LocalCluster(brokers=1) as lone, lone.facts() as facts:
         fix = ["doctor", "-b", lone.bootstrap_servers, "--zookeeper", lone.zookeeper_connect, "--fix", "--yes"]
@@ -110,3 +111,24 @@ def test_a_move_that_hangs_behind_the_controllers_back_is_cancelled() -> None:
             return now.partitions[0] == (1,) and not now.adding and not now.removing
 
         wait_until(cancelled, "the end of the move", 30)
+        offline_after_the_way_back_from_kraft(facts, lone, fix)
+
+
+def offline_after_the_way_back_from_kraft(facts: ClusterFacts, lone: LocalCluster, fix: list[str]) -> None:
+    """KAFKA-20488: no controller elects a leader for a partition whose state a later one wrote, until doctor raises `/controller_epoch`."""
+    path = paths.partition_state("hanging", 0)
+    offline = replace(facts.state("hanging", 0), leader=-1, controller_epoch=1001)
+    facts.client.set(path, offline.encode())
+    before = facts.client.get(paths.CONTROLLER_EPOCH)[0]
+    facts.client.delete(paths.CONTROLLER)
+    wait_until(lambda: facts.client.get(paths.CONTROLLER_EPOCH)[0] != before, "another controller", 30)
+    assert facts.state("hanging", 0) == offline
+    done = CliRunner().invoke(main, fix)
+    assert done.exit_code == 0, done.output
+    assert "hanging-0 were written in controller epochs up to 1001" in done.output, done.output
+    wait_until(lambda: facts.state("hanging", 0).leader == 1, "a leader", 30)
+    assert facts.state("hanging", 0).controller_epoch >= 1002
+    with SyncAdmin(bootstrap_servers=lone.bootstrap_servers) as admin:
+        wait_until(
+            lambda: admin.describe_topics(["hanging"])[0].partitions[0].leader == 1, "the leader in metadata", 30
+        )

@@ -11,7 +11,7 @@ from zk.znodes.brokers import BrokerRegistration, FeatureRange, RegisteredEndpoi
 from zk.znodes.cluster import ClusterId, Feature, FeatureStatus, ProducerIdBlock
 from zk.znodes.configs import ConfigChange, ConfigEntity
 from zk.znodes.consumers import ConsumerOffset
-from zk.znodes.controller import ControllerEpoch, ControllerSeat
+from zk.znodes.controller import ControllerEpoch, ControllerSeat, KraftMigration
 from zk.znodes.delegation_tokens import DelegationToken
 from zk.znodes.fields import MalformedZnodeError
 from zk.znodes.topics import PartitionState, TopicAssignment
@@ -31,6 +31,7 @@ __all__ = [
     "FeatureRange",
     "FeatureStatus",
     "IsrChange",
+    "KraftMigration",
     "LogDirEvent",
     "MalformedZnodeError",
     "PartitionName",

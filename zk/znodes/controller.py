@@ -1,4 +1,4 @@
-"""`/controller` and `/controller_epoch`: who the controller is, and how many there have been."""
+"""`/controller`, `/controller_epoch` and `/migration`: who the controller is, how many there were, and how far KRaft has taken over."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class ControllerSeat:
     broker_id: int
     timestamp_ms: int
     kraft_controller_epoch: int = -1
+
+    @property
+    def is_of_kraft(self) -> bool:
+        return self.kraft_controller_epoch >= 0
 
     def encode(self) -> bytes:
         return to_json(
@@ -57,3 +61,28 @@ class ControllerEpoch:
         if not data.isdigit() or len(data) > _EPOCH_DIGITS or not 0 <= (epoch := int(data)) < _EPOCH_MAX:
             raise MalformedZnodeError("controller epoch", f"{data[:80]!r} is no epoch")
         return cls(epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class KraftMigration:
+    """The persistent `/migration` of a move from ZooKeeper to KRaft (KIP-866), which KRaft controllers alone write. Version 0.
+
+    `metadata_offset` is how far the metadata log has been written back to ZooKeeper; above 0, all of ZooKeeper's metadata was copied.
+    """
+
+    controller_id: int
+    controller_epoch: int
+    metadata_offset: int
+    metadata_epoch: int
+
+    @classmethod
+    def decode(cls, data: bytes) -> KraftMigration:
+        """Raises MalformedZnodeError for another version, or when something is missing."""
+        fields = Fields.parse("migration", data)
+        fields.version(0, 0)
+        return cls(
+            fields.integer("kraft_controller_id"),
+            fields.integer("kraft_controller_epoch"),
+            fields.integer("kraft_metadata_offset", bits=64),
+            fields.integer("kraft_metadata_epoch"),
+        )

@@ -59,7 +59,8 @@ def doctor(
     \b
     machine     Java, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
     zookeeper   its servers, its quorum, the brokers' clocks
-    znodes      do those of topics, deletions and moves agree; --fix repairs them; how near are they to ZooKeeper's limit of size
+    znodes      do those of topics, deletions, moves and epochs agree; --fix repairs them; does KRaft own them; how near are they to
+                ZooKeeper's limit of size
     cluster     do brokers answer where they say, how well are partitions
     disks       how full are the brokers' disks
 
@@ -190,17 +191,18 @@ async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity, li
 
 
 async def _znodes(connect: str, timeout_s: float, security: StoreSecurity, limits: SizeLimits) -> list[Finding]:
-    from kafkalite.cli.doctor import znode_sizes, znodes
+    from kafkalite.cli.doctor import kraft, znode_sizes, znodes
     from kafkalite.cli.doctor.zookeeper import open_store
     from zk.store import StoreError
 
     try:
         async with open_store(connect, timeout_s, security) as (store, chroot):
             _, repairs = await znodes.find_inconsistencies(store, chroot)
+            kraft_move = await kraft.check_kraft(store, chroot)
             measured = await znode_sizes.measure(store, chroot)
     except (OSError, StoreError, ValueError) as failed:
         return [skip_check(znodes.CHECK, f"they cannot be read: {failed}")]
-    return [*znodes.findings(repairs), *znode_sizes.judge(measured, limits)]
+    return [*znodes.findings(repairs), kraft_move, *znode_sizes.judge(measured, limits)]
 
 
 async def _fix(
@@ -216,7 +218,7 @@ async def _fix(
 
     try:
         async with open_store(connect, timeout_s, security) as (store, chroot):
-            _, planned = await znodes.find_inconsistencies(store, chroot)
+            planned = [each for each in (await znodes.find_inconsistencies(store, chroot))[1] if each.has_action]
             for each in planned:
                 note(f"{each.found}\n  → {each.remedy}")
             if not planned or dry_run:
@@ -230,6 +232,7 @@ async def _fix(
             for each in still:
                 await znodes.delete(store, seen, each, chroot)
             elects, again = any(each.elects for each in still), ""
+            epoch_at_least = max((each.epoch_at_least for each in still), default=0)
             if cancelled := [place for each in still for place in each.cancelled]:
                 async with Admin(**admin_options(bootstrap_server=own_address)) as admin:
                     try:
@@ -239,7 +242,7 @@ async def _fix(
                             raise
                         elects, again = True, "; another controller will know of these moves: run it again"
             if elects:
-                await znodes.elect(store, seen, chroot)
+                await znodes.elect(store, seen, chroot, epoch_at_least)
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
     note(f"{format_count(len(still), 'repair')} made{again}")

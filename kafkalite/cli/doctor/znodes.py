@@ -1,26 +1,27 @@
 """Finds znodes of the cluster that disagree, for `kafkalite doctor`, and repairs them for `--fix`.
 
-A finding here is a thing that no controller is working at: it is there in two looks, some seconds apart. Repairs are of three kinds:
+A finding here is a thing that no controller is working at: it is there in two looks, some seconds apart. Repairs are of four kinds:
 znodes that belong to nothing are deleted, each in a multi that checks the controller's epoch; reassignments that wait for a broker that is
-gone are cancelled by the controller; and where the controller ought to act and does not, another one is elected, which begins with all
-that is there. What would lose records, or is a matter of opinion, is named elsewhere and not done: lost brokers, unclean elections, znodes
-that cannot be read.
+gone are cancelled by the controller; where the controller ought to act and does not, another one is elected, which begins with all
+that is there; and `/controller_epoch` is raised where a partition's state was written in a later epoch, because every controller leaves
+such a partition alone. What would lose records, or is a matter of opinion, is named elsewhere and not done: lost brokers, unclean
+elections, znodes that cannot be read. Nothing is done while a KRaft controller owns the cluster (KIP-866): it is no broker, and its
+`/controller` is what keeps brokers from electing another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem
 from kafkalite.types import TopicPartition
 from zk import paths
-from zk.store import Check, Delete, NoNodeError, RolledBackError, StoreError
+from zk.store import Check, Delete, NoNodeError, RolledBackError, StoreError, Write
 from zk.znodes import MalformedZnodeError
-from zk.znodes.controller import ControllerSeat
+from zk.znodes.controller import ControllerEpoch, ControllerSeat
 from zk.znodes.topics import PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ T = TypeVar("T")
 CHECK: Final = "znodes"
 FIX: Final = "kafkalite doctor --fix"
 _AGAIN_AFTER_S: Final = 3.0
+_LAST_EPOCH: Final = 2**30
+"""Highest controller epoch that is taken for one that a controller had. Elections count up from it, and 2**31 cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,10 @@ class Snapshot:
     """The state in ZooKeeper. `topics` has None for an assignment that cannot be read, `states` for a missing or unreadable state."""
 
     epoch_version: int = -1
+    epoch: int | None = None
+    """The epoch of the last controller; None when `/controller_epoch` is missing or cannot be read."""
     controller: int | None = None
+    has_kraft_controller: bool = False
     brokers: frozenset[int] = frozenset()
     topics: Mapping[str, TopicAssignment | None] = field(default_factory=dict)
     states: Mapping[TopicPartition, PartitionState | None] = field(default_factory=dict)
@@ -52,18 +58,25 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair: `found` and `remedy` for a person, and the action: `deleted` znodes, `cancelled` moves, or a new controller."""
+    """A repair: `found` and `remedy` for a person, and the action: `deleted` znodes, `cancelled` moves, or a new controller, whose epoch is
+    above `epoch_at_least`. Without an action it is left to the person.
+    """
 
     found: str
     remedy: str
     deleted: tuple[str, ...] = ()
     cancelled: tuple[TopicPartition, ...] = ()
     elects: bool = False
+    epoch_at_least: int = 0
+
+    @property
+    def has_action(self) -> bool:
+        return bool(self.deleted or self.cancelled or self.elects)
 
 
 def judge(snapshot: Snapshot) -> list[Repair]:
-    """Return the inconsistencies, also those that a controller may be working at. Pure."""
-    return list(_find_repairs(snapshot))
+    """Return the inconsistencies, also those that a controller may be working at; none while a KRaft controller owns the cluster. Pure."""
+    return [] if snapshot.has_kraft_controller else list(_find_repairs(snapshot))
 
 
 def _find_repairs(seen: Snapshot) -> Iterator[Repair]:
@@ -78,6 +91,7 @@ def _find_repairs(seen: Snapshot) -> Iterator[Repair]:
     if seen.brokers and seen.controller not in seen.brokers:
         who = "nobody" if seen.controller is None else f"broker {seen.controller}, which is not registered,"
         yield _another(f"{who} is the controller")
+    yield from _later_epochs(seen)
     yield from _waiting(seen)
     yield from _moves(seen)
     if seen.notices:
@@ -98,6 +112,26 @@ def _strays(seen: Snapshot) -> Iterator[Repair]:
             yield Repair(
                 f"a state of {topic}-{partition}, which {topic} does not have", f"delete {deleted[1]}", deleted=deleted
             )
+
+
+def _later_epochs(seen: Snapshot) -> Iterator[Repair]:
+    """Return partitions whose state was written in an epoch above `/controller_epoch`, by a KRaft controller before a way back to ZooKeeper
+    (KAFKA-20488): no controller elects a leader for them or changes their ISR.
+    """
+    if seen.epoch is None:
+        return
+    epochs = {place: state.controller_epoch for place, state in seen.states.items() if state is not None}
+    later = {place: epoch for place, epoch in epochs.items() if seen.epoch < epoch}
+    absurd = sorted(str(place) for place, epoch in later.items() if epoch > _LAST_EPOCH)
+    names = sorted(str(place) for place, epoch in later.items() if epoch <= _LAST_EPOCH)
+    if absurd:
+        what = f"{join_first(absurd)} have a controller_epoch above {_LAST_EPOCH}, after which epochs would soon be used up"
+        yield Repair(what, "write a smaller controller_epoch into /brokers/topics/TOPIC/partitions/PARTITION/state")
+    if names:
+        highest = max(epoch for epoch in later.values() if epoch <= _LAST_EPOCH)
+        found = f"{join_first(names)} were written in controller epochs up to {highest}, above {paths.CONTROLLER_EPOCH} ({seen.epoch})"
+        remedy = f"raise {paths.CONTROLLER_EPOCH} to {highest} and have another controller elected"
+        yield Repair(found, remedy, elects=True, epoch_at_least=highest)
 
 
 def _waiting(seen: Snapshot) -> Iterator[Repair]:
@@ -181,10 +215,8 @@ async def snapshot(store: Store, chroot: str = "") -> Snapshot:
         except NoNodeError:
             return []
 
-    controller, topics, states = None, {}, {}
-    if (found := await read(paths.CONTROLLER)) is not None:
-        with suppress(MalformedZnodeError):
-            controller = ControllerSeat.decode(found[0]).broker_id
+    topics, states = {}, {}
+    seat = _decode_or_none(ControllerSeat.decode, await read(paths.CONTROLLER))
     for topic in await names(paths.TOPICS):
         topics[topic] = _decode_or_none(TopicAssignment.decode, await read(paths.topic(topic)))
         for name in await names(paths.partitions(topic)):
@@ -193,12 +225,15 @@ async def snapshot(store: Store, chroot: str = "") -> Snapshot:
                 if found is not None:
                     states[TopicPartition(topic, int(name))] = _decode_or_none(PartitionState.decode, found)
     epoch = await read(paths.CONTROLLER_EPOCH)
+    last = _decode_or_none(ControllerEpoch.decode, epoch)
     notices = [
         f"{parent}/{name}" for parent in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS) for name in await names(parent)
     ]
     return Snapshot(
         -1 if epoch is None else epoch[1],
-        controller,
+        None if last is None else last.epoch,
+        None if seat is None else seat.broker_id,
+        seat is not None and seat.is_of_kraft,
         frozenset(int(name) for name in await names(paths.BROKER_IDS) if name.isdecimal()),
         topics,
         states,
@@ -219,7 +254,7 @@ def _decode_or_none(decode: Callable[[bytes], T], found: tuple[bytes, int] | Non
 def findings(repairs: Sequence[Repair]) -> list[Finding]:
     if not repairs:
         return [ok(CHECK, "those of topics, deletions and moves agree")]
-    return [problem(CHECK, each.found, f"{each.remedy}: {FIX}") for each in repairs]
+    return [problem(CHECK, each.found, f"{each.remedy}: {FIX}" if each.has_action else each.remedy) for each in repairs]
 
 
 async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "") -> None:
@@ -228,9 +263,21 @@ async def delete(store: Store, seen: Snapshot, repair: Repair, chroot: str = "")
         await _fence_by_epoch(store, seen, Delete(chroot + path), chroot)
 
 
-async def elect(store: Store, seen: Snapshot, chroot: str = "") -> None:
-    """Delete the controller's znode, so that brokers elect a controller. Raises StoreError."""
-    await _fence_by_epoch(store, seen, Delete(chroot + paths.CONTROLLER), chroot)
+async def elect(store: Store, seen: Snapshot, chroot: str = "", epoch_at_least: int = 0) -> None:
+    """Delete the controller's znode, so that brokers elect a controller, and raise `/controller_epoch` before if it is below
+    `epoch_at_least`. Raises StoreError, for a raise also when another controller was elected since.
+    """
+    vacate = Delete(chroot + paths.CONTROLLER)
+    if seen.epoch is None or epoch_at_least <= seen.epoch:
+        await _fence_by_epoch(store, seen, vacate, chroot)
+        return
+    raised = Write(chroot + paths.CONTROLLER_EPOCH, ControllerEpoch(epoch_at_least).encode(), seen.epoch_version)
+    results = await store.multi([raised, vacate])
+    if isinstance(results[1], NoNodeError):  # nobody has the seat, so that nobody is to leave it
+        results = await store.multi([raised])
+    for result in results:
+        if isinstance(result, StoreError) and not isinstance(result, RolledBackError):
+            raise result
 
 
 async def _fence_by_epoch(store: Store, seen: Snapshot, operation: Delete, chroot: str) -> None:
