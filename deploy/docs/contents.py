@@ -100,6 +100,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/failure-detection",
         "decisions/early-session-end",
         "decisions/controller-takeover",
+        "decisions/migration",
         "decisions/simulation",
         "decisions/test-clusters",
         "decisions/observing",

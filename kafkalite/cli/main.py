@@ -39,6 +39,9 @@ _COMMANDS = {
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),
     "log": _Entry("log", "log", "Look into log directories, offline."),
     "logdir": _Entry("logdir", "logdir", "The brokers' log directories; moves between them."),
+    "migrate": _Entry(
+        "migrate.command", "migrate", "Replace brokers of Apache Kafka by kafkalite's, or the other way."
+    ),
     "offset": _Entry("offset", "offset", "Which offsets partitions have."),
     "partition": _Entry("partition.command", "partition", "Add partitions, move them to other brokers."),
     "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),

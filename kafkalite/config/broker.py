@@ -7,7 +7,7 @@ then security.inter.broker.protocol). Every problem is found before the broker d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -40,6 +40,7 @@ __all__ = [
     "LiveConfig",
     "load_broker_config",
     "topic_defaults_of",
+    "warn_of_idle",
 ]
 
 _CLEANER_BUFFER_MIN_BYTES: Final = 1024 * 1024
@@ -84,14 +85,7 @@ class BrokerConfig(BrokerSettings):
 
     def warnings(self) -> Iterator[str]:
         """Yield a sentence about each setting that was given and has no effect; values may be secrets and are left out."""
-        for name in sorted(self.originals):
-            key = BROKER_KEYS.get(name)
-            if key is None and not is_of_listener(name):
-                yield f"{name} is not known to a broker and has no effect{did_you_mean(name, BROKER_KEYS)}"
-            elif key is not None and key.effect is Effect.NONE:
-                yield f"{name} has no effect: {key.reason}"
-            elif name == "log.message.format.version" and not self.topic_defaults.message_format_acts:
-                yield f"{name} has no effect: {FORMAT_IS_FIXED}"
+        yield from warn_of_idle(self.originals, message_format_acts=self.topic_defaults.message_format_acts)
 
 
 LiveConfig: TypeAlias = Live[BrokerConfig]
@@ -99,6 +93,18 @@ LiveConfig: TypeAlias = Live[BrokerConfig]
 
 
 FORMAT_IS_FIXED: Final = "from an inter.broker.protocol.version of 3.0 on, records are stored in format 2 (KIP-724)"
+
+
+def warn_of_idle(names: Iterable[str], *, message_format_acts: bool) -> Iterator[str]:
+    """Yield a sentence about each of these settings that has no effect here, by name."""
+    for name in sorted(names):
+        key = BROKER_KEYS.get(name)
+        if key is None and not is_of_listener(name):
+            yield f"{name} is not known to a broker and has no effect{did_you_mean(name, BROKER_KEYS)}"
+        elif key is not None and key.effect is Effect.NONE:
+            yield f"{name} has no effect: {key.reason}"
+        elif name == "log.message.format.version" and not message_format_acts:
+            yield f"{name} has no effect: {FORMAT_IS_FIXED}"
 
 
 def load_broker_config(path: Path | None, overrides: Mapping[str, str]) -> BrokerConfig:

@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -312,6 +312,11 @@ class Connection(asyncio.BufferedProtocol):
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in known}
         self._negotiated_as = software_name
         self._frames = FrameReader(receive_buffers(self._loop), self._max_response_bytes)
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """Return lowest and highest version that the broker speaks, by API that is known here; nothing before `negotiate`."""
+        return self._versions
 
     def version_of(self, api_key: int) -> int:
         """Return the highest version that both sides speak. Raises ValueError, naming the API, when there is none."""

@@ -7,6 +7,7 @@ goes on.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Final
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from kafkalite.cli.main import main
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
@@ -50,6 +53,7 @@ class Machine:
     """The machine that runs one program or the other."""
 
     def __init__(self, directory: Path, cluster: LocalCluster, port: int) -> None:
+        self.zookeeper_connect = cluster.zookeeper_connect
         self.facts = ClusterFacts(cluster.zookeeper_connect)
         settings = PROPERTIES | {"zookeeper.connect": cluster.zookeeper_connect}
         commands = {"apache": apache_kafka.broker_command(), "ours": list(BROKER_COMMAND)}
@@ -193,6 +197,16 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
             port.release()
 
 
+def check_before_replacing(machine: Machine, target: str) -> list[dict[str, str]]:
+    """What `kafkalite migrate check` finds of brokers and metadata, all of it well or a warning."""
+    where = ["-b", machine.servers, "-z", machine.zookeeper_connect]
+    only = ["--only", "brokers", "--only", "metadata"]
+    result = CliRunner().invoke(main, ["migrate", "check", *where, *only, "--to", target, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    rows: list[dict[str, str]] = json.loads(result.stdout)
+    return rows
+
+
 def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> None:
     """Made by Apache Kafka; each of the two takes over from the other after a clean stop and after kill -9."""
     machine.start("apache")
@@ -200,6 +214,9 @@ def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> 
     machine.write()
     machine.write_transactions()
     machine.commit_offset(123)
+    assert check_before_replacing(machine, "kafkalite")[0]["found"] == (
+        "Apache Kafka 3.9: 1. 1 of 1 to be replaced by kafkalite"
+    )
     offset = 123
     for how, program in (("clean", "ours"), ("clean", "apache"), ("kill", "ours"), ("kill", "apache")):
         machine.write_within(f"before {how} {program}")
@@ -224,6 +241,9 @@ def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine) -> None:
     machine.write_transactions()
     machine.write_within("ours")
     machine.commit_offset(42)
+    assert check_before_replacing(machine, "apache-kafka")[0]["found"] == (
+        "kafkalite 3.9: 1. 1 of 1 to be replaced by Apache Kafka"
+    )
     machine.end("kill")
     machine.start("apache")
     machine.write_within("apache")

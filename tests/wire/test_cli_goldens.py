@@ -54,6 +54,7 @@ NOUNS: Final = frozenset(
         "context",
         "spark",
         "transaction",
+        "migrate",
     ]
 )
 """What the command is to have at least."""

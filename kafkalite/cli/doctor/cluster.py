@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, Status, join_first, judge_space, ok, problem, skip_check
@@ -30,11 +30,12 @@ _REMEDIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Whether a broker answers at its advertised address. `addresses` are those of its host name here."""
+    """Whether a broker answers at its advertised address. `addresses` are those of its host name here, `versions` those that it speaks."""
 
     broker: BrokerNode
     addresses: tuple[str, ...]
     problem: str | None = None
+    versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 async def check_brokers(
@@ -47,7 +48,7 @@ async def check_brokers(
     from kafkalite.administration.cluster_health import check_cluster
 
     described = await admin.describe_cluster()
-    reached = await asyncio.gather(*[_reach(each, tls, timeout_s) for each in described.brokers])
+    reached = await asyncio.gather(*[reach_broker(each, tls, timeout_s) for each in described.brokers])
     asked_at = await asyncio.gather(*[_resolve(host) for host, _ in bootstrap])
     outside = not any(map(are_loopback, asked_at))
     findings = [ok("cluster", f"{described.cluster_id} with {len(described.brokers)} brokers")]
@@ -74,7 +75,8 @@ async def _resolve(host: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(each[4][0]) for each in found))
 
 
-async def _reach(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -> Reached:
+async def reach_broker(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -> Reached:
+    """Connect to a broker at its advertised address and ask what it speaks. `tls` are options of `Connection.open`."""
     from kafkalite.net.connection import Connection
 
     addresses = await _resolve(broker.host)
@@ -86,11 +88,12 @@ async def _reach(broker: BrokerNode, tls: Mapping[str, Any], timeout_s: float) -
         )
         try:
             await connection.negotiate(timeout_s)
+            versions = dict(connection.versions)
         finally:
             connection.close()
     except OSError as failed:
         return Reached(broker, addresses, str(failed))
-    return Reached(broker, addresses)
+    return Reached(broker, addresses, versions=versions)
 
 
 def judge_listeners(reached: Sequence[Reached], outside: bool) -> list[Finding]:

@@ -12,7 +12,8 @@ from click.core import ParameterSource
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
-from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem, skip_check
+from kafkalite.cli.doctor import areas
+from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_option
@@ -82,10 +83,10 @@ def doctor(
         return
     parts: dict[str, Callable[[], Iterator[Finding]]] = {
         "machine": lambda: _machine(settings, timeout_s),
-        "zookeeper": lambda: iter(asyncio.run(_zookeeper(zookeeper, timeout_s, security, limits))),
-        "znodes": lambda: iter(asyncio.run(_znodes(zookeeper, timeout_s, security, limits))),
-        "cluster": lambda: iter(asyncio.run(_cluster(own_address, timeout_s))),
-        "disks": lambda: iter(asyncio.run(_disks(own_address))),
+        "zookeeper": lambda: iter(asyncio.run(areas.check_zookeeper(zookeeper, timeout_s, security, limits))),
+        "znodes": lambda: iter(asyncio.run(areas.check_znodes(zookeeper, timeout_s, security, limits))),
+        "cluster": lambda: iter(asyncio.run(areas.check_cluster(own_address, timeout_s))),
+        "disks": lambda: iter(asyncio.run(areas.check_disks(own_address))),
     }
     for name, look in parts.items():
         if not only or name in only:
@@ -162,49 +163,6 @@ def _machine(settings: BrokerConfig | None, timeout_s: float) -> Iterator[Findin
     yield from doctor_broker.check_machine(settings, timeout_s)
 
 
-async def _zookeeper(connect: str, timeout_s: float, security: StoreSecurity, limits: SizeLimits) -> list[Finding]:
-    import asyncio
-
-    from kafkalite.cli.doctor import znode_sizes
-    from kafkalite.cli.doctor import zookeeper as doctor_zookeeper
-    from zk.store import StoreError
-    from zk.znodes import MalformedZnodeError
-
-    check = "brokers' clocks"
-    try:
-        answers = await doctor_zookeeper.ask_servers(connect, timeout_s, security)
-    except ValueError as failed:
-        return [problem("zookeeper server", str(failed), "write it as HOST:PORT,HOST:PORT/CHROOT")]
-    findings = list(doctor_zookeeper.judge_servers(answers))
-    exposed, taken = await asyncio.gather(
-        doctor_zookeeper.check_exposure(connect, timeout_s, security),
-        znode_sizes.check_servers(connect, limits, security),
-    )
-    findings += [*exposed, *taken]
-    if not any(each.serving for each in answers):
-        return [*findings, skip_check(check, "ZooKeeper does not serve")]
-    try:
-        clocks = await doctor_zookeeper.read_broker_clocks(connect, timeout_s, security)
-    except (OSError, StoreError, MalformedZnodeError) as failed:
-        return [*findings, skip_check(check, f"no registration can be read: {failed}")]
-    return [*findings, *doctor_zookeeper.judge_broker_clocks(clocks)]
-
-
-async def _znodes(connect: str, timeout_s: float, security: StoreSecurity, limits: SizeLimits) -> list[Finding]:
-    from kafkalite.cli.doctor import kraft, znode_sizes, znodes
-    from kafkalite.cli.doctor.zookeeper import open_store
-    from zk.store import StoreError
-
-    try:
-        async with open_store(connect, timeout_s, security) as (store, chroot):
-            _, repairs = await znodes.find_inconsistencies(store, chroot)
-            kraft_move = await kraft.check_kraft(store, chroot)
-            measured = await znode_sizes.measure(store, chroot)
-    except (OSError, StoreError, ValueError) as failed:
-        return [skip_check(znodes.CHECK, f"they cannot be read: {failed}")]
-    return [*znodes.findings(repairs), kraft_move, *znode_sizes.judge(measured, limits)]
-
-
 async def _fix(
     connect: str, own_address: str, timeout_s: float, security: StoreSecurity, *, dry_run: bool, yes: bool
 ) -> None:
@@ -246,32 +204,3 @@ async def _fix(
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
     note(f"{format_count(len(still), 'repair')} made{again}")
-
-
-async def _cluster(own_address: str, timeout_s: float) -> list[Finding]:
-    from kafkalite.cli.doctor import cluster as doctor_cluster
-    from kafkalite.client import Admin
-    from kafkalite.client.errors import ClientError
-    from kafkalite.server_addresses import parse_servers
-
-    options = admin_options(bootstrap_server=own_address)
-    try:
-        servers = parse_servers(options["bootstrap_servers"])
-        async with Admin(**options) as admin:
-            return await doctor_cluster.check_brokers(
-                admin, servers, doctor_cluster.security_options(options), timeout_s
-            )
-    except (ClientError, ValueError) as failed:
-        return [doctor_cluster.unreachable(str(failed))]
-
-
-async def _disks(own_address: str) -> list[Finding]:
-    from kafkalite.cli.doctor import cluster as doctor_cluster
-    from kafkalite.client import Admin
-    from kafkalite.client.errors import ClientError
-
-    try:
-        async with Admin(**admin_options(bootstrap_server=own_address)) as admin:
-            return await doctor_cluster.check_disks(admin)
-    except (ClientError, ValueError):
-        return [skip_check("brokers' disks", "no broker can be reached")]

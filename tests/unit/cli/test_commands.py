@@ -33,6 +33,7 @@ COMMANDS = (
     "leader",
     "log",
     "logdir",
+    "migrate",
     "offset",
     "partition",
     "perf",
@@ -343,7 +344,14 @@ READERS = {
         "log dump",
         "log verify",
     ),
-    *("logdir describe", "logdir list", "offset list", "partition reassign list", "partition reassign plan"),
+    *(
+        "logdir describe",
+        "logdir list",
+        "migrate check",
+        "offset list",
+        "partition reassign list",
+        "partition reassign plan",
+    ),
     *("partition reassign verify", "perf consume", "spark audit", "spark status", "topic describe", "topic list"),
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }

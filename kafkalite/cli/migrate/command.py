@@ -1,0 +1,111 @@
+"""`kafkalite migrate check`: before brokers of Apache Kafka are replaced by kafkalite's on the same logs, or the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kafkalite.cli.admin_call import ask_cluster
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
+from kafkalite.cli.doctor.findings import Finding, any_problem
+from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.cli.progress import patience
+from kafkalite.cli.zookeeper.session import zookeeper_limits, zookeeper_option, zookeeper_security
+
+if TYPE_CHECKING:
+    from kafkalite.cli.migrate.survey import Survey
+    from kafkalite.client import Admin
+
+_COLUMNS: Final = ("status", "check", "found", "remedy")
+_SIDES: Final = ("kafkalite", "apache-kafka")
+_AREAS: Final = ("zookeeper", "znodes", "cluster", "disks", "brokers", "metadata")
+
+
+@click.group()
+def migrate() -> None:
+    """Replace brokers of Apache Kafka by kafkalite's on the same logs, one after the other, or the other way."""
+
+
+@migrate.command()
+@click.option(
+    "--to", "target", type=click.Choice(_SIDES), default="kafkalite", show_default=True, help="What the brokers become."
+)
+@click.option("--only", type=click.Choice(_AREAS), multiple=True, help="Look at nothing else; may be repeated.")
+@click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@zookeeper_option
+@bootstrap_option
+@output_option()
+def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: str, output: str) -> None:
+    """Check what must hold before a broker is replaced. Changes nothing.
+
+    \b
+    zookeeper, znodes, cluster, disks   as `kafkalite doctor`: quorum, controller, leaders, ISRs, registered brokers, room
+    brokers                             kinds, releases, inter.broker.protocol.version; settings that differ or have no effect
+    metadata                            settings of topics, ACLs, quotas, delegation tokens, features; moves, deletions, transactions
+
+    Exits with 7 when there is a problem, and with 5 when ZooKeeper or the brokers cannot be reached; warnings are not problems.
+    """
+    findings = []
+    for name, look in _areas(target, zookeeper).items():
+        if not only or name in only:
+            with patience(f"looking at {name}"):
+                findings += look()
+    rows = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
+    write_rows(rows, output, columns=_COLUMNS, name="check")
+    if any_problem(findings):
+        raise SystemExit(int(Exit.CHECK_FAILED))
+    if not rows and output in ("table", "wide"):
+        note("all is well")
+
+
+def _areas(target: str, zookeeper: str) -> dict[str, Callable[[], list[Finding]]]:
+    """Return the function that looks, by area, in the order of `_AREAS`. The cluster is asked once for the last two."""
+    import asyncio
+    from functools import cache
+
+    from kafkalite.cli.doctor import areas
+    from kafkalite.cli.migrate import checks
+    from kafkalite.cli.migrate.survey import Side
+
+    timeout_s, security, limits = given_timeout_s(), zookeeper_security(), zookeeper_limits()
+    side = Side(target)
+    survey = cache(lambda: survey_cluster(zookeeper))
+    return {
+        "zookeeper": lambda: asyncio.run(areas.check_zookeeper(zookeeper, timeout_s, security, limits)),
+        "znodes": lambda: asyncio.run(areas.check_znodes(zookeeper, timeout_s, security, limits)),
+        "cluster": lambda: asyncio.run(areas.check_cluster("", timeout_s)),
+        "disks": lambda: asyncio.run(areas.check_disks("")),
+        "brokers": lambda: list(checks.judge_brokers(survey(), side)),
+        "metadata": lambda: list(checks.judge_metadata(survey(), side)),
+    }
+
+
+def survey_cluster(zookeeper: str) -> Survey:
+    """Return the survey of brokers and ZooKeeper. What cannot be reached ends the command."""
+    import asyncio
+    from dataclasses import replace
+
+    from kafkalite.cli.doctor.cluster import security_options
+    from kafkalite.cli.doctor.zookeeper import open_store
+    from kafkalite.cli.migrate.survey import SurveyedMetadata, survey_brokers, survey_metadata
+    from zk.store import StoreError
+
+    timeout_s = given_timeout_s()
+    options = security_options(admin_options())
+
+    async def look_at_brokers(admin: Admin) -> Survey:
+        return await survey_brokers(admin, options, timeout_s)
+
+    async def look_at_zookeeper() -> SurveyedMetadata:
+        async with open_store(zookeeper, timeout_s, zookeeper_security()) as (store, chroot):
+            return await survey_metadata(store, chroot)
+
+    found = ask_cluster(look_at_brokers)
+    try:
+        return replace(found, metadata=asyncio.run(look_at_zookeeper()))
+    except ValueError as failed:
+        fail(str(failed), Exit.USAGE)
+    except (OSError, StoreError) as failed:
+        fail(f"ZooKeeper at {zookeeper}: {failed}", Exit.UNREACHABLE)
