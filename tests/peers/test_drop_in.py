@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.cli.main import main
+from kafkalite.cli.migrate.plan import parse_plan
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.cluster_facts import ClusterFacts
@@ -53,7 +54,6 @@ class Machine:
     """The machine that runs one program or the other."""
 
     def __init__(self, directory: Path, cluster: LocalCluster, port: int) -> None:
-        self.zookeeper_connect = cluster.zookeeper_connect
         self.facts = ClusterFacts(cluster.zookeeper_connect)
         settings = PROPERTIES | {"zookeeper.connect": cluster.zookeeper_connect}
         commands = {"apache": apache_kafka.broker_command(), "ours": list(BROKER_COMMAND)}
@@ -61,6 +61,7 @@ class Machine:
             name: BrokerProcess(1, directory, settings, command, port) for name, command in commands.items()
         }
         self.servers = self.programs["ours"].address
+        self.whereabouts = ["-b", self.servers, "-z", cluster.zookeeper_connect]
         self.model: dict[str, list[bytes]] = {codec: [] for codec in CODECS}
         self.latest: dict[bytes, bytes] = {}
         self.topics: list[str] = []
@@ -199,9 +200,8 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 def check_before_replacing(machine: Machine, target: str) -> list[dict[str, str]]:
     """What `kafkalite migrate check` finds of brokers and metadata, all of it well or a warning."""
-    where = ["-b", machine.servers, "-z", machine.zookeeper_connect]
     only = ["--only", "brokers", "--only", "metadata"]
-    result = CliRunner().invoke(main, ["migrate", "check", *where, *only, "--to", target, "-o", "json"])
+    result = CliRunner().invoke(main, ["migrate", "check", *machine.whereabouts, *only, "--to", target, "-o", "json"])
     assert result.exit_code == 0, result.output
     rows: list[dict[str, str]] = json.loads(result.stdout)
     return rows
@@ -244,6 +244,11 @@ def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine) -> None:
     assert check_before_replacing(machine, "apache-kafka")[0]["found"] == (
         "kafkalite 3.9: 1. 1 of 1 to be replaced by Apache Kafka"
     )
+    planned = CliRunner().invoke(
+        main, ["migrate", "plan", "plan.toml", "--dry-run", "--to", "apache-kafka", *machine.whereabouts]
+    )
+    (step,) = parse_plan(planned.stdout).steps
+    assert (step.broker, step.is_controller, step.kind) == (1, True, "kafkalite 3.9"), planned.output
     machine.end("kill")
     machine.start("apache")
     machine.write_within("apache")

@@ -1,8 +1,10 @@
-"""`kafkalite migrate check`: before brokers of Apache Kafka are replaced by kafkalite's on the same logs, or the other way."""
+"""`kafkalite migrate check|plan`: before brokers of Apache Kafka are replaced by kafkalite's on the same logs, or the other way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -10,7 +12,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.doctor.findings import Finding, any_problem
-from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
+from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_limits, zookeeper_option, zookeeper_security
 
@@ -58,6 +60,46 @@ def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: st
         raise SystemExit(int(Exit.CHECK_FAILED))
     if not rows and output in ("table", "wide"):
         note("all is well")
+
+
+@migrate.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--to", "target", type=click.Choice(_SIDES), default="kafkalite", show_default=True, help="What the brokers become."
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan instead of writing it.")
+@zookeeper_option
+@bootstrap_option
+def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
+    """Write the plan of a migration into FILE (TOML), for a person to read: which broker follows which, what is done with each, and which
+    settings are held meanwhile. Changes nothing in the cluster.
+
+    Exits with 7 when something in brokers or metadata stands against it, which the plan names, and with 4 when FILE exists.
+    `kafkalite migrate check` looks at more: whether the cluster is well now.
+    """
+    from kafkalite.cli.migrate import checks
+    from kafkalite.cli.migrate.plan import format_plan, make_plan
+    from kafkalite.cli.migrate.survey import Side
+
+    if not dry_run and file.exists():
+        fail(f"{file} exists; give another name, or remove it", Exit.EXISTS)
+    side = Side(target)
+    survey = survey_cluster(zookeeper)
+    findings = [*checks.judge_brokers(survey, side), *checks.judge_metadata(survey, side)]
+    found = make_plan(survey, side, findings, datetime.now(UTC))
+    text = format_plan(found)
+    if dry_run:
+        write_line(text.removesuffix("\n"))
+        flush()
+    else:
+        with file.open("x") as new:
+            new.write(text)
+        note(f"{format_count(len(found.steps), 'step')} in {file}")
+    if found.problems:
+        note(
+            f"{format_count(len(found.problems), 'problem')} against it: see `problems` in the plan, and kafkalite migrate check"
+        )
+        raise SystemExit(int(Exit.CHECK_FAILED))
 
 
 def _areas(target: str, zookeeper: str) -> dict[str, Callable[[], list[Finding]]]:
