@@ -59,12 +59,12 @@ class Budget:
     brokers.
     """
 
-    __slots__ = ("_arrays", "_first_bytes", "items", "left_bytes")
+    __slots__ = ("_first_bytes", "arrays", "items", "left_bytes")
 
     def __init__(self, message_bytes: int, memory_bytes: int) -> None:
         self.left_bytes = self._first_bytes = memory_bytes + message_bytes // 2
         self.items = PORTION
-        self._arrays: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.arrays: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     @property
     def charged_bytes(self) -> int:
@@ -79,12 +79,12 @@ class Budget:
 
     def share_array(self, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the same numbers, those of an equal array where one was read before; charged where they are new."""
-        known = self._arrays.get(numbers)
+        known = self.arrays.get(numbers)
         if known is not None:
             return known
         self.charge(INT_BYTES * len(numbers))
-        if len(self._arrays) < _ARRAYS_SHARED:
-            self._arrays[numbers] = numbers
+        if len(self.arrays) < _ARRAYS_SHARED:
+            self.arrays[numbers] = numbers
         return numbers
 
 

@@ -121,8 +121,10 @@ class LeaderFetcher:
             state.must_ask_epoch = self._context.versions.fetch < DIVERGING_EPOCH_FROM
         now_ms = self._context.now_ms()
         self._states.add(state, now_ms)
-        self._wake.set()
-        if self._renew is None and self._states.is_worth_renewing(self._poll_ends_ms - now_ms, now_ms):
+        if not self._wake.is_set():
+            self._wake.set()
+        remaining_ms = self._poll_ends_ms - now_ms
+        if self._renew is None and remaining_ms > 0 and self._states.is_worth_renewing(remaining_ms, now_ms):
             # Not at once: so the next fetch has all that is added in this iteration.
             self._renew = asyncio.get_running_loop().call_soon(self._drop_connection)
 

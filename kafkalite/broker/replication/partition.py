@@ -155,15 +155,16 @@ class Partition:
         self._adopt(state)
         self.isr = state.isr
         _withdraw_change(self)
-        remote = [broker for broker in state.replicas if broker != self.local_id]
-        kept = self.followers
-        followers = self.followers = {broker: kept.get(broker) or FollowerState(broker) for broker in remote}
+        kept = {} if newer_epoch else self.followers
+        followers = {}
+        for broker in state.replicas:
+            if broker != self.local_id:
+                caught_up_ms = now_ms if newer_epoch and broker in state.isr else NEVER_MS
+                followers[broker] = kept.get(broker) or FollowerState(broker, last_caught_up_ms=caught_up_ms)
+        self.followers = followers
         if newer_epoch:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.assign_epoch(state.leader_epoch)
-            for broker in remote:
-                caught_up = now_ms if broker in state.isr else NEVER_MS
-                followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)
         self._unsettle()
         self._advance_high_watermark(now_ms)
         if newer_epoch:
@@ -300,6 +301,8 @@ class Partition:
         self._ack_waits.pop(wait, None)
 
     def _fail_ack_waits(self, code: ErrorCode) -> None:
+        if not self._ack_waits:
+            return
         waits, self._ack_waits = self._ack_waits, NO_WAITS
         for wait in waits:
             self._host.actions.add(wait.done, code)
@@ -369,9 +372,9 @@ class Partition:
             self._advance_high_watermark(now_ms)
 
     def _advance_high_watermark(self, now_ms: float) -> None:
-        if not self.is_leader or len(self.isr) < self.effective_min_isr:
-            return
         lowest = self.log.log_end_offset
+        if self.log.high_watermark == lowest or not self.is_leader or len(self.isr) < self.effective_min_isr:
+            return
         maximal = self.maximal_isr if self.followers else ()
         for follower in self.followers.values():
             counts = follower.broker_id in maximal or self._is_joining(follower, now_ms)

@@ -35,24 +35,26 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition, topic_id: bytes) -> None:
         """Fetch `partition` from its leader, in its leader epoch."""
-        self.stop([partition.topic_partition])
+        topic_partition = partition.topic_partition
+        self._stop(topic_partition)
         if self._refuses_partitions:
             return
-        key = (partition.leader, self._index(partition.topic_partition))
+        key = (partition.leader, self._index(topic_partition))
         loop = self._loops.get(key)
         if loop is None:
-            loop = self._loops[key] = LeaderFetcher(
-                self._context, partition.leader, lambda topic_partition: self.stop([topic_partition])
-            )
-        self._of[partition.topic_partition] = loop
+            loop = self._loops[key] = LeaderFetcher(self._context, partition.leader, self._stop)
+        self._of[topic_partition] = loop
         loop.add(partition, topic_id)
 
     def stop(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching these partitions; a loop without partitions sleeps until it gets one."""
         for topic_partition in topic_partitions:
-            loop = self._of.pop(topic_partition, None)
-            if loop is not None:
-                loop.remove(topic_partition)
+            self._stop(topic_partition)
+
+    def _stop(self, topic_partition: TopicPartition) -> None:
+        loop = self._of.pop(topic_partition, None)
+        if loop is not None:
+            loop.remove(topic_partition)
 
     async def close(self) -> None:
         for loop in tuple(self._loops.values()):
@@ -65,8 +67,10 @@ class ReplicaFetchers:
 
         A partition keeps its loop when the number changes, until it is followed again.
         """
-        code = java_abs(31 * java_hash(topic_partition.topic) + topic_partition.partition)
-        return code % max(1, self._context.config.current.num_replica_fetchers)
+        loops = self._context.config.current.num_replica_fetchers
+        if loops <= 1:
+            return 0
+        return java_abs(31 * java_hash(topic_partition.topic) + topic_partition.partition) % loops
 
     def statistics(self) -> dict[str, Any]:
         return {f"{leader}-{index}": loop.statistics() for (leader, index), loop in self._loops.items()}

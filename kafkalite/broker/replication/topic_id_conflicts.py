@@ -56,7 +56,7 @@ class TopicIdConflicts:
 
     def settle(self, topic_partition: TopicPartition) -> None:
         """Remove a conflict: the log was deleted, or the controller sends its id."""
-        if self.found.pop(topic_partition, None) is not None:
+        if self.found and self.found.pop(topic_partition, None) is not None:
             logger.info("%s: its log is no longer another topic's", topic_partition)
 
     def reasons(self) -> dict[str, str]:

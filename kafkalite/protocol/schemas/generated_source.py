@@ -32,6 +32,13 @@ class Source:
             self.names[name] = getattr(struct.Struct(">" + format_), method)
         return name
 
+    def packers(self, format_: str, most: int, method: str) -> str:
+        """Return the name of a list: a method of a compiled struct of 0, 1, and up to `most` items of this format."""
+        name = f"{method}_{format_.replace('?', 'B_')}_of"
+        if name not in self.names:
+            self.names[name] = [getattr(struct.Struct(f">{count}{format_}"), method) for count in range(most + 1)]
+        return name
+
     def compile(self) -> dict[str, Any]:
         """Return the functions by name."""
         exec(compile("\n".join(self.functions.values()), "<kafkalite message codec>", "exec"), self.names)

@@ -271,10 +271,13 @@ def _read_fixed_array(lines: _Reading, field: Field, target: str) -> None:
         lines.charge(f"{LIST_BYTES} + {STRING_BYTES + 8} * n")
         lines.put(f"{target} = [bytes(b[q:q + 16]) for q in range(p, p + 16 * n, 16)]")
     elif lines.metered:
-        lines.put(f"if n <= {_SHARED_UP_TO}:")
-        lines.put(f"    c.charge({LIST_BYTES} + 8 * n)")
-        lines.put(f"    {target} = list(c.share_array(unpack_from(f'>{{n}}{format_}', b, p)))")
-        lines.put("    c.items -= n >> 5")
+        unpackers = lines.source.packers(format_, _SHARED_UP_TO, "unpack_from")
+        lines.put("if not n:")
+        lines.put(f"    c.left_bytes -= {LIST_BYTES}")
+        lines.put(f"    {target} = []")
+        lines.put(f"elif n <= {_SHARED_UP_TO}:")
+        lines.put(f"    c.left_bytes -= {LIST_BYTES} + 8 * n")
+        lines.put(f"    {target} = list(c.arrays.get(v := {unpackers}[n](b, p)) or c.share_array(v))")
         lines.put("else:")
         lines.indent += 1
         lines.charge(f"{LIST_BYTES} + {_NUMBER_BYTES} * n")

@@ -42,8 +42,10 @@ class LeaderEpochs:
         """
         if epoch < 0 or (self.table and epoch <= self.table[-1][0]):
             return False
-        kept = bisect_left(self.table, start_offset, key=_start_of)
-        self.table = (*self.table[:kept], (epoch, start_offset))
+        table = self.table
+        if table and table[-1][1] >= start_offset:
+            table = table[: bisect_left(table, start_offset, key=_start_of)]
+        self.table = (*table, (epoch, start_offset))
         return True
 
     def follow(self, headers: Iterable[BatchHeader]) -> bool:

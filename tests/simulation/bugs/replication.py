@@ -236,8 +236,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _PARTITION,
-                "                followers[broker] = FollowerState(broker, last_caught_up_ms=caught_up)\n",
-                "                followers[broker].last_caught_up_ms = caught_up\n",
+                "        kept = {} if newer_epoch else self.followers\n",
+                "        kept = self.followers\n",
             ),
             Edit(
                 _PARTITION,
