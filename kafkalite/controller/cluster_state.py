@@ -61,6 +61,18 @@ class Leadership:
     recovering: bool = False
     read_zxid: int = field(default=0, compare=False)
 
+    def at_version(self, partition_epoch: int) -> Leadership:
+        """Return the same state as another version of the znode has it; `replace` takes three times as long."""
+        return Leadership(
+            self.leader,
+            self.leader_epoch,
+            self.isr,
+            self.controller_epoch,
+            partition_epoch,
+            self.recovering,
+            self.read_zxid,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:

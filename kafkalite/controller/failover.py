@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -23,7 +23,7 @@ from kafkalite.controller.machines import leader_elections
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, watch_leaderships
 from kafkalite.controller.machines.partition_state_machine import elect_missing_leaders_in
 from kafkalite.controller.machines.replica_state_machine import remove_from_isrs
-from kafkalite.controller.machines.request_batch import GrowingBatches, publish_metadata
+from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch, publish_metadata
 from kafkalite.controller.metadata_digests import KnownTopic
 from kafkalite.controller.notifications import delete_notifications
 from kafkalite.controller.steps import (
@@ -126,17 +126,27 @@ def _load_deletions(cluster: ClusterState) -> Steps[None]:
 
 
 def _set_replica_states(cluster: ClusterState) -> Steps[None]:
-    """Set the state of every replica by its broker and log directory; offline ones are still in their ISRs."""
+    """Set the state of every replica by its broker and log directory; offline ones are still in their ISRs.
+
+    Partitions with the same replicas have the same object, unless a log directory is offline.
+    """
+    alike: dict[tuple[BrokerId, ...], Mapping[BrokerId, ReplicaStatus]] = {}
+    have_directories = not any(cluster.offline_dir_replicas.values())
     for some in pieces(cluster.partitions()):
         for partition, state in some:
+            replicas = state.assignment.replicas
+            if have_directories and replicas in alike:
+                state.replica_statuses = alike[replicas]
+                continue
             state.set_replica_statuses(
                 {
                     broker: ReplicaStatus.ONLINE
                     if cluster.is_online(broker, partition)
                     else ReplicaStatus.DELETION_INELIGIBLE
-                    for broker in state.assignment.replicas
+                    for broker in replicas
                 }
             )
+            alike[replicas] = state.replica_statuses
         yield Pause()
 
 
@@ -176,47 +186,51 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
         logger.info(
             "brokers %s have proven which metadata they have", cluster.known_metadata.proven_by(cluster.brokers)
         )
-    yield from _settle_all(cluster, (partition for partition, _ in cluster.partitions()), requests, settled)
+    rest: list[TopicPartition] = []
+    for some in pieces(cluster.partitions()):
+        rest += [partition for partition, _ in some if partition not in settled]
+        yield Pause()
+    yield from _settle_all(cluster, rest, requests)
 
 
-def _settle_all(
-    cluster: ClusterState,
-    partitions: Iterable[TopicPartition],
-    requests: GrowingBatches,
-    settled: Collection[TopicPartition] = (),
-) -> Steps[None]:
-    """Settle partitions, without those that are `settled` already, and publish all of it."""
-    for some in pieces(partitions):
-        yield from _settle_partitions(cluster, [each for each in some if each not in settled], requests)
-    yield from requests.publish()
+def _settle_all(cluster: ClusterState, partitions: Sequence[TopicPartition], requests: GrowingBatches) -> Steps[None]:
+    """Settle partitions and publish all of them, the first ones soon."""
+    for some in requests.divide(partitions):
+        yield from _settle_partitions(cluster, some, requests.batch)
+        yield from requests.publish()
 
 
 def _find_shrinking(cluster: ClusterState, settled: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
     """Return the partitions with an offline replica in the ISR, without those that are `settled` already."""
     shrinking: list[TopicPartition] = []
+    sound = cluster.sound_brokers
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             members = () if state.leadership is None or partition in settled else state.leadership.isr
+            if sound.issuperset(members):
+                continue
             if any(state.replica_statuses.get(member) is not ReplicaStatus.ONLINE for member in members):
                 shrinking.append(partition)
         yield Pause()
     return shrinking
 
 
-def _settle_partitions(
-    cluster: ClusterState, partitions: Sequence[TopicPartition], requests: GrowingBatches
-) -> Steps[None]:
+def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition], batch: RequestBatch) -> Steps[None]:
     """Elect missing leaders, take offline replicas out of the ISRs that still have them, and send the partitions to the brokers."""
-    batch = requests.batch
     yield from elect_missing_leaders_in(cluster, partitions, batch)
-    yield from remove_from_isrs(cluster, _offline_replicas(cluster, partitions))
-    for partition in partitions:
-        state = cluster.partition(partition)
-        if state.leadership is not None:
-            online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
-            batch.leader_and_isr(online, partition)
-        batch.update_metadata((partition,))
-    yield from requests.end_piece()
+    offline: list[PartitionAndReplica] = []
+    for some in pieces(partitions):
+        offline += _offline_replicas(cluster, some)
+        yield Pause()
+    yield from remove_from_isrs(cluster, offline)
+    for some in pieces(partitions):
+        for partition in some:
+            state = cluster.partition(partition)
+            if state.leadership is not None:
+                online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
+                batch.leader_and_isr(online, partition)
+            batch.update_metadata((partition,))
+        yield Pause()
 
 
 def _offline_replicas(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> list[PartitionAndReplica]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kafkalite.portions import Work
 from kafkalite.types import BrokerId, TopicPartition
@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 _PIECE = 300
 """Partitions, replicas, topics or znodes that are processed between pauses: some 10 ms."""
+
+READ_PIECES: Final = 4
+"""Pieces of znodes that are read together, so that ZooKeeper reads while the answers before are decoded."""
 
 Znode: TypeAlias = tuple[bytes, Stat]
 
@@ -125,7 +128,7 @@ Steps: TypeAlias = Generator[Effect, Any, T]
 def read(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Znode | None]]:
     """Yield `Read` for all paths, in pieces."""
     znodes: list[Znode | None] = []
-    for some in pieces(paths):
+    for some in pieces(paths, 1 if watch else READ_PIECES):
         znodes += yield Read(some, watch)
     return znodes
 
@@ -164,10 +167,10 @@ def publish(commands: Sequence[Command]) -> Steps[None]:
         yield Publish(commands)
 
 
-def pieces(items: Iterable[T]) -> Iterator[list[T]]:
-    """Split items into pieces that take some 10 ms each, to be followed by a `Pause`."""
+def pieces(items: Iterable[T], together: int = 1) -> Iterator[list[T]]:
+    """Split items into pieces that take some 10 ms each, to be followed by a `Pause`; or so many pieces together."""
     remaining = iter(items)
-    while some := list(islice(remaining, _PIECE)):
+    while some := list(islice(remaining, _PIECE * together)):
         yield some
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus
 from kafkalite.controller.machines.partition_state_machine import change_partition_states, elect_missing_leaders
-from kafkalite.controller.machines.replica_state_machine import change_replica_states
+from kafkalite.controller.machines.replica_state_machine import take_replicas_offline
 from kafkalite.controller.machines.request_batch import publish_metadata
 from kafkalite.controller.steps import Steps
 from kafkalite.controller.topics import topic_deletion
@@ -18,8 +18,9 @@ def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Partiti
     remaining = [replica for replica in replicas if not cluster.is_queued_for_deletion(replica.partition.topic)]
     leaderless = [replica.partition for replica in remaining if _is_leader(cluster, replica)]
     change_partition_states(cluster, leaderless, PartitionStatus.OFFLINE)
-    yield from elect_missing_leaders(cluster)
-    yield from change_replica_states(cluster, remaining, ReplicaStatus.OFFLINE)
+    failures = yield from elect_missing_leaders(cluster)
+    announced = {partition for partition in leaderless if partition not in failures}
+    yield from take_replicas_offline(cluster, remaining, announced)
     if queued_for_deletion:
         yield from topic_deletion.fail_replica_deletion(cluster, queued_for_deletion)
     if not leaderless:  # no metadata was sent yet, but the offline replicas have changed

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kafkalite.controller.assignment import share_brokers
 from kafkalite.controller.cluster_state import ClusterState, Leadership
-from kafkalite.controller.steps import Steps, Znode, pieces, read, write
-from kafkalite.errors import ensure
+from kafkalite.controller.steps import READ_PIECES, Pause, Steps, Znode, pieces, read, write
+from kafkalite.errors import InvariantBroken, ensure
 from kafkalite.types import TopicPartition
 from zk import paths
 from zk.store import BadVersionError, Create, Stat, StoreError, Write
@@ -23,12 +23,15 @@ _UNCLEAN_KEY = "unclean.leader.election.enable"
 def read_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
     """Return the state of each partition with a readable state znode; unreadable ones are watched, so a repair is an event."""
     found: dict[TopicPartition, Leadership] = {}
-    for some in pieces(partitions):
-        znodes = yield from read([paths.partition_state(*partition) for partition in some])
-        found |= _decode_states(some, znodes)
-        unreadable = [each for each, znode in zip(some, znodes, strict=True) if znode and each not in found]
-        if unreadable:
-            found |= yield from watch_leaderships(unreadable)
+    for many in pieces(partitions, READ_PIECES):
+        znodes = yield from read([paths.partition_state(*partition) for partition in many])
+        for some in pieces(zip(many, znodes, strict=True)):
+            found |= _decode_states(some)
+            unreadable = [each for each, znode in some if znode and each not in found]
+            if unreadable:
+                found |= yield from watch_leaderships(unreadable)
+            if len(many) > len(some):
+                yield Pause()
     return found
 
 
@@ -49,14 +52,12 @@ def current_leaderships(
 def watch_leaderships(partitions: Collection[TopicPartition]) -> Steps[dict[TopicPartition, Leadership]]:
     """Read states and watch them, needed where leaders write ISRs themselves (before KIP-497)."""
     znodes = yield from read([paths.partition_state(*partition) for partition in partitions], watch=True)
-    return _decode_states(partitions, znodes)
+    return _decode_states(zip(partitions, znodes, strict=True))
 
 
-def _decode_states(
-    partitions: Collection[TopicPartition], znodes: Sequence[Znode | None]
-) -> dict[TopicPartition, Leadership]:
+def _decode_states(read_states: Iterable[tuple[TopicPartition, Znode | None]]) -> dict[TopicPartition, Leadership]:
     found = {}
-    for partition, znode in zip(partitions, znodes, strict=True):
+    for partition, znode in read_states:
         if znode is None:
             continue
         try:
@@ -101,21 +102,28 @@ class WrittenLeaderships:
 
 def write_leaderships(leaderships: Mapping[TopicPartition, Leadership]) -> Steps[WrittenLeaderships]:
     """Replace each state whose znode still has the version `partition_epoch`."""
-    results = yield from write(
-        [
+    operations: list[Write] = []
+    for some in pieces(leaderships.items()):
+        operations += [
             Write(paths.partition_state(*partition), _encode_state(leadership), leadership.partition_epoch)
-            for partition, leadership in leaderships.items()
+            for partition, leadership in some
         ]
-    )
+        if len(leaderships) > len(some):
+            yield Pause()
+    results = yield from write(operations)
     outcome = WrittenLeaderships()
-    for (partition, leadership), result in zip(leaderships.items(), results, strict=True):
-        if isinstance(result, BadVersionError):
-            outcome.outdated.append(partition)
-        elif isinstance(result, StoreError):
-            outcome.failed[partition] = result
-        else:
-            ensure(isinstance(result, Stat), f"a write cannot have the result {result!r}")
-            outcome.written[partition] = replace(leadership, partition_epoch=result.version)  # type: ignore[union-attr]
+    for answered in pieces(zip(leaderships.items(), results, strict=True)):
+        for (partition, leadership), result in answered:
+            if isinstance(result, Stat):
+                outcome.written[partition] = leadership.at_version(result.version)
+            elif isinstance(result, BadVersionError):
+                outcome.outdated.append(partition)
+            elif isinstance(result, StoreError):
+                outcome.failed[partition] = result
+            else:
+                raise InvariantBroken(f"a write cannot have the result {result!r}")
+        if len(leaderships) > len(answered):
+            yield Pause()
     return outcome
 
 

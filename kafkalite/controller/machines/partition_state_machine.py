@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from enum import Enum
 
-from kafkalite.controller.assignment import share_brokers
+from kafkalite.controller.assignment import ReplicaAssignment, share_brokers
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionStatus
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import (
@@ -30,7 +29,7 @@ from kafkalite.controller.machines.leadership_znodes import (
     write_leaderships,
 )
 from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch
-from kafkalite.controller.steps import Steps, pieces
+from kafkalite.controller.steps import Pause, Steps, pieces
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 from zk import election
@@ -71,25 +70,32 @@ def bring_partitions_online(
     """Elect a leader for each partition and send it to the brokers; return the errors by partition."""
     failures: Failures = {}
     requests = GrowingBatches(cluster)
-    for some in pieces(partitions):
+    for some in requests.divide(partitions):
         failures |= yield from _elect_in(cluster, some, strategy, requests.batch)
-        if len(partitions) > len(some):
-            yield from requests.end_piece()
-    yield from requests.publish()
+        yield from requests.publish()
     return failures
 
 
 def _elect_in(
     cluster: ClusterState, partitions: Collection[TopicPartition], strategy: Strategy, batch: RequestBatch
 ) -> Steps[Failures]:
-    valid = _valid_changes(cluster, partitions, PartitionStatus.ONLINE)
-    new = [p for p in valid if cluster.partition(p).status is PartitionStatus.NEW]
-    others = [p for p in valid if cluster.partition(p).status is not PartitionStatus.NEW]
-    failures = yield from _create_leaderships(cluster, new, batch)
+    new: list[TopicPartition] = []
+    others: list[TopicPartition] = []
+    for some in pieces(partitions):
+        for partition in _valid_changes(cluster, some, PartitionStatus.ONLINE):
+            (new if cluster.partition(partition).status is PartitionStatus.NEW else others).append(partition)
+        if len(partitions) > len(some):
+            yield Pause()
+    failures: Failures = {}
+    for some in pieces(new):
+        failures |= yield from _create_leaderships(cluster, some, batch)
     failures |= yield from _elect_leaders(cluster, others, strategy, batch)
-    for partition, problem in failures.items():
-        status = cluster.partition(partition).status
-        state_change.log_failed_change(cluster, partition, status.value, PartitionStatus.ONLINE.value, str(problem))
+    for failed in pieces(failures.items()):
+        for partition, problem in failed:
+            status = cluster.partition(partition).status.value
+            state_change.log_failed_change(cluster, partition, status, PartitionStatus.ONLINE.value, str(problem))
+        if len(failures) > len(failed):
+            yield Pause()
     return failures
 
 
@@ -174,26 +180,33 @@ def _elect_leaders(
     while remaining:
         current = yield from current_leaderships(cluster, remaining, fresh=fresh)
         unclean = yield from _find_topics_allowing_unclean(cluster, current, strategy)
+        elector = _Elector(cluster, strategy)
         chosen: dict[TopicPartition, Leadership] = {}
         recipients: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         again: list[TopicPartition] = []
-        for partition in remaining:
-            try:
-                chosen[partition], recipients[partition] = _choose_leader(
-                    cluster, partition, current.get(partition), strategy, partition.topic in unclean
-                )
-            except KafkaError as problem:
-                if fresh:
-                    failures[partition] = problem.as_outcome()
-                else:
-                    again.append(partition)  # the state in memory may be out of date
+        for some in pieces(remaining):
+            for partition in some:
+                try:
+                    chosen[partition], recipients[partition] = elector.choose_leader(
+                        partition, current.get(partition), partition.topic in unclean
+                    )
+                except KafkaError as problem:
+                    if fresh:
+                        failures[partition] = problem.as_outcome()
+                    else:
+                        again.append(partition)  # the state in memory may be out of date
+            if len(remaining) > len(some):
+                yield Pause()
         outcome = yield from write_leaderships(chosen)
         for partition, error in outcome.failed.items():
             failures[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"state znode not written: {error!r}")
-        for partition, leadership in outcome.written.items():
-            cluster.partition(partition).leadership = leadership
-            batch.leader_and_isr(recipients[partition], partition)
-        _set_states(cluster, outcome.written, PartitionStatus.ONLINE)
+        for written in pieces(outcome.written):
+            for partition in written:
+                cluster.partition(partition).leadership = outcome.written[partition]
+                batch.leader_and_isr(recipients[partition], partition)
+            _set_states(cluster, written, PartitionStatus.ONLINE)
+            if len(outcome.written) > len(written):
+                yield Pause()
         remaining, fresh = again + outcome.outdated, True
     return failures
 
@@ -210,44 +223,69 @@ def _find_topics_allowing_unclean(
     return (yield from read_topics_allowing_unclean(cluster, sorted(hopeless)))
 
 
-def _choose_leader(
-    cluster: ClusterState,
-    partition: TopicPartition,
-    current: Leadership | None,
-    strategy: Strategy,
-    unclean_allowed: bool,
-) -> tuple[Leadership, tuple[BrokerId, ...]]:
-    """Return the next leadership and the recipients of LeaderAndIsr. Raises KafkaError when no leader can be elected."""
-    if current is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has no state znode")
-    if current.controller_epoch > cluster.epoch:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"written by a controller of later epoch {current.controller_epoch}")
-    assignment = cluster.partition(partition).assignment
-    online = set(cluster.online_of(assignment.replicas, partition))
-    result: election.ElectionResult | None
-    if strategy is Strategy.PREFERRED:
-        result = election.elect_preferred(assignment.replicas, current.isr, online)
-        refusal = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    else:
-        refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        if strategy is Strategy.REASSIGN:
-            result = election.reassignment(assignment.target, current.isr, online)
-        elif strategy is Strategy.CONTROLLED_SHUTDOWN:
-            up = set(cluster.online_of(assignment.replicas, partition, with_shutting_down=True))
-            result = election.controlled_shutdown(assignment.replicas, current.isr, up, cluster.shutting_down)
-        else:
-            result = election.offline(assignment.replicas, current.isr, online, unclean_allowed)
-    if result is None:
-        raise KafkaError(refusal, f"Failed to elect leader for partition {partition} under strategy {strategy.value}")
-    return (
-        replace(
-            current,
+class _Elector:
+    """Chooses leaders by one strategy while the state of the brokers does not change.
+
+    Many partitions have the same replicas, ISR and online replicas, and so the same outcome, which is computed once.
+    """
+
+    def __init__(self, cluster: ClusterState, strategy: Strategy) -> None:
+        self._cluster, self._strategy = cluster, strategy
+        self._results: dict[tuple[object, ...], election.ElectionResult | None] = {}
+
+    def choose_leader(
+        self, partition: TopicPartition, current: Leadership | None, unclean_allowed: bool
+    ) -> tuple[Leadership, tuple[BrokerId, ...]]:
+        """Return the next leadership and the recipients of LeaderAndIsr. Raises KafkaError when no leader can be elected."""
+        cluster = self._cluster
+        if current is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has no state znode")
+        if current.controller_epoch > cluster.epoch:
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER, f"written by a controller of later epoch {current.controller_epoch}"
+            )
+        assignment = cluster.partition(partition).assignment
+        online = cluster.online_of(assignment.replicas, partition)
+        up = online
+        if self._strategy is Strategy.CONTROLLED_SHUTDOWN:
+            up = cluster.online_of(assignment.replicas, partition, with_shutting_down=True)
+        key = assignment.replicas, assignment.removing, current.isr, online, up, unclean_allowed
+        if key not in self._results:
+            self._results[key] = self._elect(assignment, current.isr, online, up, unclean_allowed)
+        result = self._results[key]
+        if result is None:
+            refusal = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            if self._strategy is Strategy.PREFERRED:
+                refusal = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            raise KafkaError(
+                refusal, f"Failed to elect leader for partition {partition} under strategy {self._strategy.value}"
+            )
+        chosen = Leadership(
             leader=result.leader,
             isr=result.isr,
             leader_epoch=current.leader_epoch + 1,
             controller_epoch=cluster.epoch,
+            partition_epoch=current.partition_epoch,
             recovering=current.recovering
             or (result.recovering and cluster.settings.inter_broker_protocol_version.marks_recovering_leaders),
-        ),
-        result.recipients,
-    )
+            read_zxid=current.read_zxid,
+        )
+        return chosen, result.recipients
+
+    def _elect(
+        self,
+        assignment: ReplicaAssignment,
+        isr: tuple[BrokerId, ...],
+        online: tuple[BrokerId, ...],
+        up: tuple[BrokerId, ...],
+        unclean_allowed: bool,
+    ) -> election.ElectionResult | None:
+        replicas = assignment.replicas
+        match self._strategy:
+            case Strategy.PREFERRED:
+                return election.elect_preferred(replicas, isr, online)
+            case Strategy.REASSIGN:
+                return election.reassignment(assignment.target, isr, online)
+            case Strategy.CONTROLLED_SHUTDOWN:
+                return election.controlled_shutdown(replicas, isr, up, self._cluster.shutting_down)
+        return election.offline(replicas, isr, online, unclean_allowed)

@@ -16,14 +16,15 @@ A broker ignores a LeaderAndIsr whose leader epoch it has seen, so sending one t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from kafkalite.controller.cluster_state import ClusterState, Leadership, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.machines import state_change
 from kafkalite.controller.machines.leadership_znodes import current_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import GrowingBatches, RequestBatch
-from kafkalite.controller.steps import Steps, pieces
+from kafkalite.controller.steps import Pause, Steps, pieces
 from kafkalite.types import NO_BROKER, BrokerId, TopicPartition
 
 _LIVING = frozenset({ReplicaStatus.NEW, ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE, ReplicaStatus.DELETION_INELIGIBLE})
@@ -43,33 +44,43 @@ def change_replica_states(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus
 ) -> Steps[None]:
     """Change the state of replicas and send the requests; illegal transitions are logged and skipped."""
+    if target is ReplicaStatus.OFFLINE:
+        yield from take_replicas_offline(cluster, replicas)
+        return
     requests = GrowingBatches(cluster)
-    for some in _pieces_by_partition(replicas) if target is ReplicaStatus.OFFLINE else pieces(replicas):
-        yield from _change_states(cluster, some, target, requests.batch)
+    for some in pieces(replicas):
+        _change_states(cluster, some, target, requests.batch)
         if len(replicas) > len(some):
             yield from requests.end_piece()
     yield from requests.publish()
 
 
-def _pieces_by_partition(replicas: Iterable[PartitionAndReplica]) -> Iterator[list[PartitionAndReplica]]:
-    """Keep replicas of a partition in one piece: each that leaves the ISR raises the leader epoch, and only the last one is sent."""
-    by_partition: defaultdict[TopicPartition, list[PartitionAndReplica]] = defaultdict(list)
-    for replica in replicas:
-        by_partition[replica.partition].append(replica)
-    for some in pieces(by_partition.values()):
-        yield [replica for group in some for replica in group]
+def take_replicas_offline(
+    cluster: ClusterState, replicas: Iterable[PartitionAndReplica], announced: Collection[TopicPartition] = ()
+) -> Steps[None]:
+    """Take replicas to Offline and out of their ISRs, and send the requests.
+
+    The brokers know already what `announced` partitions have come to since the replicas are offline.
+    """
+    by_partition: defaultdict[TopicPartition, list[BrokerId]] = defaultdict(list)
+    for partition, broker in replicas:
+        by_partition[partition].append(broker)
+    requests = GrowingBatches(cluster)
+    # Replicas of a partition stay together: each that leaves the ISR raises the leader epoch, and only the last one is sent.
+    for many in requests.divide(by_partition.items()):
+        together = [PartitionAndReplica(partition, broker) for partition, brokers in many for broker in brokers]
+        yield from _take_offline(cluster, together, announced, requests.batch)
+        yield from requests.publish()
 
 
 def _change_states(
     cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus, batch: RequestBatch
-) -> Steps[None]:
+) -> None:
     valid = _valid_changes(cluster, replicas, target)
     if target is ReplicaStatus.NEW:
         _create_replicas(cluster, valid, batch)
     elif target is ReplicaStatus.ONLINE:
         _bring_online(cluster, valid, batch)
-    elif target is ReplicaStatus.OFFLINE:
-        yield from _take_offline(cluster, valid, batch)
     else:
         if target is ReplicaStatus.DELETION_STARTED:
             for replica in valid:
@@ -153,15 +164,31 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
 # -- to Offline
 
 
-def _take_offline(cluster: ClusterState, replicas: Sequence[PartitionAndReplica], batch: RequestBatch) -> Steps[None]:
-    for replica in replicas:
+def _take_offline(
+    cluster: ClusterState,
+    replicas: Sequence[PartitionAndReplica],
+    announced: Collection[TopicPartition],
+    batch: RequestBatch,
+) -> Steps[None]:
+    valid: list[PartitionAndReplica] = []
+    for some in pieces(replicas):
+        valid += _valid_changes(cluster, some, ReplicaStatus.OFFLINE)
+        if len(replicas) > len(some):
+            yield Pause()
+    for replica in valid:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
-    for partition, broker in (yield from remove_from_isrs(cluster, replicas)):
-        state = cluster.partition(partition)
-        if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
-            others = [other for other in state.assignment.replicas if other != broker]
-            batch.leader_and_isr(others, partition)
-        batch.update_metadata((partition,))
+    moved = yield from remove_from_isrs(cluster, valid)
+    for some in pieces(moved):
+        for partition, broker in some:
+            if partition in announced:
+                continue
+            state = cluster.partition(partition)
+            if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
+                others = [other for other in state.assignment.replicas if other != broker]
+                batch.leader_and_isr(others, partition)
+            batch.update_metadata((partition,))
+        if len(moved) > len(some):
+            yield Pause()
 
 
 def remove_from_isrs(
@@ -180,7 +207,10 @@ def remove_from_isrs(
         for partition, leadership in current.items():
             cluster.partition(partition).leadership = leadership
             moved.append(PartitionAndReplica(partition, broker))
-    _set_states(cluster, moved, ReplicaStatus.OFFLINE)
+    for some in pieces(moved):
+        _set_states(cluster, some, ReplicaStatus.OFFLINE)
+        if len(moved) > len(some):
+            yield Pause()
     return moved
 
 
@@ -203,17 +233,19 @@ def remove_from_isr(
     while remaining:
         wanted: dict[TopicPartition, Leadership] = {}
         current = yield from current_leaderships(cluster, remaining, fresh=fresh)
-        for partition in remaining:
-            known = current.get(partition)
-            if known is None or known.controller_epoch > cluster.epoch:
-                missing = known is None
-                log_failure(
-                    partition, "the partition has no state znode" if missing else "written by a later controller"
-                )
-            elif broker not in known.isr:
-                settled[partition] = known
-            else:
-                wanted[partition] = _shrink_isr(cluster, broker, known)
+        for some in pieces(remaining):
+            for partition in some:
+                known = current.get(partition)
+                if known is None:
+                    log_failure(partition, "the partition has no state znode")
+                elif known.controller_epoch > cluster.epoch:
+                    log_failure(partition, "written by a later controller")
+                elif broker not in known.isr:
+                    settled[partition] = known
+                else:
+                    wanted[partition] = _shrink_isr(cluster, broker, known)
+            if len(remaining) > len(some):
+                yield Pause()
         outcome = yield from write_leaderships(wanted)
         settled |= outcome.written
         for partition, error in outcome.failed.items():
@@ -223,11 +255,18 @@ def remove_from_isr(
 
 
 def _shrink_isr(cluster: ClusterState, broker: BrokerId, leadership: Leadership) -> Leadership:
-    others = tuple(member for member in leadership.isr if member != broker)
-    return replace(
-        leadership,
+    return Leadership(
         leader=NO_BROKER if leadership.leader == broker else leadership.leader,
-        isr=others or leadership.isr,
+        isr=_without(leadership.isr, broker) or leadership.isr,
         leader_epoch=leadership.leader_epoch + 1,
         controller_epoch=cluster.epoch,
+        partition_epoch=leadership.partition_epoch,
+        recovering=leadership.recovering,
+        read_zxid=leadership.read_zxid,
     )
+
+
+@lru_cache(maxsize=1000)
+def _without(isr: tuple[BrokerId, ...], broker: BrokerId) -> tuple[BrokerId, ...]:
+    """Return an ISR without a broker, the same object for the same ISR: there are many partitions and few lists."""
+    return tuple(member for member in isr if member != broker)

@@ -9,8 +9,9 @@ incarnation, so a later one refuses it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeVar
 
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
@@ -34,9 +35,11 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.steps import Pause, Steps, finish_with_pauses, publish
+from kafkalite.controller.steps import Pause, Steps, finish_with_pauses, pieces, publish
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
+
+T = TypeVar("T")
 
 _FULL: Final = 5_000
 """Partitions after which a batch is full. Its requests have 250 kB, and 2 MB where each partition is in a topic of its own with the longest
@@ -249,6 +252,13 @@ class GrowingBatches:
         self.batch = RequestBatch(cluster)
         """Collects the changes of the piece in progress."""
         self._pieces, self._due = 0, 1
+
+    def divide(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Yield as many items as the next batch takes; `publish` it before the next ones. All that a batch changes is written together."""
+        remaining = iter(items)
+        while some := next(pieces(islice(remaining, _FULL), self._due), None):
+            self._due *= 2
+            yield some
 
     def end_piece(self) -> Steps[None]:
         """Publish the batch if it is large enough, and let the event loop run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kafkalite.controller import steps
 from kafkalite.controller.channel_manager import ConnectionChannel
 from kafkalite.controller.machines import request_batch
 from kafkalite.controller.requests import NewTopic, TopicReference
+from kafkalite.controller.term import ControllerTerm
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import ApiKey
@@ -18,6 +20,7 @@ from kafkalite.testing.simulation.virtual_time import run
 from kafkalite.types import Endpoint
 from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.controller.fake_cluster import FakeBroker, FakeCluster
+from zk.store import Operation, Result
 
 PARTITIONS = 2000
 
@@ -99,6 +102,37 @@ def test_each_batch_of_a_change_is_larger_than_the_one_before_until_one_is_full(
         await cluster.until(lambda: set(broker.leaders.values()) == {2}, "leaders")
         await cluster.quiet()
         assert _sizes(broker, ApiKey.UPDATE_METADATA)[len(sizes) :] == sizes
+        await cluster.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+def test_what_a_dead_broker_leaves_is_written_in_few_rounds_and_sent_once(
+    monkeypatch: pytest.MonkeyPatch, dead: int
+) -> None:
+    """Each 300 partitions waited for ZooKeeper, and those with a new leader were sent again when the dead replica had left the ISR."""
+    monkeypatch.setattr(steps, "_PIECE", 10)
+    writes: list[int] = []
+    perform = ControllerTerm._write
+
+    async def count_writes(term: ControllerTerm, operations: Sequence[Operation]) -> list[Result]:
+        writes.append(len(operations))
+        return await perform(term, operations)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("big", *([1, 2, 3], [2, 3, 1], [3, 1, 2]) * 40)
+        await cluster.until(lambda: len(cluster.brokers[3].leaders) == 120)
+        cluster.brokers[3].received.clear()
+        monkeypatch.setattr(ControllerTerm, "_write", count_writes)
+        await cluster.kill(dead)
+        await cluster.quiet()
+        sizes = [each for each in writes if each > 1]
+        assert sum(sizes) == 120, "each state is written once"
+        assert len(sizes) <= 7, "as many rounds as there are batches, each larger than the one before"
+        assert all(len(cluster.brokers[3].told(f"big-{index}")) == 1 for index in range(120))
+        assert all(len(cluster.brokers[3].metadata_of(f"big-{index}")) == 1 for index in range(120))
         await cluster.stop()
 
     run(scenario())
