@@ -119,7 +119,9 @@ class TopicCreation:
         return {name: _still_electing(codes.get(name, ErrorCode.NONE)) for name in names}
 
     def _describe_topic(self, name: str) -> messages.create_topics_request.CreatableTopic:
-        """Return the settings of a new topic: the cluster's defaults, or an internal topic's own.
+        """Return the settings of a new topic: this broker's defaults, or an internal topic's own.
+
+        They are numbers, because controllers before CreateTopics 4 (KIP-464, Apache Kafka 2.4) know of no defaults.
 
         Internal topics get as many replicas as there are brokers, up to offsets.topic.replication.factor and
         transaction.state.log.replication.factor: Kafka refuses to make them while there are fewer.
@@ -143,7 +145,8 @@ class TopicCreation:
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
             }
         else:
-            return m.CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+            partitions, replicas = config.num_partitions, config.default_replication_factor
+            return m.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
         return m.CreatableTopic(
             name=name,
             num_partitions=partitions,

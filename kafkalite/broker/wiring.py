@@ -46,7 +46,7 @@ from kafkalite.broker.settings.rates import replication_rates
 from kafkalite.broker.topic_creation import TopicCreation
 from kafkalite.broker.traffic import Traffic
 from kafkalite.clock import Clock
-from kafkalite.config.broker import BrokerConfig, ConfigError, LiveConfig
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.controller.channel_manager import open_tcp_channels
 from kafkalite.controller.controller import Controller
 from kafkalite.lifecycle import Jobs
@@ -67,9 +67,6 @@ if TYPE_CHECKING:
     from kafkalite.coordinators.group.machine import GroupMachine
     from kafkalite.coordinators.runtime import CoordinatorRuntime
     from kafkalite.coordinators.transaction.machine import TransactionMachine
-
-OLDEST_PROTOCOL = (2, 1, 1)
-"""The oldest inter.broker.protocol.version of which all requests between brokers are spoken."""
 
 _STALE_MARGIN_S = 5.0
 """Added to two session timeouts: how long the znode of a killed predecessor may be in the way."""
@@ -164,13 +161,9 @@ def make_early_parts(
     run_pass: RunPass | None,
     unauthenticated_reads: UnauthenticatedReads | None,
 ) -> EarlyParts:
-    """Make the first parts of a broker. Raises ConfigError for an inter-broker protocol that is too old."""
+    """Make the first parts of a broker."""
     config = live.current
     protocol_version = ProtocolVersion.parse(config.inter_broker_protocol_version)
-    if protocol_version < OLDEST_PROTOCOL:
-        raise ConfigError(
-            f"inter.broker.protocol.version is {config.inter_broker_protocol_version}; this broker speaks 2.1-IV1 and newer"
-        )
     logs = LogStore(live, disk, clock, rng)
     dynamic_configs = DynamicConfigs(session.store, live)
     delegation_tokens = DelegationTokens(session.store, live, clock)
@@ -343,7 +336,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         dynamic_configs=early.dynamic_configs,
         delegation_tokens=early.delegation_tokens,
         config_changes=ConfigChanges(store, clock, updates.apply_change),
-        acls=_authorizer(config, store, clock),
+        acls=_authorizer(config, early.protocol_version, store, clock),
         controller=controller,
         controller_channel=channel,
         topic_creation=topic_creation,
@@ -362,7 +355,6 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             ReplicaQuestions(
                 broker_id,
                 lambda broker: metadata.endpoint(broker, live.current.inter_broker_listener_name),
-                versions.offset_for_leader_epoch,
                 jobs.spawn,
                 connect,
             ),
@@ -391,7 +383,8 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
     )
 
 
-def _authorizer(config: BrokerConfig, store: Store, clock: Clock) -> AclAuthorizer | None:
+def _authorizer(config: BrokerConfig, protocol: ProtocolVersion, store: Store, clock: Clock) -> AclAuthorizer | None:
     if not config.authorizer_class_name:
         return None
-    return AclAuthorizer(store, clock, principals_in(config.super_users), config.allow_everyone_if_no_acl_found)
+    supers, allow_if_none = principals_in(config.super_users), config.allow_everyone_if_no_acl_found
+    return AclAuthorizer(store, clock, supers, allow_if_none, protocol.has_prefixed_acls)

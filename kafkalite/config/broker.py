@@ -92,6 +92,11 @@ LiveConfig: TypeAlias = Live[BrokerConfig]
 """The settings that a running broker obeys now."""
 
 
+_OLDEST_PROTOCOL: Final = (1, 1)
+"""The oldest release of which all requests between brokers are spoken."""
+
+_FORMAT_IS_FIXED_FROM: Final = (3, 0)
+_ZSTD_FROM: Final = (2, 1)
 FORMAT_IS_FIXED: Final = "from an inter.broker.protocol.version of 3.0 on, records are stored in format 2 (KIP-724)"
 
 
@@ -124,8 +129,16 @@ def topic_defaults_of(texts: Mapping[str, str]) -> TopicConfig:
             if (text := texts.get(synonym.name)) is not None:
                 overrides[name] = _in_topic_unit(BROKER_KEYS[synonym.name], text, synonym.factor)
                 break
-    release = texts.get("inter.broker.protocol.version", "3.0")
-    return TopicConfig.from_overrides(TopicConfig(message_format_acts=int(release.split(".")[0]) < 3), overrides)
+    release = _release_of(texts.get("inter.broker.protocol.version", "3.0"))
+    return TopicConfig.from_overrides(
+        TopicConfig(message_format_acts=release < _FORMAT_IS_FIXED_FROM, may_store_zstd=release >= _ZSTD_FROM),
+        overrides,
+    )
+
+
+def _release_of(protocol: str) -> tuple[int, ...]:
+    """Return major and minor release of an inter.broker.protocol.version."""
+    return tuple(map(int, protocol.split("-")[0].split(".")[:2]))
 
 
 def _in_topic_unit(key: Key, text: str, factor: int) -> str:
@@ -194,6 +207,7 @@ def _resolve(values: dict[str, Any], originals: Mapping[str, str], problems: lis
 def _contradictions(config: BrokerConfig) -> Iterator[str]:
     yield from _identity_problems(config)
     yield from _listener_problems(config)
+    yield from _protocol_problems(config)
     yield from _bound_problems(config)
 
 
@@ -220,6 +234,16 @@ def _identity_problems(config: BrokerConfig) -> Iterator[str]:
         value = getattr(config, BROKER_KEYS[name].attribute)
         if value is not None and value != -1 and value < 1:
             yield _invalid(name, value, "it must be at least 1, or -1 for no limit")
+
+
+def _protocol_problems(config: BrokerConfig) -> Iterator[str]:
+    protocol = config.inter_broker_protocol_version
+    if _release_of(protocol) < _OLDEST_PROTOCOL:
+        yield _invalid(
+            "inter.broker.protocol.version",
+            protocol,
+            "this broker speaks 1.1 and newer; bring the brokers of the cluster to Apache Kafka 1.1 or newer first",
+        )
 
 
 def _listener_problems(config: BrokerConfig) -> Iterator[str]:

@@ -281,6 +281,9 @@ class TopicConfig:
         synonyms=_from("unclean.leader.election.enable"),
     )
 
+    may_store_zstd: bool = True
+    """No setting: are records compressed with zstd stored? From an inter.broker.protocol.version of 2.1 on (KIP-110)."""
+
     message_format_acts: bool = False
     """No setting: may message.format.version choose an older format? Below an inter.broker.protocol.version of 3.0 (KIP-724)."""
 

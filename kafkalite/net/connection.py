@@ -318,14 +318,18 @@ class Connection(asyncio.BufferedProtocol):
         """Return lowest and highest version that the broker speaks, by API that is known here; nothing before `negotiate`."""
         return self._versions
 
-    def version_of(self, api_key: int) -> int:
-        """Return the highest version that both sides speak. Raises ValueError, naming the API, when there is none."""
+    def version_of(self, api_key: int, *, with_dropped: bool = False) -> int:
+        """Return the highest version that both sides speak, `with_dropped` also one that Kafka 4 has not kept.
+
+        Raises ValueError, naming the API, when there is none.
+        """
         api = APIS[api_key]
+        oldest = api.min_version if with_dropped else api.kept_from
         low, high = self._versions.get(api_key, (0, -1))
         version = min(high, api.max_version)
-        if version < max(low, api.kept_from):
+        if version < max(low, oldest):
             raise ValueError(
-                f"{self.address} speaks {api.name} {low} to {high}, this client {api.kept_from} to {api.max_version}"
+                f"{self.address} speaks {api.name} {low} to {high}, this client {oldest} to {api.max_version}"
             )
         return version
 

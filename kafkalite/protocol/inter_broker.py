@@ -51,6 +51,11 @@ class ProtocolVersion(_Release):
         return next(versions for since, versions in _TABLE if self >= since)
 
     @property
+    def has_prefixed_acls(self) -> bool:
+        """True if all brokers obey ACLs of prefixes (KIP-290)."""
+        return self >= (2, 0, 1)
+
+    @property
     def manages_features(self) -> bool:
         """True if /feature is managed (KIP-584)."""
         return self >= (2, 7, 0)
@@ -97,6 +102,7 @@ _TABLE: tuple[tuple[_Release, InterBrokerVersions], ...] = (
     (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 1, 10, 2, 4, 0)),
     (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 1, 8, 2, 4, 0)),
     (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 1, 8, 1, 3, 0)),
+    (_Release(2, 0, 0), InterBrokerVersions(1, 4, 0, 1, 7, 1, 2, 0)),
     (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 1, 7, 0, 2, 0)),
     (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 1, 5, 0, 2, 0)),
     (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 1, 3, -1, 1, 0)),

@@ -1,4 +1,4 @@
-"""Brokers of Apache Kafka from before record batches (0.11), fetched by Maven: they write and read only messages of formats 0 and 1."""
+"""Brokers of Apache Kafka's older releases, fetched by Maven. Those from before 0.11 write and read only messages of formats 0 and 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from zk.servers.java_properties import properties_text
 
 OLDEST: Final = "0.9.0.1"
 WITH_TIMESTAMPS: Final = "0.10.2.2"
-_SCALA: Final = {OLDEST: "2.11", WITH_TIMESTAMPS: "2.12"}
+WITH_SESSIONS: Final = "1.1.1"
+"""The oldest inter-broker protocol that a broker of ours speaks: fetch sessions, and control requests of before broker epochs."""
+WITH_TOPIC_IDS: Final = "2.8.2"
+_SCALA: Final = {OLDEST: "2.11", WITH_TIMESTAMPS: "2.12", WITH_SESSIONS: "2.12", WITH_TOPIC_IDS: "2.13"}
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>kafkalite.tests</groupId>
@@ -26,6 +29,7 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId><version>{version}</version></dependency>
     <dependency><groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-log4j12</artifactId><version>1.7.21</version></dependency>
   </dependencies>
 </project>
 """

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.client import SyncAdmin
-from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
-from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.types import TopicPartition
 from tests.peers import apache_kafka
+from tests.peers.pair import APACHE, OURS, Pair
 from tests.wire.conftest import wait_until_led
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
 
-OURS, APACHE = 1, 2
 SETTINGS = {
     "inter.broker.protocol.version": "2.8",
     "log.message.format.version": "0.10.2",
@@ -36,35 +34,8 @@ TOPICS = {
 COUNT = 30
 
 
-class Pair:
-    """One broker of each kind."""
-
-    def __init__(self, directory: Path, cluster: LocalCluster) -> None:
-        self.facts = ClusterFacts(cluster.zookeeper_connect)
-        settings = SETTINGS | {"zookeeper.connect": cluster.zookeeper_connect}
-        commands = {OURS: list(BROKER_COMMAND), APACHE: apache_kafka.broker_command()}
-        self.brokers = {number: BrokerProcess(number, directory, settings, commands[number]) for number in commands}
-        self.servers = ",".join(broker.address for broker in self.brokers.values())
-
-    def start(self, number: int) -> None:
-        self.brokers[number].start()
-        self.brokers[number].wait_started(90)
-
-    def await_isr(self, topic: str, brokers: set[int]) -> None:
-        def reached() -> bool:
-            state = self.facts.states(topic).get(0)
-            return state is not None and state.leader in brokers and set(state.isr) == brokers
-
-        wait_until(reached, f"in-sync replicas {brokers} of {topic}", 60)
-
-    def content(self, number: int, topic: str) -> bytes:
-        folder = self.brokers[number].log_dir / f"{topic}-0"
-        return b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
-
-    def are_same(self, topic: str) -> bytes:
-        """Both have the same bytes; returns them."""
-        wait_until(lambda: self.content(OURS, topic) == self.content(APACHE, topic), f"both have the same {topic}", 30)
-        return self.content(OURS, topic)
+class OldFormats(Pair):
+    """The topics of both in old formats."""
 
     def set_format(self, topic: str, version: str) -> None:
         """Returns when both brokers say so; only the one that was asked obeys by then, the other by its notification."""
@@ -80,12 +51,8 @@ class Pair:
 
         wait_until(is_said, f"{topic} in format {version}", 30)
 
-    def write(self, topic: str, codec: str) -> None:
-        settings = {"bootstrap.servers": self.servers, "compression.type": codec, "acks": "all"}
-        producer = confluent_kafka.Producer(settings)
-        for number in range(COUNT):
-            producer.produce(topic, b"value-%d" % number, b"key", partition=0)
-        assert producer.flush(60) == 0
+    def write_records(self, topic: str, codec: str) -> None:
+        self.write(topic, [b"value-%d" % number for number in range(COUNT)], **{"compression.type": codec})
 
     def write_until_stored_as(self, magic: int, topic: str) -> int:
         """How often it wrote until the leader stored it so."""
@@ -94,41 +61,19 @@ class Pair:
 
         def is_stored_so() -> bool:
             nonlocal written
-            self.write(topic, "gzip")
+            self.write_records(topic, "gzip")
             written += 1
             return list(iter_batches(self.content(leader, topic)))[-1].magic == magic
 
         wait_until(is_stored_so, f"{topic} stores magic {magic}", 30)
         return written
 
-    def read(self, topic: str) -> int:
-        """How many records there are."""
-        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
-        place = confluent_kafka.TopicPartition(topic, 0, 0)
-        _, end = consumer.get_watermark_offsets(place, timeout=30, cached=False)
-        consumer.assign([place])
-        found = 0
-
-        def all_read() -> bool:
-            nonlocal found
-            found += sum(message.error() is None for message in consumer.consume(1000, 0.2))
-            return found >= end
-
-        wait_until(all_read, f"{end} records of {topic}", 60)
-        consumer.close()
-        return found
-
-    def close(self) -> None:
-        for broker in self.brokers.values():
-            broker.close()
-        self.facts.close()
-
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+def pair(tmp_path: Path) -> Iterator[OldFormats]:
     apache_kafka.fetch()
     with LocalCluster(brokers=0, directory=tmp_path) as cluster:
-        pair = Pair(tmp_path, cluster)
+        pair = OldFormats(tmp_path, cluster, apache_kafka.broker_command(), SETTINGS)
         try:
             for number in pair.brokers:  # ours first: it makes the znodes that Apache Kafka's reads when it starts
                 pair.start(number)
@@ -138,7 +83,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
             pair.close()
 
 
-def test_they_follow_each_other_in_the_old_formats(pair: Pair) -> None:
+def test_they_follow_each_other_in_the_old_formats(pair: OldFormats) -> None:
     admin = AdminClient({"bootstrap.servers": pair.servers})
     topics = [
         NewTopic(name, 1, config={"message.format.version": version}, replica_assignment=[[broker]])
@@ -149,24 +94,24 @@ def test_they_follow_each_other_in_the_old_formats(pair: Pair) -> None:
     for topic in TOPICS:
         wait_until_led(pair.servers, topic, 1)
         for codec in ("none", "gzip"):
-            pair.write(topic, codec)
+            pair.write_records(topic, codec)
     with SyncAdmin(bootstrap_servers=pair.servers) as ours:
         wanted = {TopicPartition(topic, 0): [broker, OURS + APACHE - broker] for topic, (broker, *_) in TOPICS.items()}
         ours.alter_partition_reassignments(wanted)
     for topic, (_, _, magic) in TOPICS.items():
         pair.await_isr(topic, {OURS, APACHE})
-        assert {header.magic for header in iter_batches(pair.are_same(topic))} == {magic}
-        pair.write(topic, "snappy")
-        pair.are_same(topic)
+        assert {header.magic for header in iter_batches(pair.await_same(topic))} == {magic}
+        pair.write_records(topic, "snappy")
+        pair.await_same(topic)
     for stopped, other in ((APACHE, OURS), (OURS, APACHE)):
         assert pair.brokers[stopped].stop() in (0, 143)
         for topic in TOPICS:
             pair.await_isr(topic, {other})
-            pair.write(topic, "none")
+            pair.write_records(topic, "none")
         pair.start(stopped)
         for topic, (_, _, magic) in TOPICS.items():
             pair.await_isr(topic, {OURS, APACHE})
-            assert {header.magic for header in iter_batches(pair.are_same(topic))} == {magic}
+            assert {header.magic for header in iter_batches(pair.await_same(topic))} == {magic}
     written = dict.fromkeys(TOPICS, 5)
     for version, magic in (("2.8", 2), ("0.10.2", 1)):
         for topic in TOPICS:
@@ -174,7 +119,7 @@ def test_they_follow_each_other_in_the_old_formats(pair: Pair) -> None:
         for topic in TOPICS:
             written[topic] += pair.write_until_stored_as(magic, topic)
         for topic in TOPICS:
-            pair.are_same(topic)
+            pair.await_same(topic)
             pair.await_isr(topic, {OURS, APACHE})
     for topic in TOPICS:
-        assert pair.read(topic) == written[topic] * COUNT
+        assert len(pair.read(topic)) == written[topic] * COUNT

@@ -88,8 +88,8 @@ class LeadershipProof:
 
     @property
     def is_needed(self) -> bool:
-        """True if leadership is in doubt, or may be lost without a sign of it, and replicas can be asked."""
-        return self._questions.can_ask and (self._ends_early or self._doubt.holds())
+        """True if leadership is in doubt, or may be lost without a sign of it."""
+        return self._ends_early or self._doubt.holds()
 
     def close(self) -> None:
         """Close the connections to replicas, at shutdown."""

@@ -16,6 +16,7 @@ from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.lifecycle import report
 from kafkalite.net.connection import Connection, OpenToBroker, open_unauthenticated
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import BrokerId, Endpoint, TopicPartition, group_by_topic
 
 _TIMEOUT_S: Final = 1.0
@@ -25,7 +26,7 @@ UNUSED_S: Final = 10.0
 """A connection that was not used for so long is closed, also that of a broker that has left."""
 
 _KNOWS_EPOCHS_FROM: Final = 2
-"""OffsetForLeaderEpoch names the current leader epoch (KIP-320)."""
+"""OffsetForLeaderEpoch names the current leader epoch (KIP-320, Apache Kafka 2.1)."""
 
 _FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 """Error codes of a replica that follows in an epoch, for a question in the next epoch and for one in that epoch.
@@ -34,6 +35,9 @@ NOT_LEADER_OR_FOLLOWER alone proves nothing: a replica that was just restarted, 
 question, whatever it knew before. A later epoch is FENCED_LEADER_EPOCH. An earlier one, or none yet as long as its leader is not known
 there, is UNKNOWN_LEADER_EPOCH to both.
 """
+
+_DOES_NOT_LEAD: Final = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+"""Error code of a replica on Apache Kafka 1.1 or 2.0, which cannot be asked about an epoch, and answers once for each partition."""
 
 
 class _Question(NamedTuple):
@@ -64,27 +68,22 @@ class _Replica:
 
 
 class ReplicaQuestions:
-    """The questions to each broker, sent in this `version` of OffsetForLeaderEpoch.
+    """The questions to each broker, in the newest version of OffsetForLeaderEpoch that it knows.
 
-    `endpoint_of` has where brokers are, `spawn(coroutine, name)` runs a task under supervision.
+    inter.broker.protocol.version plays no part, as the versions are negotiated. A broker from before KIP-320 confirms that it does not
+    lead the partition itself. `endpoint_of` has where brokers are, `spawn(coroutine, name)` runs a task under supervision.
     """
 
     def __init__(
         self,
         broker_id: BrokerId,
         endpoint_of: Callable[[BrokerId], Endpoint | None],
-        version: int,
         spawn: Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]],
         connect: OpenToBroker = open_unauthenticated,
     ) -> None:
-        self._broker_id, self._endpoint_of, self._version = broker_id, endpoint_of, version
+        self._broker_id, self._endpoint_of = broker_id, endpoint_of
         self._spawn, self._connect = spawn, connect
         self._replicas: dict[BrokerId, _Replica] = {}
-
-    @property
-    def can_ask(self) -> bool:
-        """True if replicas know epochs (inter.broker.protocol.version 2.1)."""
-        return self._version >= _KNOWS_EPOCHS_FROM
 
     def ask(self, broker: BrokerId, topic_partition: TopicPartition, epoch: int) -> asyncio.Future[bool]:
         """Return a future that is True if this broker confirms that it follows in `epoch`, False also if it does not answer in time."""
@@ -128,7 +127,8 @@ class ReplicaQuestions:
         """Send these questions in one request; return those that the broker confirms."""
         try:
             connection = await self._connect_to(broker, replica)
-            response = await connection.send(self._make_request(questions), self._version)
+            version = connection.version_of(ApiKey.OFFSET_FOR_LEADER_EPOCH, with_dropped=True)
+            response = await connection.send(self._make_request(questions), version)
         except BaseException:
             replica.close()
             raise
@@ -136,7 +136,8 @@ class ReplicaQuestions:
         for topic in response.topics:
             for answer in topic.partitions:
                 codes.setdefault(TopicPartition(topic.topic, answer.partition), []).append(code_of(answer.error_code))
-        return frozenset(each for each in questions if codes.get(each.topic_partition) == _FOLLOWS)
+        confirmation = _FOLLOWS if version >= _KNOWS_EPOCHS_FROM else _DOES_NOT_LEAD
+        return frozenset(each for each in questions if codes.get(each.topic_partition) == confirmation)
 
     async def _connect_to(self, broker: BrokerId, replica: _Replica) -> Connection:
         endpoint = self._endpoint_of(broker)

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from kafkalite.broker.identity.authorizer import Permission
 from kafkalite.broker.settings.change_notifications import ChangeNotifications
 from kafkalite.controller.acls import AclZnodes, changed_resource
-from kafkalite.errors import KafkaError
-from kafkalite.security.acl import AclBinding, AclEntry, AclFilter, Operation, ResourcePattern, ResourceType
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.security.acl import (
+    AclBinding,
+    AclEntry,
+    AclFilter,
+    Operation,
+    PatternType,
+    ResourcePattern,
+    ResourceType,
+)
 from kafkalite.security.acl_index import AclIndex
 from kafkalite.security.principal import KafkaPrincipal
 from zk import paths
@@ -46,11 +54,21 @@ class Deleted(NamedTuple):
 
 
 class AclAuthorizer:
-    """An `Authorizer` by the ACLs in ZooKeeper, of which it keeps a copy in memory."""
+    """An `Authorizer` by the ACLs in ZooKeeper, of which it keeps a copy in memory.
 
-    def __init__(self, store: Store, clock: Clock, supers: frozenset[KafkaPrincipal], allow_if_none: bool) -> None:
+    Without `may_prefix` there may be brokers that do not obey ACLs of prefixes, and none is created.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        supers: frozenset[KafkaPrincipal],
+        allow_if_none: bool,
+        may_prefix: bool = True,
+    ) -> None:
         self._znodes = AclZnodes(store)
-        self._supers, self._allow_if_none = supers, allow_if_none
+        self._supers, self._allow_if_none, self._may_prefix = supers, allow_if_none, may_prefix
         self.index = AclIndex()
         self.generation = 0
         self._decisions: dict[_Question, bool] = {}
@@ -120,6 +138,10 @@ class AclAuthorizer:
 
     async def create(self, resource: ResourcePattern, entries: Iterable[AclEntry]) -> None:
         """Add entries to a pattern. Raises KafkaError, StoreError."""
+        if resource.pattern is PatternType.PREFIXED and not self._may_prefix:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "ACLs of prefixes need an inter.broker.protocol.version of 2.0 or newer"
+            )
         added = frozenset(entries)
         self._replace(resource, await self._znodes.update(resource, lambda current: current | added))
         logger.info("%s: %d entries were added", resource.name, len(added))

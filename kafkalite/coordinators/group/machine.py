@@ -74,7 +74,10 @@ class GroupMachine:
     def decide(self, request: Request, ticket: Ticket, now: Now) -> Decision:
         """Decide about a request of `requests`, which describes the replies."""
         decision = Decision(now)
-        _DECISIONS[type(request)](self, request, ticket, decision)
+        if not self.settings.has_static_members and (refusal := _refuse_static_member(request)) is not None:
+            decision.answer(ticket, refusal)
+        else:
+            _DECISIONS[type(request)](self, request, ticket, decision)
         return decision
 
     def _join(self, request: Join, ticket: Ticket, decision: Decision) -> None:
@@ -249,6 +252,21 @@ class GroupMachine:
         """True if a pending append or open transaction may change the offset (KIP-447)."""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_unstable(TopicPartition(topic, partition))
+
+
+def _refuse_static_member(request: Request) -> JoinReply | SyncReply | ErrorCode | list[ErrorCode] | None:
+    """Return the reply to a request of a static member where the group could not keep its instance id; None to any other."""
+    code = ErrorCode.UNSUPPORTED_VERSION
+    match request:
+        case Join() if request.instance_id is not None:
+            return JoinReply(code, request.member_id)
+        case Sync() if request.instance_id is not None:
+            return SyncReply(code)
+        case Heartbeat() if request.instance_id is not None:
+            return code
+        case CommitOffsets() if request.instance_id is not None and request.transaction is None:
+            return [code] * len(request.offsets)
+    return None
 
 
 _DECISIONS: Final[dict[type, Callable[[GroupMachine, Any, Ticket, Decision], None]]] = {

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from kafkalite.config.broker import BrokerConfig
 
 _MINUTE_MS = 60_000
+STATIC_MEMBERS_FROM = 3
+"""Version of a group's record that has the instance ids of its members (KIP-345)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,11 @@ class GroupSettings:
     """Longest wait of a new member's first JoinGroup; a constant in Kafka."""
     offset_value_version: int = 3
     group_value_version: int = 3
+
+    @property
+    def has_static_members(self) -> bool:
+        """True if group.instance.id is kept: below an inter.broker.protocol.version of 2.3 another coordinator would lose it."""
+        return self.group_value_version >= STATIC_MEMBERS_FROM
 
     @classmethod
     def from_config(cls, config: BrokerConfig) -> GroupSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalite.config.topic import TopicConfig
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import CODEC_OF_NAME, Codec
 from kafkalite.protocol.record_batches.produce_validation import ProducedBatch
 from kafkalite.protocol.record_batches.records import (
@@ -21,10 +22,15 @@ def to_stored_batch(
     """Return the batch with the codec of compression.type and the right largest timestamp, changed in place where possible.
 
     `log_append_time_ms` is -1 for topics with CreateTime; for others it replaces the timestamps of all records.
-    Raises KafkaError MESSAGE_TOO_LARGE when another codec makes the batch larger than max.message.bytes.
+    Raises KafkaError MESSAGE_TOO_LARGE when another codec makes the batch larger than max.message.bytes, UNSUPPORTED_COMPRESSION_TYPE
+    for zstd that older brokers of the cluster cannot read.
     """
     header = produced.header
     codec = CODEC_OF_NAME.get(config.compression_type)
+    if not config.may_store_zstd and (header.codec if codec is None else codec) == Codec.ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs an inter.broker.protocol.version of 2.1 or newer"
+        )
     if codec is not None and codec != header.codec:
         records = recompress(records, header, codec, _level(codec, config), config.max_message_bytes)
         header = BatchHeader.read(records)

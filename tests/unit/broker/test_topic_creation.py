@@ -1,4 +1,4 @@
-"""Topics that somebody asked for while their broker stops."""
+"""Topics that somebody asked for: what the controller is asked for, and a broker that stops meanwhile."""
 
 from __future__ import annotations
 
@@ -65,3 +65,25 @@ def test_a_creation_without_an_answer_ends_with_its_broker() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     virtual_time.run(scenario())
+
+
+def test_a_controller_that_knows_no_defaults_is_given_numbers() -> None:
+    """Apache Kafka before 2.4 (KIP-464) refuses -1."""
+    asked: list[tuple[str, int, int]] = []
+
+    class Controller:
+        async def request(self, request: Any, *, deadline_s: float) -> Any:
+            asked.extend((each.name, each.num_partitions, each.replication_factor) for each in request.topics)
+            return messages.create_topics_response.CreateTopicsResponse()
+
+    class Metadata:
+        brokers = (1, 2, 3)
+
+    async def scenario() -> None:
+        config = BrokerConfig(broker_id=1, num_partitions=5, default_replication_factor=2)
+        creation = TopicCreation(LiveConfig(config), cast(Any, Metadata()), cast(Any, Controller()), cast(Any, None))
+        await creation.create_missing(["t"], True, Portions())
+        await creation.create_internal(TRANSACTIONS_TOPIC)
+
+    virtual_time.run(scenario())
+    assert asked == [("t", 5, 2), (TRANSACTIONS_TOPIC, 50, 3)]

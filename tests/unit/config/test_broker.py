@@ -141,6 +141,10 @@ def test_ipv4_and_ipv6_may_share_a_port() -> None:
         ({"authorizer_class_name": "org.example.Mine"}, "kafka.security.authorizer.AclAuthorizer"),
         ({"authorizer_zookeeper_url": "other:2181"}, "leave it out"),
         ({"super_users": "alice"}, "User:name"),
+        *(
+            ({"inter_broker_protocol_version": each}, "speaks 1.1 and newer")
+            for each in ("0.10.2", "0.11.0-IV2", "1.0")
+        ),
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "set advertised.listeners"),
         ({"listeners": "PLAINTEXT://[::]:1"}, "set advertised.listeners"),
         ({"advertised_listeners": "SSL://a:1"}, "listeners has only PLAINTEXT"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kafkalite.config.broker import BrokerConfig
 from kafkalite.coordinators.group.group import GroupState
-from kafkalite.coordinators.group.requests import Sync
+from kafkalite.coordinators.group.requests import CommitOffsets, Heartbeat, JoinReply, OffsetToCommit, Sync, SyncReply
+from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.errors import ErrorCode
 from tests.unit.coordinators.scene import GROUP, Call, Scene
 
@@ -150,3 +152,20 @@ def test_a_static_member_that_replaces_another_before_it_synced_may_sync() -> No
     new: Call = scene.join(instance="two")
     assert scene.sync(new.reply.member_id).reply.assignment == b"x"
     assert not scene.group().pending_syncs
+
+
+@pytest.mark.parametrize(("protocol", "is_refused"), [("2.2", True), ("2.3-IV0", False)])
+def test_older_coordinators_of_the_cluster_would_lose_the_instance_id(protocol: str, is_refused: bool) -> None:
+    """As KafkaApis below an inter.broker.protocol.version of 2.3."""
+    config = BrokerConfig.from_properties({"zookeeper.connect": "z", "inter.broker.protocol.version": protocol})
+    scene = Scene(settings=GroupSettings.from_config(config))
+    offsets = [OffsetToCommit("t", 0, 5, 5, "")]
+    replies = (
+        scene.join(instance="one").reply,
+        scene.ask(Sync(GROUP, 1, "m", "one")).reply,
+        scene.ask(Heartbeat(GROUP, 1, "m", "one")).reply,
+        scene.ask(CommitOffsets(GROUP, 1, "m", "one", offsets)).reply,
+    )
+    refused = ErrorCode.UNSUPPORTED_VERSION
+    assert (replies == (JoinReply(refused), SyncReply(refused), refused, [refused])) is is_refused
+    assert scene.join().reply.error is ErrorCode.MEMBER_ID_REQUIRED

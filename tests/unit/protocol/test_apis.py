@@ -92,6 +92,18 @@ def test_headers() -> None:
 @pytest.mark.parametrize(
     ("text", "versions"),
     [
+        ("1.1", (1, 4, 0, 1, 7, 0, 2, 0)),
+        ("1.1-IV0", (1, 4, 0, 1, 7, 0, 2, 0)),
+        ("2.0-IV0", (1, 4, 0, 1, 7, 1, 2, 0)),
+        ("2.0", (1, 4, 0, 1, 8, 1, 3, 0)),
+        ("2.1-IV0", (1, 4, 0, 1, 8, 1, 3, 0)),
+        ("2.1-IV1", (1, 4, 0, 1, 8, 2, 4, 0)),
+        ("2.1", (1, 4, 0, 1, 10, 2, 4, 0)),
+        ("2.2-IV0", (2, 5, 1, 2, 10, 2, 4, 0)),
+        ("2.2", (2, 5, 1, 2, 10, 2, 5, 0)),
+        ("2.3-IV0", (2, 5, 1, 2, 10, 2, 5, 0)),
+        ("2.3", (2, 5, 1, 2, 11, 3, 5, 0)),
+        ("2.4-IV0", (3, 5, 1, 2, 11, 3, 5, 0)),
         ("2.4", (4, 6, 2, 3, 11, 3, 5, 0)),
         ("2.4-IV1", (4, 6, 2, 3, 11, 3, 5, 0)),
         ("2.5", (4, 6, 2, 3, 11, 3, 5, 0)),
@@ -119,7 +131,7 @@ def test_no_version_is_newer_than_the_codec_or_goes_back() -> None:
     keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.CONTROLLED_SHUTDOWN)
     keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS, ApiKey.WRITE_TXN_MARKERS)
     rows = [
-        ProtocolVersion.parse(f"{major}.{minor}").requests for major, minor in [(2, 4), (2, 8), (3, 0), (3, 4), (3, 9)]
+        ProtocolVersion.parse(text).requests for text in ("1.1", "2.0", "2.1", "2.2", "2.4", "2.8", "3.0", "3.4", "3.9")
     ]
     for older, newer in itertools.pairwise(rows):
         assert all(a <= b for a, b in zip(older, newer, strict=True))
@@ -136,6 +148,7 @@ def test_what_older_protocols_do_without() -> None:
     def gates(text: str) -> tuple[bool, ...]:
         version = ProtocolVersion.parse(text)
         return (
+            version.has_prefixed_acls,
             version.manages_features,
             version.alters_partitions,
             version.gives_topic_ids,
@@ -143,9 +156,10 @@ def test_what_older_protocols_do_without() -> None:
             version.marks_recovering_leaders,
         )
 
-    assert gates("2.6") == (False, False, False, False, False)
-    assert gates("2.7-IV1") == (True, False, False, False, False)
-    assert gates("2.7-IV2") == (True, True, False, False, False)
-    assert gates("2.8") == (True, True, True, False, False)
-    assert gates("3.0-IV0") == (True, True, True, True, False)
-    assert gates("3.2") == gates("3.9") == (True, True, True, True, True)
+    assert gates("1.1") == gates("2.0-IV0") == (False,) * 6
+    assert gates("2.0") == gates("2.6") == (True, *(False,) * 5)
+    assert gates("2.7-IV1") == (True, True, False, False, False, False)
+    assert gates("2.7-IV2") == (True, True, True, False, False, False)
+    assert gates("2.8") == (True, True, True, True, False, False)
+    assert gates("3.0-IV0") == (True, True, True, True, True, False)
+    assert gates("3.2") == gates("3.9") == (True,) * 6

@@ -96,14 +96,18 @@ class LedPartition:
 
 
 class Peer:
-    """A connection to a replica, whose answers are those of `send`."""
+    """A connection to a replica that speaks OffsetForLeaderEpoch up to `version`, whose answers are those of `send`."""
 
-    def __init__(self, send: Callable[[Any, int], Awaitable[Any]]) -> None:
-        self.send = send
+    def __init__(self, send: Callable[[Any, int], Awaitable[Any]], version: int) -> None:
+        self.send, self.version = send, version
         self.closed = False
 
     async def negotiate(self, timeout_s: float) -> None:
         pass
+
+    def version_of(self, api_key: int, *, with_dropped: bool) -> int:
+        assert with_dropped
+        return self.version
 
     def close(self) -> None:
         self.closed = True
@@ -113,7 +117,7 @@ class Replicas:
     """Others who answer so; `asked` has who was, in which epochs, `connections` what was opened to them."""
 
     def __init__(self, answers: dict[BrokerId, Answer], version: int = 4, *, ends_early: bool = False) -> None:
-        self.answers = answers
+        self.answers, self.version = answers, version
         self.asked: list[tuple[str, list[int]]] = []
         self.connections: list[Peer] = []
         self.partition: Any = LedPartition((1, *answers))
@@ -121,7 +125,6 @@ class Replicas:
         self.questions = ReplicaQuestions(
             1,
             lambda broker: Endpoint("PLAINTEXT", str(broker), self.port) if broker in self.answers else None,
-            version,
             lambda coroutine, name: asyncio.ensure_future(coroutine),
             self.connect,  # type: ignore[arg-type]
         )
@@ -150,17 +153,19 @@ class Replicas:
                 await asyncio.sleep(1000)
                 raise answer
             await asyncio.sleep(0.001)
+            assert version == self.version
             (topic,) = message.topics
             assert (message.replica_id, topic.topic) == (1, PARTITION.topic)
             self.asked.append((endpoint.host, [asked.current_leader_epoch for asked in topic.partitions]))
             m = messages.offset_for_leader_epoch_response
-            answers = zip(topic.partitions, itertools.cycle(answer))
+            knows_epochs = version >= 2
+            answers = zip(topic.partitions if knows_epochs else topic.partitions[:1], itertools.cycle(answer))
             told = [m.EpochEndOffset(partition=asked.partition, error_code=code) for asked, code in answers]
             return m.OffsetForLeaderEpochResponse(
                 topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
             )
 
-        self.connections.append(Peer(send))
+        self.connections.append(Peer(send, self.version))
         return self.connections[-1]
 
 
@@ -274,10 +279,27 @@ def test_replicas_are_asked_always_where_peers_end_sessions() -> None:
     assert Replicas({2: FOLLOWS}, ends_early=True).proof.is_needed
 
 
-def test_replicas_that_know_no_epochs_are_not_asked() -> None:
-    replicas = Replicas({2: FOLLOWS}, version=1, ends_early=True)
-    replicas.lose_connection_to_zookeeper()
-    assert not replicas.proof.is_needed
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    ("code", "proven"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.NONE, False),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (ErrorCode.KAFKA_STORAGE_ERROR, False),
+    ],
+)
+def test_replicas_that_know_no_epochs_have_to_say_that_they_do_not_lead(
+    version: int, code: ErrorCode, proven: bool
+) -> None:
+    """Apache Kafka 1.1 and 2.0."""
+
+    async def main() -> None:
+        replicas = Replicas({2: (code, code)}, version, ends_early=True)
+        assert replicas.proof.is_needed
+        assert await replicas.proof.seek(PARTITION) is proven
+
+    virtual_time.run(main())
 
 
 def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> None:

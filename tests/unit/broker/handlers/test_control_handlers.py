@@ -37,7 +37,7 @@ from tests.unit.broker.memory_parts import context_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID = bytes(range(16))
-RELEASES = ("2.1", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9")
+RELEASES = ("1.1", "2.1", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9")
 
 STATES = [LeaderAndIsrPartition(tp, 4, 1, 7, 11, (1, 2), (1, 2, 3), (3,), (2,), True, True) for tp in (T0, T1)]
 KNOWN = PartitionMetadata(1, 7, [1, 2], [1, 2, 9], [9], 11, 4)

@@ -249,3 +249,17 @@ def lose_answers(store: Any, losses: int) -> None:
             return await ask(*arguments, **options)
 
         setattr(store, name, sent_again)
+
+
+def test_prefixes_are_refused_where_older_brokers_would_not_obey_them() -> None:
+    """As Apache Kafka's AclAuthorizer below an inter.broker.protocol.version of 2.0-IV1."""
+
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(1)
+        authorizer = AclAuthorizer(store, LoopClock(), frozenset(), False, may_prefix=False)
+        with pytest.raises(KafkaError, match=r"2\.0 or newer") as problem:
+            await authorizer.create(ORD, [READS])
+        assert problem.value.code is ErrorCode.INVALID_REQUEST
+
+    virtual_time.run(scenario())

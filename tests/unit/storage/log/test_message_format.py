@@ -120,3 +120,26 @@ def test_what_the_format_has_no_place_for_is_refused(tmp_path, records, code, in
             check = check_in_thread(bytearray(records), log.config, now_ms=NOW_MS, request_version=9, budget=budget)
         append(log, bytearray(records), check=check)
     assert refused.value.code == code and log.log_end_offset == 0 and not list(iter_batches(all_bytes(log)))
+
+
+@pytest.mark.parametrize(
+    ("release", "compression", "codec", "is_refused"),
+    [
+        ("2.0", "producer", Codec.ZSTD, True),
+        ("1.1", "zstd", Codec.LZ4, True),
+        ("1.1", "lz4", Codec.ZSTD, False),
+        ("1.1", "producer", Codec.LZ4, False),
+        ("2.1-IV0", "producer", Codec.ZSTD, False),
+    ],
+)
+def test_zstd_is_not_stored_where_older_brokers_could_not_read_it(tmp_path, release, compression, codec, is_refused):
+    """KIP-110, as LogValidator."""
+    texts = {"inter.broker.protocol.version": release, "compression.type": compression}
+    log = new_log(tmp_path, topic_defaults_of(texts))
+    if not is_refused:
+        append(log, batch_of(3, codec))
+        return
+    with pytest.raises(KafkaError) as problem:
+        append(log, batch_of(3, codec))
+    assert problem.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert log.log_end_offset == 0
