@@ -92,7 +92,7 @@ LiveConfig: TypeAlias = Live[BrokerConfig]
 """The settings that a running broker obeys now."""
 
 
-_OLDEST_PROTOCOL: Final = (1, 1)
+OLDEST_PROTOCOL: Final = (1, 1)
 """The oldest release of which all requests between brokers are spoken."""
 
 _FORMAT_IS_FIXED_FROM: Final = (3, 0)
@@ -238,7 +238,7 @@ def _identity_problems(config: BrokerConfig) -> Iterator[str]:
 
 def _protocol_problems(config: BrokerConfig) -> Iterator[str]:
     protocol = config.inter_broker_protocol_version
-    if _release_of(protocol) < _OLDEST_PROTOCOL:
+    if _release_of(protocol) < OLDEST_PROTOCOL:
         yield _invalid(
             "inter.broker.protocol.version",
             protocol,

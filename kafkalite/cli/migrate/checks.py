@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kafkalite.administration.broker_releases import Release
 from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem, skip_check, warning
 from kafkalite.cli.migrate.survey import NAMES, Side, Survey, SurveyedBroker, SurveyedMetadata
-from kafkalite.config.broker import BROKER_KEYS, warn_of_idle
+from kafkalite.config.broker import BROKER_KEYS, OLDEST_PROTOCOL, warn_of_idle
 from kafkalite.config.keys import Effect, InvalidValue, Key
 from kafkalite.config.security_keys import is_of_listener
 from kafkalite.config.topic import TOPIC_KEYS
@@ -143,7 +143,7 @@ def _find_protocol_problems(
         if each.side is Side.APACHE_KAFKA and each.release is not None and version[:2] > each.release:
             remedy = "lower it: brokers would be sent requests that they do not know"
             yield problem(check, f"{values[each.id]} is above broker {each.id}, Apache Kafka {each.release}", remedy)
-        if target is Side.KAFKALITE and version < _oldest_protocol():
+        if target is Side.KAFKALITE and version[:2] < OLDEST_PROTOCOL:
             remedy = "raise it on all brokers first, as Apache Kafka's upgrade does"
             yield problem(check, f"{values[each.id]} on broker {each.id} is older than kafkalite speaks", remedy)
     yield from _judge_implied_version(brokers, values, target)
@@ -166,12 +166,6 @@ def _judge_implied_version(
             yield problem(
                 PROTOCOL_VERSION, f"broker {each.id} has {value} by default, kafkalite's is {default}", remedy
             )
-
-
-def _oldest_protocol() -> tuple[int, int, int]:
-    from kafkalite.broker.wiring import OLDEST_PROTOCOL
-
-    return OLDEST_PROTOCOL
 
 
 def _judge_agreement(brokers: Sequence[SurveyedBroker]) -> Iterator[Finding]:
