@@ -135,18 +135,19 @@ class BrokerRegistrar:
         ours = {(endpoint.host, endpoint.port) for endpoint in registration.endpoints}
         names = await list_children(self._store, paths.BROKER_IDS)
         others = [name for name in names if name != str(self._broker_id)]
-        for name, other in zip(others, await asyncio.gather(*map(self._read_other, others)), strict=True):
+        found = await self._store.read_many([paths.child(paths.BROKER_IDS, name) for name in others])
+        for name, znode in zip(others, found, strict=True):
+            other = None if znode is None else _decode_other(name, znode[0])
             shared = ours & {(endpoint.host, endpoint.port) for endpoint in other.endpoints} if other else set()
             if shared:
                 host, port = min(shared)
                 raise DuplicateBrokerError(f"broker {name} advertises {host}:{port} already")
 
-    async def _read_other(self, name: str) -> BrokerRegistration | None:
-        try:
-            data, _ = await self._store.read(paths.child(paths.BROKER_IDS, name))
-            return BrokerRegistration.decode(data)
-        except NoNodeError:
-            return None
-        except MalformedZnodeError as problem:
-            logger.warning("broker %s: %s", name, problem)
-            return None
+
+def _decode_other(name: str, data: bytes) -> BrokerRegistration | None:
+    """Return the registration of another broker, None if it is unreadable."""
+    try:
+        return BrokerRegistration.decode(data)
+    except MalformedZnodeError as problem:
+        logger.warning("broker %s: %s", name, problem)
+        return None

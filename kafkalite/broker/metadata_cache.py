@@ -6,7 +6,7 @@ must wait for a change (topic creation, deletion, elections) use `wait_until`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafkalite.broker.shared_states import SharedStates
@@ -39,6 +39,7 @@ class MetadataCache:
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.shared = SharedStates()
+        self._told_brokers: Sequence[LiveBroker] = ()
         self._names: dict[bytes, str] = {}
         self._former_ids: dict[bytes, int] = {}
         """Ids of topics that were deleted or created again, with the epoch of the controller that sent that."""
@@ -142,7 +143,9 @@ class MetadataCache:
         self.version += 1
         self.controller_id = update.controller_id
         self.controller_epoch = update.controller_epoch
-        self.brokers = {broker.broker_id: broker for broker in update.brokers}
+        if update.brokers is not self._told_brokers:  # requests that name the same brokers share the list
+            self._told_brokers = update.brokers
+            self.brokers = {broker.broker_id: broker for broker in update.brokers}
         self.topics.update(told)
         for topic_id in former_ids:
             self._forget_id(topic_id)

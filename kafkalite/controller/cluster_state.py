@@ -83,6 +83,8 @@ class RegisteredBroker:
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    version: int = field(default=0, compare=False)
+    """Of the znode: another one tells that it was written since."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
@@ -166,9 +168,11 @@ class ClusterState:
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
         self.unpublished: dict[TopicPartition, None] = {}
-        """Partitions whose ISR changed, until the next metadata for all brokers."""
-        self.isr_window_is_open = False
-        """True from a publication of ISR changes until an `IsrWindowEnd` that finds no others."""
+        """Partitions whose metadata changed and waits for the next metadata for all brokers (`machines.request_batch`)."""
+        self.published_brokers: dict[BrokerId, RegisteredBroker] = {}
+        """The registered brokers as all of them were last sent."""
+        self.metadata_window_is_open = False
+        """True while metadata that can wait does, until a `MetadataWindowEnd` that finds none."""
         self.known_metadata: KnownMetadata | None = None
         """During the failover of a large cluster, what brokers have proven to know already."""
 

@@ -113,8 +113,8 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class IsrWindowEnd(Event):
-    """ISR changes that came since the last ones were published are due."""
+class MetadataWindowEnd(Event):
+    """Metadata that waited since the last of its kind was published is due."""
 
 
 @dataclass(frozen=True, slots=True)

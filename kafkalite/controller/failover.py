@@ -89,7 +89,7 @@ def on_controller_failover(
 
 
 def _load_cluster(cluster: ClusterState) -> Steps[None]:
-    cluster.brokers = yield from read_brokers()
+    cluster.brokers = yield from read_brokers({})
     for broker in cluster.brokers.values():
         yield Connect(broker)
     if cluster.known_metadata is not None:

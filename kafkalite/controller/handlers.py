@@ -8,7 +8,7 @@ from typing import Any
 from kafkalite.controller import events, isr_changes, producer_ids, responses
 from kafkalite.controller.brokers import broker_changes, controlled_shutdown, log_directories
 from kafkalite.controller.cluster_state import ClusterState
-from kafkalite.controller.machines import leader_elections
+from kafkalite.controller.machines import leader_elections, request_batch
 from kafkalite.controller.steps import Steps
 from kafkalite.controller.topics import reassignment, topic_changes, topic_deletion
 
@@ -41,7 +41,7 @@ HANDLERS: dict[type, Handler] = {
     events.LeaderAndIsrResponseReceived: responses.process_leader_and_isr_response,
     events.StopReplicaResponseReceived: responses.process_stop_replica_response,
     events.AlterPartitionReceived: lambda cluster, event: isr_changes.process_alter_partition(cluster, event.request),
-    events.IsrWindowEnd: lambda cluster, event: isr_changes.publish_isr_changes(cluster),
+    events.MetadataWindowEnd: lambda cluster, event: request_batch.end_metadata_window(cluster),
     events.ControlledShutdown: lambda cluster, event: controlled_shutdown.process_controlled_shutdown(
         cluster, event.broker_id, event.broker_epoch
     ),

@@ -1,25 +1,18 @@
-"""ISR changes by leaders: AlterPartition (KIP-497), or, before it, their own writes to ZooKeeper with a notification.
-
-All brokers are sent the metadata of changed partitions: at once if none was sent for `_WINDOW_S`, else together when that time has passed,
-or with the next metadata for all brokers. A restarted broker joins the ISRs of its partitions one by one, as its followers catch up, and a
-hundred brokers would get a request for each. No client waits for an ISR; an election is never among what is delayed.
-"""
+"""ISR changes by leaders: AlterPartition (KIP-497), or, before it, their own writes to ZooKeeper with a notification."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from kafkalite.controller import events
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.machines.leader_elections import return_leaders
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
-from kafkalite.controller.machines.request_batch import GrowingBatches
+from kafkalite.controller.machines.request_batch import publish_metadata
 from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.requests import AlterPartition, IsrProposal
-from kafkalite.controller.steps import QueueLater, Steps, pieces, write
+from kafkalite.controller.steps import Steps, pieces, write
 from kafkalite.controller.topics import reassignment
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -28,9 +21,6 @@ from zk.store import Delete
 from zk.znodes import IsrChange
 
 logger = logging.getLogger(__name__)
-
-_WINDOW_S: Final = 0.1
-"""Time between two publications of ISR changes. The leaders of Kafka before 2.7 notified the controller of theirs every 2.5 s."""
 
 
 def process_alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[list[Leadership | KafkaError]]:
@@ -74,7 +64,8 @@ def _alter_partitions(
     for partition, error in written.failed.items():
         logger.error("ISR of %s not written: %r", partition, error)
         outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    yield from _publish_soon(cluster, (each for each in outcomes if cluster.find(each) is not None))
+    changed = [each for each in outcomes if cluster.find(each) is not None]
+    yield from publish_metadata(cluster, changed, can_wait=True)
     yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
     yield from return_leaders(cluster, written.written)
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -89,30 +80,10 @@ def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
     for partition, leadership in (yield from read_leaderships(known)).items():
         cluster.partition(partition).leadership = leadership
     if known:
-        yield from _publish_soon(cluster, known)
+        yield from publish_metadata(cluster, known, can_wait=True)
         yield from reassignment.maybe_complete_reassignments(cluster, known)
         yield from return_leaders(cluster, known)
     yield from write([Delete(path) for path in notified])
-
-
-def _publish_soon(cluster: ClusterState, partitions: Iterable[TopicPartition]) -> Steps[None]:
-    """Send all brokers the metadata of partitions, or wait for the end of the window if one is open."""
-    cluster.unpublished.update(dict.fromkeys(partitions))
-    if not cluster.isr_window_is_open:
-        yield from publish_isr_changes(cluster)
-
-
-def publish_isr_changes(cluster: ClusterState) -> Steps[None]:
-    """Send all brokers the ISR changes that wait, and open the next window. Without any, the next change is sent at once."""
-    cluster.isr_window_is_open = bool(cluster.unpublished)
-    if not cluster.unpublished:
-        return
-    yield QueueLater(_WINDOW_S, events.IsrWindowEnd())
-    requests = GrowingBatches(cluster)
-    for some in pieces(list(cluster.unpublished)):
-        requests.batch.update_metadata(some)
-        yield from requests.end_piece()
-    yield from requests.publish()
 
 
 def _resolve_partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition | None:

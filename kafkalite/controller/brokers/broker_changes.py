@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 def process_broker_change(cluster: ClusterState) -> Steps[None]:
     """Compare the registrations with memory; handle new brokers before stopped ones, as Kafka does."""
-    registered = yield from read_brokers()
+    registered = yield from read_brokers(cluster.brokers)
     known = cluster.brokers
     new = sorted(registered.keys() - known.keys())
     dead = sorted(known.keys() - registered.keys())
@@ -57,7 +57,9 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
     for broker in brokers:
         cluster.offline_dir_replicas.pop(broker, None)
         cluster.leader_and_isr_errors.pop(broker, None)
-    yield from publish_metadata(cluster, (), [broker for broker in cluster.brokers if broker not in brokers])
+    others = RequestBatch(cluster)  # at once: leaders take nobody into an ISR of whom they do not know
+    others.update_metadata((), [broker for broker in cluster.brokers if broker not in brokers])
+    yield from others.publish()
     elections: list[RequestBatch] = []
     for leaderless in pieces(sorted(cluster.leaderless)):
         if not elections or elections[-1].is_full:
@@ -70,6 +72,7 @@ def on_broker_startup(cluster: ClusterState, brokers: Collection[BrokerId]) -> S
         everything.update_metadata((partition for partition, _ in some), brokers)
         yield Pause()
     yield from everything.publish()
+    cluster.published_brokers = dict(cluster.brokers)
     for elected in elections:
         yield from elected.publish()
         yield Pause()

@@ -23,8 +23,7 @@ def on_replicas_become_offline(cluster: ClusterState, replicas: Sequence[Partiti
     yield from take_replicas_offline(cluster, remaining, announced)
     if queued_for_deletion:
         yield from topic_deletion.fail_replica_deletion(cluster, queued_for_deletion)
-    if not leaderless:  # no metadata was sent yet, but the offline replicas have changed
-        yield from publish_metadata(cluster)
+    yield from publish_metadata(cluster, can_wait=True)  # of the brokers, if none was sent yet
 
 
 def _is_leader(cluster: ClusterState, replica: PartitionAndReplica) -> bool:

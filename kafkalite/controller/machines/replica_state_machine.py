@@ -157,7 +157,7 @@ def _bring_online(cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
                 added = replace(state.assignment, replicas=(*state.assignment.replicas, replica.broker_id))
                 cluster.set_assignment(replica.partition, added)
         elif state.leadership is not None:
-            batch.leader_and_isr((replica.broker_id,), replica.partition)
+            batch.leader_and_isr((replica.broker_id,), replica.partition, metadata_can_wait=True)
     _set_states(cluster, replicas, ReplicaStatus.ONLINE)
 
 
@@ -177,16 +177,18 @@ def _take_offline(
             yield Pause()
     for replica in valid:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
+    before = {partition: cluster.leadership(partition) for partition, _ in valid}
     moved = yield from remove_from_isrs(cluster, valid)
     for some in pieces(moved):
         for partition, broker in some:
             if partition in announced:
                 continue
             state = cluster.partition(partition)
+            can_wait = state.leadership is not None and state.leadership == before[partition]
             if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
                 others = [other for other in state.assignment.replicas if other != broker]
-                batch.leader_and_isr(others, partition)
-            batch.update_metadata((partition,))
+                batch.leader_and_isr(others, partition, metadata_can_wait=can_wait)
+            batch.update_metadata((partition,), can_wait=can_wait)
         if len(moved) > len(some):
             yield Pause()
 

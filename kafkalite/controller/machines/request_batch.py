@@ -4,6 +4,11 @@ The order for one broker is LeaderAndIsr, UpdateMetadata, StopReplica: a broker 
 it, and clients must be sent elsewhere before a replica stops. Every partition in a LeaderAndIsr is also in an UpdateMetadata for
 all registered brokers. Requests for brokers that are not registered are dropped; each carries the epoch of the registered
 incarnation, so a later one refuses it.
+
+Metadata can wait that nobody waits for, because it names no other leader, leader epoch or living broker: ISRs, replicas that came back,
+brokers that had handed over what they led before they stopped. It is sent at once if none was for `_WINDOW_S`, else together when that time
+has passed, or with the next metadata for all brokers. A restarted broker joins the ISRs of its partitions one by one, as their
+leaders propose it, and each would be a request for every broker.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeVar
 
+from kafkalite.controller import events
 from kafkalite.controller.assignment import ReplicaAssignment
 from kafkalite.controller.cluster_state import (
     ClusterState,
@@ -35,7 +41,7 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
     UpdateMetadataTopic,
 )
-from kafkalite.controller.steps import Pause, Steps, finish_with_pauses, pieces, publish
+from kafkalite.controller.steps import Pause, QueueLater, Steps, finish_with_pauses, pieces, publish
 from kafkalite.portions import Work, in_one_go
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
@@ -45,6 +51,10 @@ _FULL: Final = 5_000
 """Partitions after which a batch is full. Its requests have 250 kB, and 2 MB where each partition is in a topic of its own with the longest
 name, far below socket.request.max.bytes. A receiver applies them in portions, within controller.socket.timeout.ms where the disk takes 5 ms
 for each new log, and clients learn of no partition of the batch before the receiver has applied all of it."""
+
+
+_WINDOW_S: Final = 0.1
+"""Time between two publications of metadata that can wait. Leaders before Kafka 2.7 told the controller of ISR changes every 2.5 s."""
 
 
 class RequestBatch:
@@ -57,10 +67,19 @@ class RequestBatch:
         self._metadata_brokers: set[BrokerId] = set()
         self._is_for_all = False
         """True if metadata is for all registered brokers."""
+        self._waiting: dict[TopicPartition, None] | None = None
+        """Partitions whose metadata for all brokers can wait; None if there is none, not even of brokers."""
         self._stop: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
         self._stops = 0
 
-    def leader_and_isr(self, brokers: Iterable[BrokerId], partition: TopicPartition, *, is_new: bool = False) -> None:
+    def leader_and_isr(
+        self,
+        brokers: Iterable[BrokerId],
+        partition: TopicPartition,
+        *,
+        is_new: bool = False,
+        metadata_can_wait: bool = False,
+    ) -> None:
         """Add LeaderAndIsr of a partition for these replicas, and UpdateMetadata for all brokers."""
         registered, state = self._cluster.brokers, self._cluster.find(partition)
         statuses: Mapping[BrokerId, ReplicaStatus] = {} if state is None else state.replica_statuses
@@ -69,12 +88,24 @@ class RequestBatch:
                 wanted = self._leader_and_isr[broker]
                 new = is_new or statuses.get(broker) is ReplicaStatus.NEW
                 wanted[partition] = new or wanted.get(partition, False)
-        self.update_metadata((partition,))
+        self.update_metadata((partition,), can_wait=metadata_can_wait)
 
     def update_metadata(
-        self, partitions: Iterable[TopicPartition], brokers: Collection[BrokerId] | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        brokers: Collection[BrokerId] | None = None,
+        *,
+        can_wait: bool = False,
     ) -> None:
-        """Add UpdateMetadata of partitions and of the list of brokers for `brokers`, None for all registered ones."""
+        """Add UpdateMetadata of partitions and of the list of brokers for `brokers`, None for all registered ones.
+
+        That for all brokers may be one that `can_wait`.
+        """
+        if can_wait:
+            if self._waiting is None:
+                self._waiting = {}
+            self._waiting.update(dict.fromkeys(partitions))
+            return
         self._is_for_all = self._is_for_all or brokers is None
         self._metadata_brokers.update(self._cluster.brokers if brokers is None else brokers)
         self._metadata.update(dict.fromkeys(partitions))
@@ -87,14 +118,25 @@ class RequestBatch:
     @property
     def is_full(self) -> bool:
         """True if the batch should be published before more is added."""
-        return len(self._metadata) + self._stops >= _FULL
+        return len(self._metadata) + len(self._waiting or ()) + self._stops >= _FULL
 
     def commands(self) -> list[Command]:
         """Build the requests, those of each broker in the order of sending."""
         return in_one_go(self._commands())
 
     def publish(self) -> Steps[None]:
-        """Build the requests as `commands` does, with pauses for the event loop if there is much, and send them."""
+        """Build the requests as `commands` does, with pauses for the event loop if there is much, and send them.
+
+        Metadata that can wait is left to the end of the window if one is open.
+        """
+        cluster = self._cluster
+        if self._waiting is not None:
+            cluster.unpublished.update(self._waiting)
+            is_new = bool(cluster.unpublished) or cluster.brokers != cluster.published_brokers
+            if is_new and not self._is_for_all and not cluster.metadata_window_is_open:
+                self.update_metadata(())
+                cluster.metadata_window_is_open = True
+                yield QueueLater(_WINDOW_S, events.MetadataWindowEnd())
         yield from publish((yield from finish_with_pauses(self._commands())))
 
     def _commands(self) -> Work[list[Command]]:
@@ -154,8 +196,11 @@ class RequestBatch:
             return []
         cluster = self._cluster
         if self._is_for_all:
-            self._metadata.update(cluster.unpublished)
-            cluster.unpublished.clear()
+            waited = list(islice(cluster.unpublished, _FULL))
+            self._metadata.update(dict.fromkeys(waited))
+            for partition in waited:
+                del cluster.unpublished[partition]
+            cluster.published_brokers = dict(cluster.brokers)
         topics = []
         for topic, partitions in self._by_topic(self._metadata):
             metadata = yield from self._topic_metadata(topic, partitions)
@@ -275,12 +320,21 @@ class GrowingBatches:
 
 
 def publish_metadata(
-    cluster: ClusterState, partitions: Iterable[TopicPartition] = (), brokers: Collection[BrokerId] | None = None
+    cluster: ClusterState, partitions: Iterable[TopicPartition] = (), *, can_wait: bool = False
 ) -> Steps[None]:
-    """Send UpdateMetadata of partitions and of the list of brokers to `brokers`, None for all registered ones."""
+    """Send UpdateMetadata of partitions and of the list of brokers to all registered brokers."""
     batch = RequestBatch(cluster)
-    batch.update_metadata(partitions, brokers)
+    batch.update_metadata(partitions, can_wait=can_wait)
     yield from batch.publish()
+
+
+def end_metadata_window(cluster: ClusterState) -> Steps[None]:
+    """Send what waited, and open the next window; without any, what comes next is sent at once."""
+    cluster.metadata_window_is_open = False
+    yield from publish_metadata(cluster, can_wait=True)
+    while cluster.unpublished:  # more than one request may name
+        yield Pause()
+        yield from publish_metadata(cluster)
 
 
 def _leader_and_isr_partition(

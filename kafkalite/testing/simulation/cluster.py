@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from kafkalite.broker.app import Broker
 from kafkalite.broker.connections.unauthenticated_reads import UnauthenticatedReads
+from kafkalite.broker.shared_states import SharedStates
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.protocol.record_batches.records import iter_batches
 from kafkalite.storage.directories.cleaner import in_executor
@@ -72,24 +73,15 @@ class SimulatedBroker:
         """How long the whole process waits whenever something is written to a log."""
         self.requests = ChanceFaults(cluster.simulation.chance(f"{self.name}/requests"))
         self._cluster = cluster
+        self._config: BrokerConfig | None = None
+        """Of its last process: a hundred of them would be parsed again and again."""
         self._trace = cluster.simulation.trace
 
     def start_process(self) -> Process:
         """Start a process with a new session, which is to run `serve`."""
         cluster, simulation = self._cluster, self._cluster.simulation
         self.runs += 1
-        config = BrokerConfig.from_properties(
-            {
-                **_SETTINGS,
-                "broker.id": str(self.broker_id),
-                "zookeeper.connect": "memory",
-                "listeners": f"{PROTOCOL if cluster.authenticates else 'PLAINTEXT'}://{self.name}:{PORT}",
-                "log.dirs": LOG_DIR,
-                **(BROKER_SETTINGS if cluster.authenticates else {}),
-                **({"broker.rack": cluster.racks[self.broker_id]} if self.broker_id in cluster.racks else {}),
-                **cluster.settings,
-            }
-        )
+        config = self._read_config()
         self.process = self._last_process = simulation.process(self.name)
         self.store = MemoryStore(cluster.zookeeper, config.zookeeper_session_timeout_ms / 1000)
         self.app = Broker(
@@ -103,9 +95,26 @@ class SimulatedBroker:
             MisbehavingBroker(self.requests),
             unauthenticated_reads=UnauthenticatedReads(partial(SimulatedPoll, self.process.descriptors)),
         )
+        self.app.metadata.shared = cluster.shared_states
         self.process.loop.set_exception_handler(self.app.errors.handle)
         self._trace.add(self.name, f"begins life {self.runs}")
         return self.process
+
+    def _read_config(self) -> BrokerConfig:
+        cluster = self._cluster
+        properties = {
+            **_SETTINGS,
+            "broker.id": str(self.broker_id),
+            "zookeeper.connect": "memory",
+            "listeners": f"{PROTOCOL if cluster.authenticates else 'PLAINTEXT'}://{self.name}:{PORT}",
+            "log.dirs": LOG_DIR,
+            **(BROKER_SETTINGS if cluster.authenticates else {}),
+            **({"broker.rack": cluster.racks[self.broker_id]} if self.broker_id in cluster.racks else {}),
+            **cluster.settings,
+        }
+        if self._config is None or self._config.originals != properties:
+            self._config = BrokerConfig.from_properties(properties)
+        return self._config
 
     async def serve(self) -> None:
         """Start the broker; returns when it is ready for clients."""
@@ -183,6 +192,8 @@ class SimulatedCluster:
         self.authenticates = authenticates
         self.settings = dict(settings or {})
         self.clock = VirtualClock(simulation.time)
+        self.shared_states = SharedStates()
+        """Of all brokers, so that each state of a partition and each list of brokers is made once; nobody may change them."""
         chance = simulation.chance("zookeeper")
         self.zookeeper = MemoryZooKeeper(lambda: chance.uniform(*_ZOOKEEPER_DELAY_S))
         self.zookeeper.loop = simulation.director.loop

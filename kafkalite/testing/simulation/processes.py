@@ -15,6 +15,7 @@ import logging
 import math
 import random
 import re
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -96,6 +97,8 @@ class ProcessLoop(VirtualTimeLoop):
         """A heap of when each is due, which was set first, and the timer: tuples are compared without running Python."""
         self.is_due = False
         """True while it is among `Turns.due`, which sets it."""
+        self.tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        """Its tasks: asyncio has one list for the loops of all processes."""
         self._turns = turns
         self._timers_set = 0
         self._network = network
@@ -112,6 +115,18 @@ class ProcessLoop(VirtualTimeLoop):
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: contextvars.Context | None = None
+    ) -> asyncio.Task[T]:
+        """Create a task as asyncio does, without its checks."""
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        self.tasks.add(task)
+        return task
+
+    def running_tasks(self) -> set[asyncio.Task[Any]]:
+        """Return the tasks that have not ended."""
+        return {task for task in self.tasks if not task.done()}
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
@@ -275,7 +290,7 @@ class Process:
 
     def tasks(self) -> list[str]:
         """Names of the tasks that have not ended."""
-        return sorted(map(_task_name, asyncio.all_tasks(self.loop)))
+        return sorted(map(_task_name, self.loop.running_tasks()))
 
     def kill(self, *, unheard: bool = False) -> None:
         """End it at once, as kill -9; `unheard`: its connections just fall silent, as when its machine loses power."""
@@ -333,7 +348,7 @@ class Process:
         closed: set[asyncio.Task[Any]] = set()
         asyncio._set_running_loop(self.loop)
         try:
-            while left := asyncio.all_tasks(self.loop) - closed:  # what is closed may make new ones
+            while left := self.loop.running_tasks() - closed:  # what is closed may make new ones
                 for task in left:
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     _close(task.get_coro())

@@ -53,6 +53,17 @@ def test_brokers_and_controller_are_replaced_even_without_partitions() -> None:
     assert cache.brokers[2].rack == "r"
 
 
+def test_brokers_that_are_named_again_are_not_read_again() -> None:
+    """A hundred brokers made a dict of a hundred brokers for each partition whose state changed."""
+    first = update(brokers=(1, 2))
+    cache = cache_of(first)
+    brokers = cache.brokers
+    cache.apply(replace(update(topic("t", {0: 1})), brokers=first.brokers))
+    assert cache.brokers is brokers
+    cache.apply(update(brokers=(2,)))
+    assert cache.brokers.keys() == {2}
+
+
 def test_partitions_are_merged() -> None:
     cache = cache_of(update(topic("t", {0: 1, 1: 1})), update(topic("t", {1: 2}), topic("u", {0: -1})))
     leaders = {(name, index): p.leader for name, t in cache.topics.items() for index, p in t.partitions.items()}

@@ -12,6 +12,7 @@ from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicRefe
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import run
+from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FakeCluster, code_of
 from zk import paths
 from zk.znodes import IsrChange, PartitionName
@@ -20,6 +21,7 @@ from zk.znodes import IsrChange, PartitionName
 async def _cluster(partitions: int = 1) -> FakeCluster:
     cluster = await FakeCluster().start(1, 2, 3)
     await cluster.create_topic("t", *([[1, 2, 3]] * partitions))
+    await asyncio.sleep(1.0)  # what was published last is past
     return cluster
 
 
@@ -157,6 +159,22 @@ def test_isr_changes_go_with_the_next_metadata_for_all_brokers() -> None:
     run(scenario())
 
 
+def test_an_election_does_not_wait_for_the_metadata_that_does() -> None:
+    async def scenario() -> None:
+        cluster = await _cluster(2)
+        for partition in range(2):
+            await cluster.alter_partition(f"t-{partition}", 1, [1, 3])
+            await cluster.quiet()
+        assert _isrs(cluster, 2) == [[1, 3], [1, 2, 3]]
+        await cluster.controller.controlled_shutdown(1, cluster.brokers[1].epoch)
+        await cluster.quiet()
+        assert cluster.brokers[3].leaders == {TopicPartition("t", 0): 3, TopicPartition("t", 1): 3}
+        assert _isrs(cluster, 2) == [[3], [3]]
+        await cluster.stop()
+
+    run(scenario())
+
+
 def test_isr_changes_that_wait_end_with_the_term() -> None:
     """The next controller reads them in ZooKeeper."""
 
@@ -180,6 +198,7 @@ def test_notifications_of_leaders_that_write_isrs_themselves() -> None:
     async def scenario() -> None:
         cluster = await FakeCluster(inter_broker_protocol_version="2.6").start(1, 2)
         await cluster.create_topic("t", [1, 2])
+        await asyncio.sleep(1.0)
         state, version = await cluster.state_and_version("t-0")
         shrunk = type(state)(1, 0, (1,), state.controller_epoch)
         await cluster.tool.write(paths.partition_state("t", 0), shrunk.encode(), version)

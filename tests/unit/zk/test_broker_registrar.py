@@ -138,6 +138,29 @@ def test_registers_again_with_a_new_epoch_after_expiry():
     asyncio.run(scenario())
 
 
+def test_the_registrations_of_others_are_read_in_one_request(monkeypatch):
+    """A broker that started read those of a hundred others one by one."""
+    reads = []
+
+    async def scenario():
+        server = MemoryZooKeeper()
+        for broker_id in range(1, 6):
+            store = await connected(server)
+            if broker_id == 5:
+                monkeypatch.setattr(MemoryStore, "read", counted(MemoryStore.read))
+            await BrokerRegistrar(store, broker_id, stale_wait_s=0).register(registration(9090 + broker_id))
+        assert set(reads) <= {paths.broker(5)}
+
+    def counted(read):
+        def count(store, path, *others):
+            reads.append(path)
+            return read(store, path, *others)
+
+        return count
+
+    asyncio.run(scenario())
+
+
 def test_refuses_an_endpoint_that_another_broker_advertises():
     async def scenario():
         server = MemoryZooKeeper()

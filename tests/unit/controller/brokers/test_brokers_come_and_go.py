@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
 import pytest
 
 from kafkalite.controller import steps
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import run
-from tests.unit.controller.fake_cluster import FakeCluster, code_of
+from tests.unit.controller.fake_cluster import FIRST_PORT, FakeCluster, code_of
 from zk import paths
+from zk.memory.memory_store import MemoryStore
+from zk.store import Stat, Watcher
+from zk.znodes import BrokerRegistration, RegisteredEndpoint
+
+ELSEWHERE: Final = RegisteredEndpoint("PLAINTEXT", "elsewhere", FIRST_PORT + 2)
 
 
 def test_a_topic_written_by_an_old_tool_gets_an_id_leaders_and_is_announced() -> None:
@@ -80,6 +89,67 @@ def test_a_new_controller_elects_leaders_before_it_shrinks_isrs(monkeypatch: pyt
             requests = [each for each in broker.requests(ApiKey.LEADER_AND_ISR) if each.controller_epoch == 2]
             sent = [[state.partition_index for state in each.topic_states[0].partition_states] for each in requests]
             assert sent == [[1, 4, 7], [10], [0, 2, 3, 5, 6, 8, 9, 11]]
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_brokers_that_stop_and_return_in_short_time_are_published_together() -> None:
+    """A restarted broker cost every other one two UpdateMetadata when it left, two when it came, and one for each of its ISRs."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3, 4)
+        await cluster.create_topic("t", [1, 2, 3], [1, 3, 4])
+        for broker in (2, 3, 4):
+            await cluster.controller.controlled_shutdown(broker, cluster.brokers[broker].epoch)
+        await asyncio.sleep(1.0)
+        before = len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA))
+
+        def count_requests() -> int:
+            return len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)) - before
+
+        await cluster.kill(2)
+        assert (count_requests(), cluster.brokers[1].known_brokers) == (1, {1, 3, 4}), "the first one at once"
+        for broker in (3, 4):
+            await cluster.kill(broker)
+        assert count_requests() == 1
+        await cluster.start(2, 3, 4)
+        assert count_requests() == 4
+        assert cluster.brokers[1].known_brokers == {1, 2, 3, 4}, "at once: leaders take in sync whom they know"
+        assert cluster.brokers[4].metadata_of("t-1")[0].offline_replicas == [], "who comes is sent everything at once"
+        await asyncio.sleep(1.0)
+        assert count_requests() == 5
+        for partition in ("t-0", "t-1"):
+            assert cluster.brokers[1].metadata_of(partition)[-1].offline_replicas == []
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_a_controller_reads_only_the_registrations_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It read and decoded a hundred registrations, each in a request of its own, when one broker came or went."""
+    reads: list[str] = []
+    read = MemoryStore.read
+
+    def count(store: MemoryStore, path: str, watcher: Watcher | None = None) -> Awaitable[tuple[bytes, Stat]]:
+        if watcher is not None and path.startswith(paths.BROKER_IDS):
+            reads.append(path)
+        return read(store, path, watcher)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3, 4)
+        monkeypatch.setattr(MemoryStore, "read", count)
+        await cluster.kill(3)
+        assert reads == []
+        await cluster.start(5)
+        assert reads == [paths.broker(5)]
+        before = cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)[-1]
+        await cluster.tool.write(paths.broker(2), BrokerRegistration((ELSEWHERE,)).encode())
+        await cluster.quiet()
+        assert reads == [paths.broker(5), paths.broker(2)], "its watch was still set"
+        told = cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)[-1]
+        assert told is not before
+        assert {each.id: each.endpoints[0].host for each in told.live_brokers}[2] == ELSEWHERE.host
         await cluster.stop()
 
     run(scenario())

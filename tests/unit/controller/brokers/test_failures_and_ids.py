@@ -29,7 +29,7 @@ def test_a_failed_log_directory_loses_its_leaders_until_the_broker_returns() -> 
         assert cluster.brokers[1].metadata_of("t-0")[-1].offline_replicas == [2]
         await cluster.kill(2)
         await cluster.restart(2)
-        assert cluster.brokers[1].metadata_of("t-0")[-1].offline_replicas == []
+        await cluster.until(lambda: cluster.brokers[1].metadata_of("t-0")[-1].offline_replicas == [])
         assert cluster.brokers[2].metadata_of("t-0")[-1].offline_replicas == []
         assert cluster.controller.cluster.is_online(2, TopicPartition("t", 0))
         await cluster.stop()
