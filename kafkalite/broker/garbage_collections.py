@@ -36,7 +36,10 @@ Callback: TypeAlias = Callable[[Literal["start", "stop"], dict[str, int]], objec
 
 
 class GarbageCollections:
-    """From `start` to `stop`. `is_busy` tells of long requests, `now_s` of the time that a collection takes."""
+    """The schedule from `start`, before a broker opens its logs, to `stop`.
+
+    `is_busy` tells of long requests, `now_s` of the time that a collection takes.
+    """
 
     def __init__(
         self,

@@ -106,6 +106,8 @@ async def _serve(
     disk = OsDisk()
     broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control, stages)
     loop.set_exception_handler(broker.errors.handle)
+    collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
+    collections.start()  # before logs are opened, whose objects are a million: Python would look at them again and again
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000, stages))
     stop_asked = loop.create_task(stopping.wait())
@@ -120,6 +122,7 @@ async def _serve(
     else:
         _release_unused(loop, disk)
         reasons += await _run_until(stopping, broker, stages, tell)
+    collections.stop()
     stop_asked.cancel()
     if reasons or starting.cancelled():
         await broker.own_session.close()
@@ -150,17 +153,13 @@ async def _run_until(
     # What exists now lives as long as the broker: keep it out of the garbage collector's rounds.
     gc.collect()
     gc.freeze()
-    collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
-    collections.start()
     stages.end("garbage collector settled")
     if tell is not None:
         tell(stages)
     print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
     asyncio.get_running_loop().run_in_executor(None, preload)
     await stopping.wait()
-    reasons = await _stop(broker)
-    collections.stop()
-    return reasons
+    return await _stop(broker)
 
 
 async def _stop(broker: Broker) -> list[str]:

@@ -259,7 +259,7 @@ class OsDisk:
         return entries
 
     def status(self, path: str) -> Entry:
-        return _entry(os.path.basename(path), os.stat(path))
+        return _entry(path[path.rfind(os.sep) + 1 :], os.stat(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -108,7 +108,7 @@ class DirectoryOpening:
                 self.now_ms,
                 self.producer_expiration_ms,
             )
-            summary = summaries.get(os.path.basename(path))
+            summary = summaries.get(path[path.rfind(os.sep) + 1 :])
             version, dirty = found.versions[path], first_dirty.get(topic_partition)
             self._waiting.append(_WaitingLog(topic_partition, path, options, dirty, summary, version))
 

@@ -158,7 +158,7 @@ class LogSummaries:
     def _write(self, writer: str, logs: Iterable[PartitionLog], before: Mapping[str, str], *, is_closed: bool) -> None:
         after: list[tuple[str, str]] = []
         for log in logs:
-            name, fingerprint = os.path.basename(log.directory), fingerprint_of(log)
+            name, fingerprint = log.directory[log.directory.rfind(os.sep) + 1 :], fingerprint_of(log)
             if name in before and log.summarized_as == fingerprint:
                 after.append((name, before[name]))
             elif summary := self._summarize(log, None if is_closed else self._clock.now_ms()):

@@ -113,14 +113,15 @@ def _is_consistent(summary: LogSummary) -> bool:
     active = segments[-1]
     return (
         (end > active.base_offset if active.sizes.log else end == active.base_offset)
-        and all(first.base_offset < second.base_offset for first, second in pairwise(segments))
+        and (len(segments) == 1 or all(first.base_offset < second.base_offset for first, second in pairwise(segments)))
         and all(first < second for first, second in pairwise(summary.snapshots))
-        and all(
-            first[0] < second[0] and first[1] < second[1]
-            for epochs in (summary.epochs, summary.epochs_on_disk)
-            for first, second in pairwise(epochs)
-        )
+        and _grow(summary.epochs)
+        and (summary.epochs_on_disk == summary.epochs or _grow(summary.epochs_on_disk))
     )
+
+
+def _grow(epochs: list[tuple[int, int]]) -> bool:
+    return len(epochs) < 2 or all(first[0] < second[0] and first[1] < second[1] for first, second in pairwise(epochs))
 
 
 def summarize_log(log: PartitionLog, now_ms: int | None) -> LogSummary | None:
@@ -176,8 +177,10 @@ def tells_later_changes(summary: LogSummary, now_ms: int) -> bool:
 
     Times in whole seconds come from a file system that knows no others.
     """
-    versions = [summary.directory, *(version for each in summary.segments for version in each.versions)]
-    times = [each for _, *times in versions for each in times]
+    _, *times = summary.directory
+    for each in summary.segments:
+        for _, modified_ns, changed_ns in each.versions:
+            times += modified_ns, changed_ns
     return max(times) // _NS_PER_MS <= now_ms - _QUIET_MS and any(each % _NS_PER_S for each in times)
 
 

@@ -82,7 +82,7 @@ class SegmentFiles:
         return self._files.may_wait
 
     def path_of(self, kind: str) -> str:
-        return os.path.join(self.directory, offset_name(self.base_offset, kind + self._suffix))
+        return f"{self.directory}{os.sep}{offset_name(self.base_offset, kind)}{self._suffix}"
 
     @property
     def path(self) -> str:

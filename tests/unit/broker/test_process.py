@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -106,3 +107,17 @@ def test_the_client_of_zookeeper_is_a_setting(client: str | None, store: type) -
 def test_a_client_of_zookeeper_that_there_is_not() -> None:
     with pytest.raises(ConfigError, match="kazoo, native"):
         BrokerConfig.from_properties({"zookeeper.connect": "z", "kafkalite.zookeeper.client": "curator"})
+
+
+def test_the_collector_runs_seldom_while_logs_are_opened(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Python's own schedule it took a third of the time in which a hundred thousand logs were opened."""
+    before, during = gc.get_threshold(), []
+
+    async def start(self: FakeBroker) -> None:
+        during.append(gc.get_threshold())
+        raise ZeroDivisionError("seen")
+
+    monkeypatch.setattr(FakeBroker, "start", start)
+    assert process.run(config) == 1
+    assert during[0][0] > 10 * before[0] and during[0][2] > 10 * before[2]
+    assert gc.get_threshold() == before
