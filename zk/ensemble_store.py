@@ -183,7 +183,10 @@ class EnsembleStore(SessionStore):
 
     def _full(self, path: str) -> str:
         """Return the path with the chroot. Raises ValueError for an invalid path."""
-        paths.check(path)
+        return self._add_chroot(paths.check(path))
+
+    def _add_chroot(self, path: str) -> str:
+        """Return a path that was checked with the chroot."""
         if not self._chroot:
             return path
         return self._chroot if path == "/" else self._chroot + path

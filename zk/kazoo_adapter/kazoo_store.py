@@ -16,12 +16,14 @@ from functools import partial
 from operator import methodcaller
 from typing import Any, TypeVar, cast
 
+import kazoo.exceptions
 from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent, ZnodeStat
 
 from zk.ensemble_store import MAX_IN_FLIGHT_REQUESTS, MAX_LOSSES_OF_MULTI_READ, EnsembleStore
 from zk.kazoo_adapter.kazoo_client import kazoo_acl, make_client, znode_acl
+from zk.kazoo_adapter.kazoo_multi import Multi
 from zk.kazoo_adapter.kazoo_multi_read import Found, MultiRead
 from zk.kazoo_adapter.kazoo_requests import (
     RequestQueue,
@@ -29,6 +31,7 @@ from zk.kazoo_adapter.kazoo_requests import (
 )
 from zk.listeners import report
 from zk.mailbox import Mailbox
+from zk.protocol.requests import ResultError
 from zk.request_errors import MAX_REQUEST_BYTES
 from zk.security.store_security import PLAINTEXT, StoreSecurity
 from zk.security.znode_acls import ZnodeAcl
@@ -36,7 +39,6 @@ from zk.size_limits import operation_bytes
 from zk.store import (
     ANY_VERSION,
     Create,
-    Delete,
     EventType,
     NoNodeError,
     Operation,
@@ -165,7 +167,7 @@ class KazooStore(EnsembleStore):
             self._note_read(paths, found)
             return found
 
-        send = MultiRead([self._full(path) for path in paths]).send
+        send = MultiRead([self._add_chroot(path) for path in paths]).send
         return await self._request(paths[0], send, convert, max_losses=MAX_LOSSES_OF_MULTI_READ)
 
     async def _create_znode(self, operation: Create, full: str, acl: tuple[ZnodeAcl, ...] | None) -> str:
@@ -182,15 +184,10 @@ class KazooStore(EnsembleStore):
         return await requests.request(operation.path, send, str, size_bytes=operation_bytes(operation))
 
     async def _send_multi(self, operations: list[Operation], size_bytes: int) -> list[Result]:
-        def send(client: KazooClient) -> Any:
-            transaction = client.transaction()
-            for operation in operations:
-                self._add_operation(transaction, operation)
-            return transaction.commit_async()
-
         def convert(results: list[Any]) -> list[Result]:
             return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
 
+        send = Multi([(each, self._add_chroot(each.path), self._acl_of(each.path)) for each in operations]).send
         return await self._request(operations[0].path, send, convert, size_bytes)
 
     async def _request(
@@ -206,25 +203,10 @@ class KazooStore(EnsembleStore):
         requests = cast(RequestQueue, self._requests)  # there is one in every other state
         return await requests.request(path, send, convert, size_bytes=size_bytes, max_losses=max_losses)
 
-    def _add_operation(self, transaction: Any, operation: Operation) -> None:
-        full = self._full(operation.path)
-        if isinstance(operation, Create):
-            acl = self._acl_of(operation.path)
-            entries = None if acl is None else kazoo_acl(acl)
-            transaction.create(full, operation.data, entries, operation.ephemeral, operation.sequence)
-        elif isinstance(operation, Write):
-            transaction.set_data(full, operation.data, operation.version)
-        elif isinstance(operation, Delete):
-            transaction.delete(full, operation.version)
-        else:
-            transaction.check(full, operation.version)
-
     def _result(self, operation: Operation, result: Any) -> Result:
-        if isinstance(result, Exception):
-            return store_error(operation.path, result)
-        if isinstance(operation, Create):
-            return self._strip_chroot(result)
-        return _stat(result) if isinstance(operation, Write) else None
+        if isinstance(result, ResultError):
+            return store_error(operation.path, kazoo.exceptions.EXCEPTIONS[result.code]())
+        return self._strip_chroot(result) if isinstance(operation, Create) else cast(Result, result)
 
     # -- watches
 

@@ -152,7 +152,7 @@ class NativeStore(EnsembleStore):
             self._note_read(paths, found)
             return found
 
-        request = requests.multi_read([self._full(path) for path in paths])
+        request = requests.multi_read([self._add_chroot(path) for path in paths])
         answer = self._request(paths[0], request, convert, max_losses=MAX_LOSSES_OF_MULTI_READ)
         return cast(list[tuple[bytes, Stat] | None], await answer)
 
@@ -164,7 +164,7 @@ class NativeStore(EnsembleStore):
         def convert(results: list[Any]) -> list[Result]:
             return [self._result(operation, result) for operation, result in zip(operations, results, strict=True)]
 
-        request = requests.multi([(each, self._full(each.path), self._acl_of(each.path)) for each in operations])
+        request = requests.multi([(each, self._add_chroot(each.path), self._acl_of(each.path)) for each in operations])
         return cast(list[Result], await self._request(operations[0].path, request, convert, size_bytes))
 
     def _result(self, operation: Operation, result: Any) -> Result:

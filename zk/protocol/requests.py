@@ -171,14 +171,14 @@ def multi(operations: Sequence[tuple[Operation, str, Sequence[ZnodeAcl] | None]]
         else:
             code, body = Code.CHECK, _encode_version(path, operation.version)
         parts += (_OPERATION.pack(code, 0, -1), body)
-    return Request(Code.MULTI, b"".join((*parts, _END)), _decode_results)
+    return Request(Code.MULTI, b"".join((*parts, _END)), decode_results)
 
 
 def multi_read(paths: Sequence[str]) -> Request:
     """Return a read of many znodes (ZOOKEEPER-3402, since 3.6); the reply has data and Stat, or ResultError, of each. No watch is armed."""
     head = _OPERATION.pack(Code.GET_DATA, 0, -1)
     parts = [head + encode_string(path) + _NO_WATCH for path in paths]
-    return Request(Code.MULTI_READ, b"".join((*parts, _END)), _decode_results)
+    return Request(Code.MULTI_READ, b"".join((*parts, _END)), decode_results)
 
 
 def set_watches(since_zxid: int, data: Sequence[str], absent: Sequence[str], children: Sequence[str]) -> Request:
@@ -262,7 +262,7 @@ def _decode_acl(message: bytes, offset: int) -> list[ZnodeAcl]:
     return acl
 
 
-def _decode_results(message: bytes, offset: int) -> list[Any]:
+def decode_results(message: bytes, offset: int) -> list[Any]:
     """Return the results of a multi or a multiRead."""
     results: list[Any] = []
     while True:
