@@ -453,7 +453,7 @@ class BrokerSettings(ZookeeperSettings):
     # Protocol
     inter_broker_protocol_version: str = _text(
         "3.9-IV0",
-        "The oldest release among the brokers of the cluster.",
+        "The oldest release among the brokers of the cluster, 1.1 or newer.",
         matching(r"(0\.([89]|1[01])(\.[0-9]+)*|[1-9]\.[0-9]+)(-IV[0-9]+)?", "Must be a release such as 3.9 or 2.8-IV1"),
     )
 

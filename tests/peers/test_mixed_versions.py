@@ -1,12 +1,13 @@
 """A cluster that is brought from Apache Kafka 1.1 to ours, or back: one broker of each, in the inter-broker protocol of the older one.
 
 Each is the controller of the other, leads it and follows it, dies, stops with controlled shutdown, and truncates what the other never had.
+At the end ours goes on in the place of Apache Kafka's broker, and with --long Apache Kafka's in the place of ours.
 Apache Kafka 2.8 and 3.9 in the same old protocol, and in later ones, with --long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafkalite.local.broker_process import wait_until
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka, old_brokers
 from tests.peers.pair import APACHE, OURS, Pair
@@ -143,6 +144,14 @@ class Upgrade:
         wait_until(lambda: self.facts.controller() == other, f"broker {other} is the controller", 30)
         wait_until(lambda: self.facts.leaders(APACHES) == [other], "an unclean leader", 30)
 
+    def swap(self, number: int, command: Sequence[str]) -> None:
+        """Let the other program go on with a broker that has ended: its id, its log directories."""
+        self.pair.brokers[number].command = command
+        self.pair.start(number)
+        self.are_in_sync()
+        self.prefer(APACHES if number == APACHE else SHARED, number)
+        self.are_in_sync()
+
 
 @contextmanager
 def upgrading(directory: Path, version: str, protocol: str) -> Iterator[Upgrade]:
@@ -165,13 +174,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("version", "protocol"), LONG if metafunc.config.getoption("--long") else QUICK)
 
 
-def test_each_governs_leads_and_follows_the_other(tmp_path: Path, version: str, protocol: str) -> None:
+def test_each_governs_leads_and_follows_the_other(tmp_path: Path, version: str, protocol: str, long: bool) -> None:
     with upgrading(tmp_path, version, protocol) as upgrade:
         under_our_controller(upgrade)
         upgrade.replace(OURS)
         under_theirs(upgrade)
         upgrade.replace(APACHE)
         under_ours_again(upgrade)
+        theirs = upgrade.pair.brokers[APACHE].command
+        upgrade.swap(APACHE, BROKER_COMMAND)
+        if long:
+            upgrade.stop(OURS)
+            upgrade.swap(OURS, theirs)
         for topic, values in upgrade.values.items():
             assert upgrade.pair.read(topic) == values
 
