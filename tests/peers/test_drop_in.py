@@ -8,8 +8,12 @@ goes on.
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +23,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.cli.main import main
+from kafkalite.cli.migrate.evidence import LEDGER_FILE
 from kafkalite.cli.migrate.plan import parse_plan
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, wait_until
 from kafkalite.local.cluster import LocalCluster
@@ -92,7 +97,7 @@ class Machine:
         admin = AdminClient({"bootstrap.servers": self.servers})
         topics = [NewTopic(codec, 1, 1) for codec in CODECS]
         topics.append(NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact", "segment.bytes": "20000"}))
-        topics.append(NewTopic("transactions", 1, 1))
+        topics += [NewTopic("transactions", 1, 1), NewTopic("probed", 1, 1)]
         for future in admin.create_topics(topics, request_timeout=30).values():
             future.result(30)
         self.topics = [topic.topic for topic in topics]
@@ -233,8 +238,32 @@ def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> 
     machine.end("clean")
 
 
-def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine) -> None:
-    """Made by ours, and killed."""
+def call(machine: Machine, *words: str) -> str:
+    result = CliRunner().invoke(main, ["migrate", *words, *(() if words[0] == "verify" else machine.whereabouts[:2])])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@contextmanager
+def probing(machine: Machine, directory: Path) -> Iterator[None]:
+    """`kafkalite migrate probe` beside what happens, with acknowledgements before it and after it."""
+    ledger = directory / LEDGER_FILE
+    command = [sys.executable, "-m", "kafkalite", "migrate", "probe", str(directory), "-t", "probed", "--rate", "50"]
+    probe = subprocess.Popen([*command, *machine.whereabouts[:2]])
+    try:
+        wait_until(lambda: ledger.exists() and len(ledger.read_text().splitlines()) > 10, "acknowledgements", 60)
+        yield
+        lines = len(ledger.read_text().splitlines())
+        wait_until(lambda: len(ledger.read_text().splitlines()) > lines + 10, "more acknowledgements", 60)
+        probe.send_signal(signal.SIGINT)
+        assert probe.wait(60) == 0
+    finally:
+        probe.kill()
+        probe.wait()
+
+
+def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine, tmp_path: Path) -> None:
+    """Made by ours, and killed, while a probe of `kafkalite migrate` writes; its auditor finds nothing."""
     machine.start("ours")
     machine.create()
     machine.write()
@@ -249,10 +278,16 @@ def test_a_broker_of_ours_goes_on_as_apache_kafka(machine: Machine) -> None:
     )
     (step,) = parse_plan(planned.stdout).steps
     assert (step.broker, step.is_controller, step.kind) == (1, True, "kafkalite 3.9"), planned.output
-    machine.end("kill")
-    machine.start("apache")
+    evidence = tmp_path / "evidence"
+    call(machine, "evidence", "before", str(evidence))
+    with probing(machine, evidence):
+        machine.end("kill")
+        machine.start("apache")
     machine.write_within("apache")
     machine.end_ongoing("ours", "apache")
+    call(machine, "evidence", "after", str(evidence))
+    verdict = call(machine, "verify", str(evidence))
+    assert "there once, in order" in verdict and "problem" not in verdict, verdict
     machine.check()
     assert machine.committed_offset() == 42
     machine.write()

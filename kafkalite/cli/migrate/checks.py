@@ -85,10 +85,10 @@ def judge_metadata(survey: Survey, target: Side) -> Iterator[Finding]:
     yield _judge_tokens(survey.brokers, metadata)
     yield _judge_features(metadata)
     yield _judge_work(
-        "reassignments", "topics move", metadata.moving, "wait, or cancel: kafkalite partition reassign list"
+        "reassignments", "topics that move", metadata.moving, "wait, or cancel: kafkalite partition reassign list"
     )
     yield _judge_work(
-        "deletions", "topics are being deleted", metadata.deleting, "start the brokers that hold them, or wait"
+        "deletions", "topics that are being deleted", metadata.deleting, "start the brokers that hold them, or wait"
     )
     yield _judge_transactions(survey)
 
@@ -331,7 +331,7 @@ def _judge_features(metadata: SurveyedMetadata) -> Finding:
 
 def _judge_work(check: str, what: str, names: Sequence[str], remedy: str) -> Finding:
     if names:
-        return problem(check, f"{len(names)} {what}: {join_first(names)}", remedy)
+        return problem(check, f"{what}: {join_first(names)}", remedy)
     return ok(check, "none goes on")
 
 

@@ -1,4 +1,4 @@
-"""`kafkalite migrate check|plan`: before brokers of Apache Kafka are replaced by kafkalite's on the same logs, or the other way."""
+"""`kafkalite migrate`: check and plan a replacement of brokers on the same logs by another program; the evidence is in `auditing`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.doctor.findings import Finding, any_problem
+from kafkalite.cli.migrate.auditing import evidence, probe, verify
 from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_limits, zookeeper_option, zookeeper_security
@@ -28,6 +29,10 @@ _AREAS: Final = ("zookeeper", "znodes", "cluster", "disks", "brokers", "metadata
 @click.group()
 def migrate() -> None:
     """Replace brokers of Apache Kafka by kafkalite's on the same logs, one after the other, or the other way."""
+
+
+for each in (evidence, probe, verify):
+    migrate.add_command(each)
 
 
 @migrate.command()

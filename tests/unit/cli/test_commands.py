@@ -348,6 +348,8 @@ READERS = {
         "logdir describe",
         "logdir list",
         "migrate check",
+        "migrate evidence",
+        "migrate verify",
         "offset list",
         "partition reassign list",
         "partition reassign plan",

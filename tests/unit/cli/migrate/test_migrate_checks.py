@@ -162,8 +162,8 @@ def test_own_settings_are_named_on_the_way_back() -> None:
         ({"acls": 3}, ("problem", "authorizer: 3 ACLs, and broker 1 without authorizer.class.name")),
         ({"tokens": 2}, ("problem", "delegation tokens: 2 tokens, and broker 1 without a key")),
         ({"features": {"metadata.version": 19}}, ("problem", "finalized features: metadata.version 19")),
-        ({"moving": ("t",)}, ("problem", "reassignments: 1 topics move: t")),
-        ({"deleting": ("t",)}, ("problem", "deletions: 1 topics are being deleted: t")),
+        ({"moving": ("t",)}, ("problem", "reassignments: topics that move: t")),
+        ({"deleting": ("t",)}, ("problem", "deletions: topics that are being deleted: t")),
         ({"unreadable": ("/config/topics/t: no JSON",)}, ("problem", "unreadable znodes: /config/topics/t: no JSON")),
         (
             {"transactions": OpenTransactions(2, ("x",))},

@@ -1,0 +1,152 @@
+"""The auditor of a migration's evidence: what was there before and was acknowledged meanwhile has to be there after. Pure.
+
+It knows nothing of what was done between, and asks no cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check
+from kafkalite.cli.migrate.evidence import Ledger, Moment, ProbeRecord, RangeDigest
+from kafkalite.cli.output import format_count
+from kafkalite.types import TopicPartition
+
+_REMEDY: Final = "go no further, keep all log directories, and compare them: kafkalite log compare"
+
+
+class ForeignEvidenceError(Exception):
+    """Raised for evidence that does not belong together."""
+
+
+def audit(before: Moment, after: Moment, ledger: Ledger | None) -> list[Finding]:
+    """Return what differs, and what agrees. Raises ForeignEvidenceError when the three are not about the same cluster and probe."""
+    if before.cluster_id != after.cluster_id:
+        raise ForeignEvidenceError(f"before is of cluster {before.cluster_id}, after of {after.cluster_id}")
+    if ledger is not None and after.probe != ledger.probe:
+        raise ForeignEvidenceError(
+            f"the ledger is of probe {ledger.probe}, and after looked for {after.probe or 'none'}"
+        )
+    findings = [*_audit_partitions(before, after), *_audit_ranges(before, after), *_audit_groups(before, after)]
+    return findings + ([] if ledger is None else list(_audit_probe(ledger, after.probed)))
+
+
+def _audit_partitions(before: Moment, after: Moment) -> Iterator[Finding]:
+    check, well = "partitions", 0
+    for place, was in before.partitions.items():
+        now = after.partitions.get(place)
+        if now is None:
+            yield problem(check, f"{place} is not there after", _REMEDY)
+        elif now.end < was.end:
+            yield problem(check, f"{place} ended at offset {was.end} and ends at {now.end}", _REMEDY)
+        else:
+            well += 1
+    yield ok(check, f"{format_count(well, 'partition')} reach as far as before")
+
+
+def _audit_ranges(before: Moment, after: Moment) -> Iterator[Finding]:
+    check, same, records, deleted, compacted = "records", 0, 0, 0, 0
+    for (place, start), was in before.ranges.items():
+        bounds = after.partitions.get(place)
+        if bounds is None:
+            continue  # the partition is reported
+        now = after.ranges.get((place, start))
+        if start < bounds.log_start:
+            deleted += 1
+        elif now == was:
+            same, records = same + 1, records + was.records
+        elif bounds.is_compacted:
+            compacted += 1
+        else:
+            yield problem(check, f"{place}, offsets {start} to {was.end}: {_difference(was, now)}", _REMEDY)
+    yield ok(check, f"{format_count(records, 'record')} in {format_count(same, 'range')} as before")
+    if deleted:
+        yield skip_check(check, f"{format_count(deleted, 'range')} deleted by retention meanwhile, and not compared")
+    if compacted:
+        yield skip_check(
+            check,
+            f"{format_count(compacted, 'range')} of compacted topics differ, as compaction may have them, and prove nothing",
+        )
+
+
+def _difference(was: RangeDigest, now: RangeDigest | None) -> str:
+    if now is None or now.end != was.end:
+        return "they were not read after"
+    if now.records < was.records:
+        return f"{was.records - now.records} of {format_count(was.records, 'record')} left out"
+    if now.records > was.records:
+        return f"{format_count(now.records - was.records, 'record')} more than the {was.records} before"
+    return "records are in another order, or at other offsets" if now.content == was.content else "records are changed"
+
+
+def _audit_groups(before: Moment, after: Moment) -> Iterator[Finding]:
+    check, well = "groups", 0
+    for (group, place), was in before.groups.items():
+        now, bounds = after.groups.get((group, place)), after.partitions.get(place)
+        if now is None:
+            yield problem(check, f"group {group} had committed {was} for {place}, and has nothing now", _REMEDY)
+        elif now < was:
+            yield problem(check, f"group {group} had committed {was} for {place}, and is back at {now}", _REMEDY)
+        elif bounds is not None and now > bounds.end:
+            yield problem(check, f"group {group} has committed {now} for {place}, which ends at {bounds.end}", _REMEDY)
+        else:
+            well += 1
+    yield ok(check, f"{format_count(well, 'committed offset')} where they were, or further")
+
+
+def _audit_probe(ledger: Ledger, probed: tuple[ProbeRecord, ...]) -> Iterator[Finding]:
+    check = "acknowledged"
+    found: dict[int, list[ProbeRecord]] = {}
+    for each in probed:
+        found.setdefault(each.number, []).append(each)
+    known = {each.number for each in ledger.acknowledged} | ledger.unresolved
+    problems = [
+        *(_judge_record(ledger.topic, each, found.get(each.number, [])) for each in ledger.acknowledged),
+        *(_judge_unresolved(ledger.topic, each, found.get(each, [])) for each in sorted(ledger.unresolved)),
+        *(f"record {each} is there, and was never sent" for each in sorted(found.keys() - known)),
+        *_find_disorder(ledger.topic, probed),
+    ]
+    told = [each for each in problems if each]
+    for text in told:
+        yield problem(check, text, _REMEDY)
+    if not told:
+        where = f"{len(ledger.unresolved)} without an answer" if ledger.unresolved else "none without an answer"
+        yield ok(check, f"{format_count(len(ledger.acknowledged), 'record')} there once, in order; {where}")
+
+
+def _judge_record(topic: str, was: ProbeRecord, found: list[ProbeRecord]) -> str:
+    place = TopicPartition(topic, was.partition)
+    if not found:
+        return f"record {was.number}, acknowledged at offset {was.offset} of {place}, is left out"
+    if len(found) > 1:
+        return f"record {was.number} is there {len(found)} times: {_places(topic, found)}"
+    (now,) = found
+    if now.digest != was.digest:
+        return f"record {was.number} at offset {now.offset} of {TopicPartition(topic, now.partition)} is changed"
+    if (now.partition, now.offset) != (was.partition, was.offset):
+        return (
+            f"record {was.number} was acknowledged at offset {was.offset} of {place}, and is at {_places(topic, found)}"
+        )
+    return ""
+
+
+def _judge_unresolved(topic: str, number: int, found: list[ProbeRecord]) -> str:
+    return f"record {number} is there {len(found)} times: {_places(topic, found)}" if len(found) > 1 else ""
+
+
+def _places(topic: str, found: list[ProbeRecord]) -> str:
+    return ", ".join(f"offset {each.offset} of {TopicPartition(topic, each.partition)}" for each in found)
+
+
+def _find_disorder(topic: str, probed: tuple[ProbeRecord, ...]) -> Iterator[str]:
+    """Find records that stand behind a later one of the same partition. The probe sends those of a partition in order."""
+    partitions: dict[int, list[ProbeRecord]] = {}
+    for each in probed:
+        partitions.setdefault(each.partition, []).append(each)
+    for partition, records in sorted(partitions.items()):
+        for first, second in pairwise(sorted(records, key=lambda each: each.offset)):
+            if second.number < first.number:
+                place = TopicPartition(topic, partition)
+                yield f"record {second.number} stands behind record {first.number} in {place}, at offset {second.offset}"

@@ -1,0 +1,244 @@
+"""The evidence of a migration, and its files. Pure, but for the reading and writing of files.
+
+A file is JSON lines: a header, rows, and a seal with the number of rows and a digest of all lines before it. What was cut off, taken out,
+added or altered does not fit the seal, and is refused: evidence is whole, or none.
+
+- `acknowledged.jsonl`: a `Ledger`, what a probe sent and brokers acknowledged. Written line by line while it goes on.
+- `before.jsonl`, `after.jsonl`: a `Moment` each, digests of what was readable, and the groups' offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from kafkalite.types import TopicPartition
+
+FORMAT: Final = 1
+LEDGER_FILE: Final = "acknowledged.jsonl"
+BEFORE_FILE: Final = "before.jsonl"
+AFTER_FILE: Final = "after.jsonl"
+_DIGEST_BYTES: Final = 16
+
+Row = TypeVar("Row")
+
+
+class IncompleteEvidenceError(Exception):
+    """Raised for evidence that is not whole: nothing may be concluded from it."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} is no complete evidence: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBounds:
+    """Where a partition began and ended. `is_compacted` says that its topic may lose superseded records at any time."""
+
+    topic: str
+    partition: int
+    log_start: int
+    end: int
+    is_compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RangeDigest:
+    """The records with offsets from `start` to before `end`. `content` does not depend on their order and offsets, `chain` does."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: int
+    content: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed for a partition."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRecord:
+    """A record of the probe: its number, where it is, and a digest of key and value."""
+
+    number: int
+    partition: int
+    offset: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a probe did: records 0 to before `sent` of one topic; for each either where it was acknowledged, or in `unresolved` that nobody
+    knows whether it is there.
+    """
+
+    probe: str
+    topic: str
+    sent: int
+    acknowledged: tuple[ProbeRecord, ...]
+    unresolved: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was readable at one time. `probe` is whose records `probed` are; None where no probe's were looked for."""
+
+    cluster_id: str
+    partitions: Mapping[TopicPartition, PartitionBounds]
+    ranges: Mapping[tuple[TopicPartition, int], RangeDigest]
+    """By partition and start."""
+    groups: Mapping[tuple[str, TopicPartition], int]
+    probe: str | None = None
+    probed: tuple[ProbeRecord, ...] = field(default=())
+
+
+class SealedFile:
+    """A new file of evidence: rows go out at once, the seal at the end. FileExistsError for one that is there."""
+
+    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        self._file = path.open("x", encoding="utf-8")
+        self._digest = blake2b(digest_size=_DIGEST_BYTES)
+        self._rows = -1
+        self.write({"format": FORMAT, **header})
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Write a row, so that it outlives this process."""
+        line = json.dumps(row) + "\n"
+        self._digest.update(line.encode())
+        self._file.write(line)
+        self._file.flush()
+        self._rows += 1
+
+    def seal(self) -> None:
+        """Write the last line; without it the file is no evidence."""
+        self._file.write(json.dumps({"rows": self._rows, "seal": self._digest.hexdigest()}) + "\n")
+        self._file.close()
+
+    def __enter__(self) -> SealedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return header and rows. Raises IncompleteEvidenceError, and OSError for a file that cannot be read."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    try:
+        documents = [json.loads(line) for line in lines]
+    except ValueError:
+        raise IncompleteEvidenceError(path, "a line is no JSON, or was cut off") from None
+    if len(documents) < 2 or not all(isinstance(each, dict) for each in documents) or "seal" not in documents[-1]:
+        raise IncompleteEvidenceError(path, "it has no seal at its end: whoever wrote it did not finish")
+    header, *rows, seal = documents
+    if header.get("format") != FORMAT:
+        raise IncompleteEvidenceError(path, f"its format is {header.get('format')!r}, not {FORMAT}")
+    if seal.get("rows") != len(rows):
+        raise IncompleteEvidenceError(path, f"{len(rows)} rows are there, {seal.get('rows')} were written")
+    if seal["seal"] != blake2b(b"".join(lines[:-1]), digest_size=_DIGEST_BYTES).hexdigest():
+        raise IncompleteEvidenceError(path, "its lines are not those that were sealed")
+    return header, rows
+
+
+def ledger_header(probe: str, topic: str) -> dict[str, Any]:
+    """Return the header of a ledger, whose rows are those of `ProbeRecord`, and {"unresolved": number}."""
+    return {"evidence": "ledger", "probe": probe, "topic": topic}
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Return the ledger in a file. Raises IncompleteEvidenceError when it does not account for every record that was sent; OSError."""
+    header, rows = read_sealed(path)
+    try:
+        acknowledged = tuple(ProbeRecord(**row) for row in rows if "unresolved" not in row)
+        unresolved = [row["unresolved"] for row in rows if "unresolved" in row]
+        ledger = Ledger(header["probe"], header["topic"], len(rows), acknowledged, frozenset(unresolved))
+    except (KeyError, TypeError) as failed:
+        raise IncompleteEvidenceError(path, f"it is no ledger: {failed}") from None
+    told = sorted([*(each.number for each in acknowledged), *unresolved])
+    missing = sorted(set(range(max(told, default=-1) + 1)) - set(told))
+    if missing:
+        raise IncompleteEvidenceError(path, f"it does not tell of record {missing[0]}, though of later ones")
+    if len(told) != len(set(told)):
+        raise IncompleteEvidenceError(path, "it tells of a record twice")
+    if not acknowledged:
+        raise IncompleteEvidenceError(path, "nothing was acknowledged")
+    return ledger
+
+
+def write_moment(path: Path, moment: Moment) -> None:
+    """Write a new file. Raises FileExistsError, OSError."""
+    header = {"evidence": "moment", "cluster_id": moment.cluster_id, "probe": moment.probe}
+    with SealedFile(path, header) as file:
+        for kind, rows in (("partition", moment.partitions.values()), ("range", moment.ranges.values())):
+            for each in rows:
+                file.write({"kind": kind, **asdict(each)})
+        for (group, place), offset in moment.groups.items():
+            file.write({"kind": "group", **asdict(GroupOffset(group, *place, offset))})
+        for record in moment.probed:
+            file.write({"kind": "probe", **asdict(record)})
+        file.seal()
+
+
+def read_moment(path: Path, *, to_the_end: bool) -> Moment:
+    """Return the moment in a file. Raises IncompleteEvidenceError, also, with `to_the_end`, when the ranges of a partition have a gap or do
+    not reach its end; OSError.
+    """
+    header, rows = read_sealed(path)
+    try:
+        moment = _moment_of(header, rows)
+    except (KeyError, TypeError) as failed:
+        raise IncompleteEvidenceError(path, f"it tells of no moment: {failed}") from None
+    for place, bounds in moment.partitions.items() if to_the_end else ():
+        ranges = sorted(
+            (each for (where, _), each in moment.ranges.items() if where == place), key=lambda one: one.start
+        )
+        if gap := _find_gap(ranges, bounds.end):
+            raise IncompleteEvidenceError(path, f"{place} is not covered from offset {gap[0]} to {gap[1]}")
+    return moment
+
+
+def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Moment:
+    partitions, ranges, groups, probed = [], [], [], []
+    for row in rows:
+        kind, values = row["kind"], {key: value for key, value in row.items() if key != "kind"}
+        if kind == "partition":
+            partitions.append(PartitionBounds(**values))
+        elif kind == "range":
+            ranges.append(RangeDigest(**values))
+        elif kind == "group":
+            groups.append(GroupOffset(**values))
+        else:
+            probed.append(ProbeRecord(**values))
+    return Moment(
+        header["cluster_id"],
+        {TopicPartition(each.topic, each.partition): each for each in partitions},
+        {(TopicPartition(each.topic, each.partition), each.start): each for each in ranges},
+        {(each.group, TopicPartition(each.topic, each.partition)): each.offset for each in groups},
+        header["probe"],
+        tuple(probed),
+    )
+
+
+def _find_gap(ranges: Sequence[RangeDigest], end: int) -> tuple[int, int] | None:
+    """Return the first offsets between ranges, or behind the last one, that none of them covers."""
+    at = ranges[0].start if ranges else end
+    for each in ranges:
+        if each.start != at:
+            return at, each.start
+        at = each.end
+    return None if at >= end else (at, end)

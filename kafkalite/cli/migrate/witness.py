@@ -1,0 +1,195 @@
+"""Takes the evidence of a migration from a cluster: digests of what is readable, the groups' offsets, and the records of a probe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.administration.group_offsets import partitions_of
+from kafkalite.cli.migrate.digests import PartitionDigester, digest_record, split_range
+from kafkalite.cli.migrate.evidence import Ledger, Moment, PartitionBounds, ProbeRecord, RangeDigest
+from kafkalite.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.client import Admin, ConsumerRecord
+
+RANGE_RECORDS: Final = 1000
+"""Offsets of a range: what differs is found to that precision."""
+_PARTITIONS_AT_ONCE: Final = 50
+_POLL_MS: Final = 200
+
+Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
+
+
+async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics: Collection[str], last: int) -> Moment:
+    """Return digests of the `last` offsets of each partition of the topics. Raises ClientError."""
+    groups = await _find_group_offsets(admin)
+    bounds = await find_bounds(admin, topics)
+    ranges = {
+        place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
+        for place, each in bounds.items()
+    }
+    return await _take_moment(admin, consumer_options, bounds, ranges, groups, None)
+
+
+async def take_after(
+    admin: Admin, consumer_options: Mapping[str, Any], before: Moment, ledger: Ledger | None
+) -> Moment:
+    """Return digests of the ranges of `before`, as far as they are there, and what is there of the ledger's probe. Raises ClientError."""
+    groups = await _find_group_offsets(admin)  # before the ends, which are not behind them then
+    there = set(await admin.list_topics(include_internal=True))
+    wanted = {place.topic for place in before.partitions} | (set() if ledger is None else {ledger.topic})
+    bounds = await find_bounds(admin, wanted & there)
+    ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for (place, start), each in sorted(before.ranges.items()):
+        now = bounds.get(place)
+        if now is not None and now.log_start <= start and each.end <= now.end:
+            ranges.setdefault(place, []).append((start, each.end))
+    return await _take_moment(admin, consumer_options, bounds, ranges, groups, ledger)
+
+
+async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartition, PartitionBounds]:
+    """Return where each partition of the topics begins, and up to where it can be read. Raises ClientError."""
+    from kafkalite.client import ConfigResource
+
+    described = await admin.describe_topics(sorted(topics)) if topics else []
+    places = partitions_of(described)
+    earliest = await admin.list_offsets(dict.fromkeys(places, "earliest"))
+    latest = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    resources = [ConfigResource("topic", each.name) for each in described]
+    policies = await admin.describe_resource_configs(resources, keys=["cleanup.policy"])
+    compacted = {
+        resource.name
+        for resource, entries in policies.items()
+        for entry in entries.values()
+        if "compact" in (entry.value or "")
+    }
+
+    def offset_of(found: Any) -> int:
+        return 0 if found is None else int(found.offset)
+
+    return {
+        place: PartitionBounds(*place, offset_of(earliest[place]), offset_of(latest[place]), place.topic in compacted)
+        for place in places
+    }
+
+
+async def _take_moment(
+    admin: Admin,
+    consumer_options: Mapping[str, Any],
+    bounds: Mapping[TopicPartition, PartitionBounds],
+    ranges: Ranges,
+    groups: Mapping[tuple[str, TopicPartition], int],
+    ledger: Ledger | None,
+) -> Moment:
+    digests = await _digest_ranges(consumer_options, ranges)
+    probed = [] if ledger is None else await _find_probed(consumer_options, bounds, ledger)
+    described = await admin.describe_cluster()
+    return Moment(
+        described.cluster_id or "",
+        bounds,
+        {(TopicPartition(each.topic, each.partition), each.start): each for each in digests},
+        {(group, place): offset for (group, place), offset in groups.items() if place in bounds},
+        None if ledger is None else ledger.probe,
+        tuple(probed),
+    )
+
+
+async def _find_group_offsets(admin: Admin) -> dict[tuple[str, TopicPartition], int]:
+    return {
+        (listed.group_id, place): committed.offset
+        for listed in await admin.list_groups()
+        for place, committed in (await admin.list_group_offsets(listed.group_id)).items()
+        if committed is not None
+    }
+
+
+async def _digest_ranges(consumer_options: Mapping[str, Any], ranges: Ranges) -> list[RangeDigest]:
+    wanted = [(place, some) for place, some in ranges.items() if some]
+    found: list[RangeDigest] = []
+    for at in range(0, len(wanted), _PARTITIONS_AT_ONCE):
+        digesters = {place: PartitionDigester(place, some) for place, some in wanted[at : at + _PARTITIONS_AT_ONCE]}
+
+        def add(record: ConsumerRecord, digesters: dict[TopicPartition, PartitionDigester] = digesters) -> None:
+            digest = digest_record(record.key, record.value, record.headers, record.timestamp)
+            digesters[record.topic_partition].add_record(record.offset, digest)
+
+        spans = {place: (ranges[place][0][0], each.end) for place, each in digesters.items()}
+        await read_spans(consumer_options, spans, add)
+        found += [digest for each in digesters.values() for digest in each.finish()]
+    return found
+
+
+async def _find_probed(
+    consumer_options: Mapping[str, Any], bounds: Mapping[TopicPartition, PartitionBounds], ledger: Ledger
+) -> list[ProbeRecord]:
+    """Return the probe's records from the first offset that was acknowledged in each partition, and all of partitions without one."""
+    firsts: dict[int, int] = {}
+    for each in ledger.acknowledged:
+        firsts[each.partition] = min(each.offset, firsts.get(each.partition, each.offset))
+    spans = {
+        place: (max(each.log_start, firsts.get(place.partition, 0)), each.end)
+        for place, each in bounds.items()
+        if place.topic == ledger.topic
+    }
+    found: list[ProbeRecord] = []
+
+    def add(record: ConsumerRecord) -> None:
+        number = number_of(ledger.probe, record.key)
+        if number is not None:
+            digest = digest_record(record.key, record.value).hex()
+            found.append(ProbeRecord(number, record.partition, record.offset, digest))
+
+    await read_spans(consumer_options, spans, add)
+    return found
+
+
+def probe_key(probe: str, number: int) -> bytes:
+    """Return the key of a probe's record."""
+    return f"{probe}:{number}".encode()
+
+
+def number_of(probe: str, key: bytes | None) -> int | None:
+    """Return the number of a probe's record by its key, None for a record of somebody else."""
+    text = (key or b"").decode("utf-8", "replace")
+    found = text.removeprefix(f"{probe}:")
+    return int(found) if found != text and found.isdecimal() and found.isascii() else None
+
+
+async def read_spans(
+    consumer_options: Mapping[str, Any],
+    spans: Mapping[TopicPartition, tuple[int, int]],
+    add: Callable[[ConsumerRecord], None],
+) -> None:
+    """Hand over all records of each partition from its first offset to before its end, in order.
+
+    ClientTimeoutError when nothing more comes for as long as a request may take, and the errors of consumers.
+    """
+    from kafkalite.client import Consumer
+    from kafkalite.client.errors import ClientTimeoutError
+
+    ends = {place: end for place, (first, end) in spans.items() if first < end}
+    if not ends:
+        return
+    async with Consumer(**consumer_options, auto_offset_reset="none", max_poll_records=2000) as consumer:
+        consumer.assign(ends)
+        for place in ends:
+            consumer.seek(place, spans[place][0])
+        timeout_s = consumer_options["request_timeout_ms"] / 1000
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while ends:
+            got = await consumer.getmany(timeout_ms=_POLL_MS)
+            for place, records in got.items():
+                for record in records:
+                    if record.offset < spans[place][1]:
+                        add(record)
+            finished = [each for each, end in ends.items() if await consumer.position(each) >= end]
+            for place in finished:  # where its last offsets are markers of transactions, no record says so
+                del ends[place]
+                consumer.pause(place)
+            if got or finished:
+                deadline_s = loop.time() + timeout_s
+            elif loop.time() > deadline_s:
+                raise ClientTimeoutError(f"nothing came of {next(iter(ends))} within {timeout_s:g} s")
