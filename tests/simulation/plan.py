@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafkalite.protocol.inter_broker import ProtocolVersion
 from kafkalite.testing.simulation.faults import Fault, draw_faults
 
 BROKERS: Final = ("broker-1", "broker-2", "broker-3")
@@ -59,6 +60,8 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
 
 _PROTOCOLS: Final = ("2.1-IV1", "2.3-IV1", "2.6-IV0")
 """Versions of `inter.broker.protocol.version` in which leaders write their ISR to ZooKeeper themselves (before KIP-497)."""
+_ZSTD: Final = 4
+"""Number of the codec in a workload."""
 _OLD_PROTOCOL_SHARE: Final = 0.1
 _EVIDENCE_SHARE: Final = 0.1
 """Few, because heartbeats cost a run as much again; `--lies` runs nothing else."""
@@ -135,7 +138,7 @@ def draw_patient(seed: int) -> Plan:
     """The plan of a seed whose brokers wait for the end of each session."""
     plan = _draw(seed)
     plan = replace(plan, workload={**plan.workload, **draw_ways(seed)})
-    plan = replace(plan, settings={**plan.settings, **_draw_protocol(random.Random(f"{seed}/protocol"))})
+    plan = _speak_old_protocol(plan, random.Random(f"{seed}/protocol"))
     members = tuple(_draw_client_faults(random.Random(f"{seed}/members")))
     plan = replace(plan, faults=tuple(sorted((*plan.faults, *members), key=lambda each: each.at_s)))
     if any(each.kind == "full-disk" for each in plan.faults):
@@ -145,11 +148,17 @@ def draw_patient(seed: int) -> Plan:
     return plan
 
 
-def _draw_protocol(chance: random.Random) -> dict[str, str]:
-    """Return the setting of an old inter-broker protocol, or nothing."""
+def _speak_old_protocol(plan: Plan, chance: random.Random) -> Plan:
+    """Return the plan with an old inter-broker protocol, and without what that refuses, or as it is."""
     if chance.random() >= _OLD_PROTOCOL_SHARE:
-        return {}
-    return {"inter.broker.protocol.version": chance.choice(_PROTOCOLS)}
+        return plan
+    text = chance.choice(_PROTOCOLS)
+    protocol, workload = ProtocolVersion.parse(text), dict(plan.workload)
+    if protocol < (2, 3, 0):
+        workload["static_members"] = 0
+    if protocol < (2, 1, 0) and workload["compression"] == _ZSTD:
+        workload["compression"] = 0
+    return replace(plan, settings={**plan.settings, "inter.broker.protocol.version": text}, workload=workload)
 
 
 def _draw_detection(chance: random.Random) -> dict[str, str]:
