@@ -44,6 +44,8 @@ _RENEWAL_PAUSES: Final = 30
 """Renewals take a hundredth of the time at most: while thousands of partitions are created, each wave would find a long poll to give up."""
 _NEW_LOG_MS: Final = 0.25
 """What each partition that is to be tried again adds to the delay of a new one: its leader may have to make a log for each."""
+_NEW_ROLE_MS: Final = 0.02
+"""What each partition that a leader refuses in one answer adds to the delay of each: it may have to take up the role for as many."""
 _NAMES_KEPT: Final = 100
 
 WAIT_AND_RETRY: Final = frozenset(
@@ -118,6 +120,8 @@ class FetchStates:
         """Number of partitions whose topic has no id."""
         self.may_ask_epochs = False
         """True if a partition may have to ask for epochs: to check all in each fetch would take the longer, the more there are."""
+        self._refused = 0
+        """Partitions that the leader refused in its latest answer."""
         self._last_added_ms = self._next_renewal_ms = float("-inf")
 
     def add(self, state: PartitionFetchState, now_ms: float) -> None:
@@ -155,11 +159,14 @@ class FetchStates:
         """Leave a partition out for longer after each failure in a row, up to `longest_ms` (replica.fetch.backoff.ms).
 
         New partitions, those in their first leader epoch, wait the longer, the more there are: hundreds would be refused again and again.
+        So do those that one answer refused, because followers may hear of an election of thousands before their leader does.
         """
         state.failures += 1
         delay_ms = Backoff(_FIRST_BACKOFF_MS, longest_ms).delay_ms(state.failures)
         if state.leader_epoch == 0:
             delay_ms = max(delay_ms, min(_NEW_LOG_MS * len(self.changed), longest_ms))
+        else:
+            delay_ms = max(delay_ms, min(_NEW_ROLE_MS * self._refused, longest_ms))
         self.leave_out_until(state, now_ms + delay_ms)
 
     def leave_out_until(self, state: PartitionFetchState, next_try_ms: float) -> None:
@@ -273,6 +280,7 @@ class FetchStates:
         self, response: FetchResponse, version: int
     ) -> Iterator[tuple[PartitionFetchState, PartitionData]]:
         """Yield the answers of a response that are about what is followed now, each with its state."""
+        self._refused = sum(data.error_code != 0 for topic in response.responses for data in topic.partitions)
         for topic in response.responses:
             name = topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)
             for data in topic.partitions:

@@ -177,6 +177,18 @@ def test_many_new_partitions_back_off_for_longer(leader_epoch: int, last_ms: flo
     assert states[-1].next_try_ms == 15
 
 
+def test_thousands_that_one_answer_refused_are_tried_again_together() -> None:
+    """Followers heard of an election of preferred leaders first, and asked three times, a few partitions at a time, until they led."""
+    follower = Follower()
+    followed = [follower.follow(index) for index in range(3000)]
+    assert follower.request() is not None
+    refused = [partition_data(ErrorCode.UNKNOWN_LEADER_EPOCH, partition_index=index) for index in range(3000)]
+    topic = r.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=refused)
+    for state, _ in follower.states.match_answers(r.FetchResponse(session_id=5, responses=[topic]), 15):
+        follower.states.back_off(state, 0.0, 1000)
+    assert {state.next_try_ms for state in followed} == {60}
+
+
 def test_while_all_back_off_there_is_no_request() -> None:
     follower = Follower()
     follower.states.leave_out_until(follower.follow(), 50.0)
