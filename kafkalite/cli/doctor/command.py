@@ -201,6 +201,8 @@ async def _fix(
                         elects, again = True, "; another controller will know of these moves: run it again"
             if elects:
                 await znodes.elect(store, seen, chroot, epoch_at_least)
+                if seen.brokers and not await znodes.wait_for_controller(store, timeout_s, chroot):
+                    fail(f"no controller was elected within {timeout_s:g} s: restart no broker before there is one")
     except (OSError, StoreError, ClientError, ValueError) as failed:
         fail(f"not everything could be repaired: {failed}")
     note(f"{format_count(len(still), 'repair')} made{again}")

@@ -32,6 +32,7 @@ T = TypeVar("T")
 CHECK: Final = "znodes"
 FIX: Final = "kafkalite doctor --fix"
 _AGAIN_AFTER_S: Final = 3.0
+_POLL_S: Final = 0.1
 _LAST_EPOCH: Final = 2**30
 """Highest controller epoch that is taken for one that a controller had. Elections count up from it, and 2**31 cannot be written."""
 
@@ -278,6 +279,19 @@ async def elect(store: Store, seen: Snapshot, chroot: str = "", epoch_at_least: 
     for result in results:
         if isinstance(result, StoreError) and not isinstance(result, RolledBackError):
             raise result
+
+
+async def wait_for_controller(store: Store, timeout_s: float, chroot: str = "") -> bool:
+    """Return True once `/controller` is there, False when it is not in time. A broker that is restarted without one may be left without
+    leaders.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            while await store.exists(chroot + paths.CONTROLLER) is None:
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _fence_by_epoch(store: Store, seen: Snapshot, operation: Delete, chroot: str) -> None:

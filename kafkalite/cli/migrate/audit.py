@@ -22,7 +22,11 @@ class ForeignEvidenceError(Exception):
 
 
 def audit(before: Moment, after: Moment, ledger: Ledger | None) -> list[Finding]:
-    """Return what differs, and what agrees. Raises ForeignEvidenceError when the three are not about the same cluster and probe."""
+    """Return what differs, and what agrees. Raises ForeignEvidenceError when the three are not about the same cluster and probe, or were
+    not taken one after the other.
+    """
+    if before.taken_ms >= after.taken_ms:
+        raise ForeignEvidenceError("what was taken after is not younger than what was taken before")
     if before.cluster_id != after.cluster_id:
         raise ForeignEvidenceError(f"before is of cluster {before.cluster_id}, after of {after.cluster_id}")
     if ledger is not None and after.probe != ledger.probe:

@@ -157,7 +157,7 @@ def _judge_implied_version(
         entry, value = each.settings.get(PROTOCOL_VERSION), values[each.id]
         if each.side is target or entry is None or not entry.is_default:
             continue
-        remedy = f"write {PROTOCOL_VERSION}={value} into server.properties"
+        remedy = f"write {PROTOCOL_VERSION}={value} into its server.properties; seen here after its next restart"
         default = BROKER_KEYS[PROTOCOL_VERSION].default
         if target is Side.APACHE_KAFKA:
             found = f"broker {each.id} has {value} by default, and releases of Apache Kafka have other defaults"
@@ -225,7 +225,7 @@ def _judge_for_ours(broker: SurveyedBroker, given: Mapping[str, ConfigEntry]) ->
         if key is None or not entry.is_default or entry.is_sensitive or key.effect is Effect.NONE or name in HELD:
             continue
         default = key.format(key.default)
-        if (entry.value or "") != (default or ""):
+        if sorted((entry.value or "").split(",")) != sorted((default or "").split(",")):
             value = entry.value or "nothing"
             remedy = f"write {name}={entry.value or ''} into server.properties to keep it"
             yield warning("", f"{name} is {value} by default, kafkalite's default is {default or 'nothing'}", remedy)

@@ -94,8 +94,9 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was readable at one time. `probe` is whose records `probed` are; None where no probe's were looked for."""
+    """What was readable at one time (Unix ms). `probe` is whose records `probed` are; None where no probe's were looked for."""
 
+    taken_ms: int
     cluster_id: str
     partitions: Mapping[TopicPartition, PartitionBounds]
     ranges: Mapping[tuple[TopicPartition, int], RangeDigest]
@@ -182,8 +183,8 @@ def read_ledger(path: Path) -> Ledger:
 
 def write_moment(path: Path, moment: Moment) -> None:
     """Write a new file. Raises FileExistsError, OSError."""
-    header = {"evidence": "moment", "cluster_id": moment.cluster_id, "probe": moment.probe}
-    with SealedFile(path, header) as file:
+    facts = {"taken_ms": moment.taken_ms, "cluster_id": moment.cluster_id, "probe": moment.probe}
+    with SealedFile(path, {"evidence": "moment", **facts}) as file:
         for kind, rows in (("partition", moment.partitions.values()), ("range", moment.ranges.values())):
             for each in rows:
                 file.write({"kind": kind, **asdict(each)})
@@ -225,6 +226,7 @@ def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> 
         else:
             probed.append(ProbeRecord(**values))
     return Moment(
+        header["taken_ms"],
         header["cluster_id"],
         {TopicPartition(each.topic, each.partition): each for each in partitions},
         {(TopicPartition(each.topic, each.partition), each.start): each for each in ranges},

@@ -95,7 +95,7 @@ def format_plan(plan: Plan) -> str:
 
 
 def _lines_of(plan: Plan) -> Iterator[str]:
-    yield f"# {len(plan.steps)} brokers become {NAMES[plan.target]}, one after the other, from the top; the controller is last."
+    yield f"# To {NAMES[plan.target]}, one broker after the other, from the top; the controller is last."
     yield "# The way back of each step is the same with the programs exchanged: stop the new one, start the old one."
     yield f"format = {FORMAT}"
     yield f"cluster_id = {_quote(plan.cluster_id)}"

@@ -129,21 +129,20 @@ async def find_transactions(admin: Admin, now_ms: int) -> OpenTransactions | Non
     from kafkalite.client.errors import AdminError, ClientError
     from kafkalite.errors import ErrorCode
 
-    states = ("Ongoing", "PrepareCommit", "PrepareAbort")
     try:
-        listed = await admin.list_transactions(states)
-        described = await admin.describe_transactions([each.transactional_id for each in listed])
-    except AdminError:  # one of them has ended and was forgotten meanwhile
-        return OpenTransactions(len(listed), ())
+        listed = await admin.list_transactions(("Ongoing", "PrepareCommit", "PrepareAbort"))
     except ClientError as failed:
         if failed.code is ErrorCode.UNSUPPORTED_VERSION:
             return None
         raise
-    overdue = [
-        name
-        for name, each in sorted(described.items())
-        if each.start_time_ms is not None and each.start_time_ms + each.timeout_ms + _MARGIN_MS < now_ms
-    ]
+    overdue = []
+    for name in [each.transactional_id for each in listed]:
+        try:
+            found = (await admin.describe_transactions([name]))[name]
+        except AdminError:  # it has ended, and was forgotten meanwhile
+            continue
+        if found.start_time_ms is not None and found.start_time_ms + found.timeout_ms + _MARGIN_MS < now_ms:
+            overdue.append(name)
     return OpenTransactions(len(listed), tuple(overdue))
 
 
@@ -151,16 +150,13 @@ async def survey_metadata(store: Store, chroot: str = "") -> SurveyedMetadata:
     """Read what is in ZooKeeper. Raises StoreError."""
     reading = _Reading(store, chroot)
     features = await reading.decode(paths.FEATURE, Feature.decode)
-    topics = {
-        name: await reading.decode(paths.topic(name), TopicAssignment.decode)
-        for name in await list_children(store, chroot + paths.TOPICS)
-    }
+    topics = await reading.decode_children(paths.TOPICS, TopicAssignment.decode)
     return SurveyedMetadata(
         await reading.settings(),
         await reading.count_acls(),
         len(await list_children(store, chroot + paths.DELEGATION_TOKENS)),
         {} if features is None else features.features,
-        tuple(sorted(name for name, each in topics.items() if each is not None and (each.adding or each.removing))),
+        tuple(sorted(name for name, each in topics.items() if each.adding or each.removing)),
         tuple(await list_children(store, chroot + paths.DELETE_TOPICS)),
         tuple(reading.unreadable),
     )
@@ -176,11 +172,25 @@ class _Reading:
     async def decode(self, path: str, decode: Callable[[bytes], Any]) -> Any:
         """Return a decoded znode, None for one that is absent or malformed."""
         found = await read_if_there(self._store, self._chroot + path)
+        return None if found is None else self._decode(path, found[0], decode)
+
+    def _decode(self, path: str, data: bytes, decode: Callable[[bytes], Any]) -> Any:
         try:
-            return None if found is None else decode(found[0])
+            return decode(data)
         except ValueError as failed:
             self.unreadable.append(f"{path}: {failed}")
             return None
+
+    async def decode_children(self, parent: str, decode: Callable[[bytes], Any]) -> dict[str, Any]:
+        """Return the decoded children of a znode by name, those that are there and well-formed."""
+        names = await list_children(self._store, self._chroot + parent)
+        read = await self._store.read_many([self._chroot + paths.child(parent, name) for name in names])
+        decoded = {
+            name: self._decode(paths.child(parent, name), found[0], decode)
+            for name, found in zip(names, read, strict=True)
+            if found is not None
+        }
+        return {name: each for name, each in decoded.items() if each is not None}
 
     async def settings(self) -> dict[str, Mapping[str, str]]:
         """Return all that is set, by the entity's path below `/config`; entities without anything are left out."""
@@ -193,11 +203,9 @@ class _Reading:
         return found
 
     async def _collect(self, parent: str, found: dict[str, Mapping[str, str]]) -> None:
-        for name in await list_children(self._store, self._chroot + parent):
-            path = paths.child(parent, name)
-            entity = await self.decode(path, ConfigEntity.decode)
-            if entity is not None and entity.config:
-                found[path.removeprefix(f"{paths.CONFIG}/")] = entity.config
+        for name, entity in (await self.decode_children(parent, ConfigEntity.decode)).items():
+            if entity.config:
+                found[paths.child(parent, name).removeprefix(f"{paths.CONFIG}/")] = entity.config
 
     async def count_acls(self) -> int:
         """Return the number of ACLs of all patterns."""
@@ -206,8 +214,6 @@ class _Reading:
     async def _count_acls(self, parent: str) -> int:
         count = 0
         for kind in await list_children(self._store, self._chroot + parent):
-            for name in await list_children(self._store, self._chroot + paths.child(parent, kind)):
-                path = paths.child(paths.child(parent, kind), name)
-                found = await self.decode(path, ResourceAcls.decode)
-                count += 0 if found is None else len(found.acls)
+            patterns = await self.decode_children(paths.child(parent, kind), ResourceAcls.decode)
+            count += sum(len(each.acls) for each in patterns.values())
         return count

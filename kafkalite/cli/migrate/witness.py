@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,6 +88,7 @@ async def _take_moment(
     probed = [] if ledger is None else await _find_probed(consumer_options, bounds, ledger)
     described = await admin.describe_cluster()
     return Moment(
+        int(time.time() * 1000),
         described.cluster_id or "",
         bounds,
         {(TopicPartition(each.topic, each.partition), each.start): each for each in digests},

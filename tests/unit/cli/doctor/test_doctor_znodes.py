@@ -153,8 +153,13 @@ def test_the_epoch_is_raised_with_a_new_election_unless_there_was_one_since(cont
         await znodes.elect(store, await znodes.snapshot(store), "", epoch_at_least)
         assert (await store.read(paths.CONTROLLER_EPOCH))[0] == b"1001"
         assert await store.exists(paths.CONTROLLER) is None
+        assert not await znodes.wait_for_controller(store, 1)
+        waiting = asyncio.ensure_future(znodes.wait_for_controller(store, 60))
+        await asyncio.sleep(1)
+        assert not waiting.done()
         seat = await elect(store, 2, 0)
         assert seat is not None and seat.epoch == 1002
+        assert await waiting
         assert not [each for each in judge(await znodes.snapshot(store)) if each.epoch_at_least]
 
     virtual_time.run(scenario())

@@ -52,10 +52,14 @@ def moment(
         T0: PartitionBounds("t", 0, log_start, len(values) if end is None else end, is_compacted),
         T1: PartitionBounds("t", 1, 0, 0, False),
     }
-    return Moment("id", bounds, digests(values), {("g", T0): 20}, "probe-1", PROBED)
+    return Moment(2000, "id", bounds, digests(values), {("g", T0): 20}, "probe-1", PROBED)
 
 
-BEFORE = moment()
+def before_of(values: Sequence[bytes | None]) -> Moment:
+    return replace(moment(values), taken_ms=1000)
+
+
+BEFORE = before_of(VALUES)
 
 
 def found(after: Moment, before: Moment = BEFORE, ledger: Ledger | None = LEDGER) -> list[str]:
@@ -91,7 +95,7 @@ def test_records_that_differ_are_found_by_their_range(values: list[bytes | None]
 
 
 def test_a_record_where_none_was() -> None:
-    with_gap = moment([*VALUES[:12], None, *VALUES[13:]])
+    with_gap = before_of([*VALUES[:12], None, *VALUES[13:]])
     assert found(moment(), before=with_gap) == ["t-0, offsets 10 to 20: 1 record more than the 9 before"]
 
 
@@ -179,6 +183,8 @@ def test_records_without_an_answer_may_be_there_once_or_not() -> None:
 
 
 def test_evidence_that_does_not_belong_together_is_refused() -> None:
+    with pytest.raises(ForeignEvidenceError, match="not younger"):
+        audit(BEFORE, BEFORE, LEDGER)
     with pytest.raises(ForeignEvidenceError, match="before is of cluster id, after of other"):
         audit(BEFORE, replace(moment(), cluster_id="other"), LEDGER)
     with pytest.raises(ForeignEvidenceError, match="the ledger is of probe probe-1, and after looked for none"):

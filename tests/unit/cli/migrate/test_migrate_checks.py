@@ -138,6 +138,13 @@ def test_defaults_that_differ() -> None:
     assert ("warning", "settings: broker 1: log.retention.hours is 24 by default, kafkalite's default is 168") in found
 
 
+def test_the_order_of_a_list_is_no_difference() -> None:
+    reordered = ",".join(
+        reversed(["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"])
+    )
+    assert judge(survey(by_default(broker(1), "listener.security.protocol.map", reordered))) == []
+
+
 def test_own_settings_are_named_on_the_way_back() -> None:
     ours = broker(1, OURS, **{"kafkalite_http_listener": "localhost:80"})
     assert judge(survey(ours), THEIRS) == [

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
+import pytest
+
 from kafkalite.administration.broker_releases import Release, find_release
-from kafkalite.cli.migrate.survey import SurveyedMetadata, survey_metadata
+from kafkalite.cli.migrate.survey import OpenTransactions, SurveyedMetadata, find_transactions, survey_metadata
+from kafkalite.client import Admin, AdminError, ClientError, TransactionDescription, TransactionListing
+from kafkalite.client.errors import error_of
+from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from zk import paths
@@ -58,3 +66,36 @@ def test_the_release_shows_in_the_versions_of_apis() -> None:
     assert find_release({ApiKey.FETCH: (0, 7), ApiKey.PRODUCE: (0, 5), ApiKey.METADATA: (0, 5)}) == Release(1, 1)
     assert find_release({ApiKey.FETCH: (0, 3)}) is None
     assert str(Release(0, 11)) == "0.11"
+
+
+def listing(name: str) -> TransactionListing:
+    return TransactionListing(name, 1, "Ongoing", 1)
+
+
+class Coordinators:
+    """What `Admin` says of transactions: of those that it lists, `forgotten` is not there any more when it is asked for."""
+
+    def __init__(self, problem: ClientError | None = None) -> None:
+        self._problem = problem
+
+    async def list_transactions(self, states: object) -> list[TransactionListing]:
+        if self._problem is not None:
+            raise self._problem
+        return [listing(name) for name in ("fresh", "forgotten", "overdue", "empty")]
+
+    async def describe_transactions(self, names: list[str]) -> dict[str, TransactionDescription]:
+        (name,) = names
+        if name == "forgotten":
+            raise AdminError({name: error_of(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)})
+        begun_ms = {"fresh": 1_000_000, "overdue": 900_000, "empty": None}[name]
+        return {name: TransactionDescription(name, 1, "Ongoing", 1, 0, 30_000, begun_ms, ())}
+
+
+def test_transactions_that_are_open_beyond_their_timeout() -> None:
+    async def ask(problem: ClientError | None = None) -> OpenTransactions | None:
+        return await find_transactions(cast("Admin", Coordinators(problem)), 1_000_000)
+
+    assert asyncio.run(ask()) == OpenTransactions(4, ("overdue",))
+    assert asyncio.run(ask(error_of(ErrorCode.UNSUPPORTED_VERSION, "old"))) is None
+    with pytest.raises(ClientError):
+        asyncio.run(ask(error_of(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")))
