@@ -7,19 +7,16 @@ the changes themselves. Every partition is named in either form, `partition=t-0`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Self
 
+from kafkalite.controller.partition_names import ONE_BY_ONE, name_partitions
 from kafkalite.types import BrokerId, TopicPartition
 
 logger = logging.getLogger("kafkalite.state_change")
 
-ONE_BY_ONE: Final = 100
-"""Changes of one request up to which each has a line."""
 _TOGETHER: Final = 1000
 """Partitions that wait for their lines at most, in each state."""
-_NAMES_CHARACTERS: Final = 3_000
-"""Names in one line, which is cut where it is written if it is longer than 4,000 characters (`log_output`)."""
 
 
 class StateChangeTrace:
@@ -58,16 +55,9 @@ class StateChangeTrace:
             self._write_together(values, together)
 
     def _write_together(self, values: tuple[object, ...], changed: Sequence[TopicPartition]) -> None:
-        for names in _lines_of([str(each) for each in changed]):
-            self._write(f"partition{'s' if ',' in names else ''}={names}", values)
+        for names in name_partitions(changed):
+            self._write(names, values)
 
     def _write(self, names: str, values: tuple[object, ...]) -> None:
         told = [",".join(map(str, each)) if isinstance(each, tuple) else each for each in values]
         logger.info(f"broker=%d %s {self._template}", self._broker_id, names, *told)
-
-
-def _lines_of(names: list[str]) -> Iterator[str]:
-    """Yield the names joined with commas, as many together as a line may have."""
-    together = max(1, _NAMES_CHARACTERS // (max(map(len, names)) + 1))
-    for first in range(0, len(names), together):
-        yield ",".join(names[first : first + together])

@@ -90,12 +90,7 @@ def _elect_in(
     for some in pieces(new):
         failures |= yield from _create_leaderships(cluster, some, batch)
     failures |= yield from _elect_leaders(cluster, others, strategy, batch)
-    for failed in pieces(failures.items()):
-        for partition, problem in failed:
-            status = cluster.partition(partition).status.value
-            state_change.log_failed_change(cluster, partition, status, PartitionStatus.ONLINE.value, str(problem))
-        if len(failures) > len(failed):
-            yield Pause()
+    state_change.log_failed_elections(cluster, failures)
     return failures
 
 

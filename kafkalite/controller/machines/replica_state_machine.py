@@ -108,8 +108,9 @@ def _valid_changes(
 def _set_states(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> None:
     """Set the state of replicas. Partitions that had the same states before have the same object afterwards, too."""
     found: dict[tuple[int, BrokerId], tuple[Mapping[BrokerId, ReplicaStatus], ...]] = {}
-    changes: defaultdict[tuple[BrokerId, ReplicaStatus], list[TopicPartition]] = defaultdict(list)
-    for partition, broker in replicas:
+    changes: list[tuple[PartitionAndReplica, ReplicaStatus]] = []
+    for replica in replicas:
+        partition, broker = replica
         state = cluster.partition(partition)
         earlier = state.replica_statuses
         known = found.get((id(earlier), broker))
@@ -121,9 +122,8 @@ def _set_states(cluster: ClusterState, replicas: Collection[PartitionAndReplica]
             )  # as long as that is here its id is of no other
         else:
             state.replica_statuses = known[0]
-        changes[broker, earlier.get(broker, ReplicaStatus.NON_EXISTENT)].append(partition)
-    for (broker, before), partitions in changes.items():
-        state_change.log_replica_changes(cluster, broker, partitions, before, target)
+        changes.append((replica, earlier.get(broker, ReplicaStatus.NON_EXISTENT)))
+    state_change.log_replica_changes(cluster, changes, target)
 
 
 def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None:
