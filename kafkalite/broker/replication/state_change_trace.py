@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Self
 
-from kafkalite.controller.partition_names import ONE_BY_ONE, name_partitions
+from kafkalite.controller.machines.partition_names import ONE_BY_ONE, name_partitions
 from kafkalite.types import BrokerId, TopicPartition
 
 logger = logging.getLogger("kafkalite.state_change")

@@ -19,7 +19,7 @@ from kafkalite.controller.cluster_state import (
     PartitionStatus,
     ReplicaStatus,
 )
-from kafkalite.controller.partition_names import ONE_BY_ONE, name_partitions
+from kafkalite.controller.machines.partition_names import ONE_BY_ONE, name_partitions
 from kafkalite.errors import KafkaError
 from kafkalite.types import BrokerId, TopicPartition
 
