@@ -425,7 +425,6 @@ class Simulation:
         due = turns.due
         steps = 0
         while not main.done():
-            turns.add_due()
             if due:
                 loop = due[0 if len(due) == 1 else int(turn() * len(due))][1]
                 loop.step()
@@ -440,6 +439,7 @@ class Simulation:
             if next_s > limit_s:
                 raise AssertionError(f"not finished after {limit_s:g} s of virtual time; waiting: {self._waiting()}")
             time.now_s = next_s
+            turns.add_due()
             steps = 0
         return main.result()
 

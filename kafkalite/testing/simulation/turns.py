@@ -47,7 +47,11 @@ class Turns:
     def note_timer(self, loop: SteppedLoop) -> None:
         """Note that a loop has another first timer than before."""
         if not loop.is_due:
-            heapq.heappush(self._moments, (loop.timers[0][0], loop.process.place, loop))
+            at_s = loop.timers[0][0]
+            if at_s <= self._time.now_s:
+                self.add(loop)
+            else:
+                heapq.heappush(self._moments, (at_s, loop.process.place, loop))
 
     def remove(self, loop: SteppedLoop) -> None:
         """Take a loop out that is paused, dead, or has done what was due."""
@@ -79,6 +83,6 @@ class Turns:
         return math.inf
 
     def add_due(self) -> None:
-        """Add the loops whose timers have run out by now."""
+        """Add the loops whose timers have run out by now, because time has passed."""
         while self.find_next_s() <= self._time.now_s:
             self.add(heapq.heappop(self._moments)[2])
