@@ -172,6 +172,13 @@ class ControlledShutdown(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ControlledShutdowns(Event):
+    """Several of them that were queued one behind the other."""
+
+    together: tuple[ControlledShutdown, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AllocateProducerIds(Event):
     """A broker needs a block of producer ids."""
 

@@ -45,6 +45,9 @@ HANDLERS: dict[type, Handler] = {
     events.ControlledShutdown: lambda cluster, event: controlled_shutdown.process_controlled_shutdown(
         cluster, event.broker_id, event.broker_epoch
     ),
+    events.ControlledShutdowns: lambda cluster, event: controlled_shutdown.process_controlled_shutdowns(
+        cluster, [(each.broker_id, each.broker_epoch) for each in event.together]
+    ),
     events.AllocateProducerIds: lambda cluster, event: producer_ids.allocate_producer_ids(
         cluster, event.broker_id, event.broker_epoch
     ),

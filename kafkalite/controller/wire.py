@@ -6,7 +6,7 @@ import logging
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ from kafkalite.protocol.adapters import LEADER_DURING_DELETE, SECURITY_PROTOCOLS
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.protocol.inter_broker import InterBrokerVersions
 from kafkalite.protocol.schemas.schema import FIXED_FORMATS, size_of
-from kafkalite.types import BrokerId, Buffer, TopicPartition
+from kafkalite.types import BrokerId, Buffer, Endpoint, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _LEADER_AND_ISR_BY_TOPIC: Final = 2
 _UPDATE_METADATA_BY_TOPIC: Final = 5
 _PARTITION: Final = "PartitionState"
 """Name of the struct in LeaderAndIsr and UpdateMetadata that is encoded once for all receivers."""
+_BROKER: Final = "LiveBroker"
 _COPIED_BYTES: Final = 4096
 """Longest buffer that is copied for each receiver with its broker epoch; only the head of a longer one is."""
 _BROKER_EPOCH: Final = struct.Struct(">q")
@@ -218,20 +219,8 @@ def _encode_metadata(request: UpdateMetadata, version: int) -> Work[list[Buffer]
     topics = []
     for topic in request.topics:
         topics.append((yield from _metadata_states(topic, version)))
-    brokers = [
-        m.LiveBroker(
-            id=broker.broker_id,
-            endpoints=[
-                m.Endpoint(
-                    port=endpoint.port,
-                    host=endpoint.host,
-                    listener=endpoint.listener,
-                    security_protocol=SECURITY_PROTOCOLS.index(endpoint.security_protocol),
-                )
-                for endpoint in broker.endpoints.values()
-            ],
-            rack=broker.rack,
-        )
+    brokers: list[Any] = [
+        _encode_broker(broker.broker_id, tuple(broker.endpoints.values()), broker.rack, version)
         for broker in request.brokers
     ]
     message = m.UpdateMetadataRequest(
@@ -242,7 +231,29 @@ def _encode_metadata(request: UpdateMetadata, version: int) -> Work[list[Buffer]
         ungrouped_partition_states=_ungroup(topics) if version < _UPDATE_METADATA_BY_TOPIC else [],
         live_brokers=brokers,
     )
-    return (yield from codec.encode_around(message, version, (_PARTITION,)))
+    return (yield from codec.encode_around(message, version, (_PARTITION, _BROKER)))
+
+
+@lru_cache(maxsize=1024)
+def _encode_broker(broker_id: BrokerId, endpoints: tuple[Endpoint, ...], rack: str | None, version: int) -> bytes:
+    """Return a live broker as every UpdateMetadata has it."""
+    m = messages.update_metadata_request
+    encode = codec.request_item_writer(ApiKey.UPDATE_METADATA, version, _BROKER)
+    return encode(
+        m.LiveBroker(
+            id=broker_id,
+            endpoints=[
+                m.Endpoint(
+                    port=endpoint.port,
+                    host=endpoint.host,
+                    listener=endpoint.listener,
+                    security_protocol=SECURITY_PROTOCOLS.index(endpoint.security_protocol),
+                )
+                for endpoint in endpoints
+            ],
+            rack=rack,
+        )
+    )
 
 
 def _metadata_states(topic: UpdateMetadataTopic, version: int) -> Work[messages.update_metadata_request.TopicState]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.machines.partition_state_machine import Strategy, bring_partitions_online
@@ -24,33 +25,58 @@ def process_controlled_shutdown(
 
     Raises KafkaError STALE_BROKER_EPOCH for an earlier incarnation, BROKER_NOT_AVAILABLE for an unknown broker.
     """
-    known = cluster.brokers.get(broker_id)
-    if known is None:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
-    if broker_epoch != ANY_EPOCH and broker_epoch < known.epoch:
-        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has epoch {known.epoch} now")
-    cluster.shutting_down.add(broker_id)
-    led: list[TopicPartition] = []
-    followed: list[TopicPartition] = []
-    for partition in sorted(cluster.replicas_on.get(broker_id, ())):
-        state = cluster.partition(partition)
+    (remaining,) = yield from process_controlled_shutdowns(cluster, [(broker_id, broker_epoch)])
+    if isinstance(remaining, KafkaError):
+        raise remaining
+    return remaining
+
+
+def process_controlled_shutdowns(
+    cluster: ClusterState, requests: Sequence[tuple[BrokerId, int]]
+) -> Steps[list[list[TopicPartition] | KafkaError]]:
+    """Move leaderships off several brokers, none of them to another one of these; return what each still leads, or its error."""
+    refusals = [_find_refusal(cluster, broker_id, broker_epoch) for broker_id, broker_epoch in requests]
+    stopping = {broker_id for (broker_id, _), refusal in zip(requests, refusals, strict=True) if refusal is None}
+    cluster.shutting_down.update(stopping)
+    led: dict[TopicPartition, BrokerId] = {}
+    followed: list[PartitionAndReplica] = []
+    for replica in cluster.replicas_of_brokers(stopping):
+        state = cluster.partition(replica.partition)
         if len(state.assignment.replicas) == 1 or state.leadership is None:
             continue
-        if not cluster.is_queued_for_deletion(partition.topic):
-            (led if state.leader == broker_id else followed).append(partition)
+        if not cluster.is_queued_for_deletion(replica.partition.topic):
+            if state.leader == replica.broker_id:
+                led[replica.partition] = replica.broker_id
+            else:
+                followed.append(replica)
     if led:
-        yield from bring_partitions_online(cluster, led, Strategy.CONTROLLED_SHUTDOWN)
-        for partition in led:
+        yield from bring_partitions_online(cluster, sorted(led), Strategy.CONTROLLED_SHUTDOWN)
+        for partition, broker_id in led.items():
             state = cluster.partition(partition)
             if state.leader != broker_id == state.assignment.preferred:
                 cluster.handed_over[partition] = broker_id
     if followed:
         batch = RequestBatch(cluster)
-        for partition in followed:
+        for partition, broker_id in followed:
             batch.stop_replica(broker_id, partition, delete=False)
         yield from batch.publish()
-        replicas = [PartitionAndReplica(partition, broker_id) for partition in followed]
-        yield from change_replica_states(cluster, replicas, ReplicaStatus.OFFLINE)
-    remaining = [partition for partition in led if cluster.partition(partition).leader == broker_id]
-    logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining))
-    return remaining
+        yield from change_replica_states(cluster, followed, ReplicaStatus.OFFLINE)
+    remaining = {broker_id: list[TopicPartition]() for broker_id in stopping}
+    for partition, broker_id in led.items():
+        if cluster.partition(partition).leader == broker_id:
+            remaining[broker_id].append(partition)
+    for broker_id in sorted(stopping):
+        logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining[broker_id]))
+    return [
+        remaining[broker_id] if refusal is None else refusal
+        for (broker_id, _), refusal in zip(requests, refusals, strict=True)
+    ]
+
+
+def _find_refusal(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> KafkaError | None:
+    known = cluster.brokers.get(broker_id)
+    if known is None:
+        return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+    if broker_epoch != ANY_EPOCH and broker_epoch < known.epoch:
+        return KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} has epoch {known.epoch} now")
+    return None

@@ -9,9 +9,10 @@ from typing import Final
 import pytest
 
 from kafkalite.controller import steps
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.testing.simulation.virtual_time import run
+from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FIRST_PORT, FakeCluster, code_of
 from zk import paths
 from zk.memory.memory_store import MemoryStore
@@ -150,6 +151,30 @@ def test_a_controller_reads_only_the_registrations_that_changed(monkeypatch: pyt
         told = cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)[-1]
         assert told is not before
         assert {each.id: each.endpoints[0].host for each in told.live_brokers}[2] == ELSEWHERE.host
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_brokers_that_stop_together_hand_over_once() -> None:
+    """Leaderships went from one broker that was about to stop to the next one, each time with metadata for every broker."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3, 4)
+        await cluster.create_topic("t", [2, 3, 1], [3, 2, 1], [2, 3])
+        await asyncio.sleep(1.0)
+        before = len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA))
+        epochs = {4: cluster.brokers[4].epoch, 2: cluster.brokers[2].epoch, 3: cluster.brokers[3].epoch}
+        stops = [cluster.controller.controlled_shutdown(*each) for each in epochs.items()]
+        stale = cluster.controller.controlled_shutdown(3, epochs[3] - 1)
+        *remaining, refused = await asyncio.gather(*stops, stale, return_exceptions=True)
+        assert remaining == [[], [TopicPartition("t", 2)], []]
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.STALE_BROKER_EPOCH
+        assert await cluster.short_state("t-0") == (1, [1], 1)
+        assert await cluster.short_state("t-1") == (1, [1], 1)
+        await cluster.quiet()
+        assert len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)) - before == 2
         await cluster.stop()
 
     run(scenario())
