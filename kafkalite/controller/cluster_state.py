@@ -167,6 +167,8 @@ class ClusterState:
         self.leaderless: set[TopicPartition] = set()
         self.reassigning: set[TopicPartition] = set()
         self.deletions = Deletions()
+        self.altered: dict[TopicPartition, None] = {}
+        """Partitions with new ISRs from which something may follow, until the next `IsrsAltered`."""
         self.unpublished: dict[TopicPartition, None] = {}
         """Partitions whose metadata changed and waits for the next metadata for all brokers (`machines.request_batch`)."""
         self.published_brokers: dict[BrokerId, RegisteredBroker] = {}

@@ -113,6 +113,11 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class IsrsAltered(Event):
+    """ISRs have changed of partitions under reassignment, or whose leaders had handed over before a restart."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataWindowEnd(Event):
     """Metadata that waited since the last of its kind was published is due."""
 

@@ -41,6 +41,7 @@ HANDLERS: dict[type, Handler] = {
     events.LeaderAndIsrResponseReceived: responses.process_leader_and_isr_response,
     events.StopReplicaResponseReceived: responses.process_stop_replica_response,
     events.AlterPartitionReceived: lambda cluster, event: isr_changes.process_alter_partition(cluster, event.request),
+    events.IsrsAltered: lambda cluster, event: isr_changes.process_isrs_altered(cluster),
     events.MetadataWindowEnd: lambda cluster, event: request_batch.end_metadata_window(cluster),
     events.ControlledShutdown: lambda cluster, event: controlled_shutdown.process_controlled_shutdown(
         cluster, event.broker_id, event.broker_epoch

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kafkalite.controller import events
 from kafkalite.controller.cluster_state import ClusterState, Leadership
 from kafkalite.controller.machines.leader_elections import return_leaders
 from kafkalite.controller.machines.leadership_znodes import read_leaderships, write_leaderships
 from kafkalite.controller.machines.request_batch import publish_metadata
 from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.requests import AlterPartition, IsrProposal
-from kafkalite.controller.steps import Steps, pieces, write
+from kafkalite.controller.steps import QueueLater, Steps, pieces, write
 from kafkalite.controller.topics import reassignment
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -66,8 +67,7 @@ def _alter_partitions(
         outcomes[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     changed = [each for each in outcomes if cluster.find(each) is not None]
     yield from publish_metadata(cluster, changed, can_wait=True)
-    yield from reassignment.maybe_complete_reassignments(cluster, list(accepted))
-    yield from return_leaders(cluster, written.written)
+    yield from _follow_later(cluster, written.written)
     unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     return [unknown if partition is None else outcomes[partition] for partition in requested]
 
@@ -81,9 +81,24 @@ def process_isr_change_notification(cluster: ClusterState) -> Steps[None]:
         cluster.partition(partition).leadership = leadership
     if known:
         yield from publish_metadata(cluster, known, can_wait=True)
-        yield from reassignment.maybe_complete_reassignments(cluster, known)
-        yield from return_leaders(cluster, known)
+        yield from _follow_later(cluster, known)
     yield from write([Delete(path) for path in notified])
+
+
+def _follow_later(cluster: ClusterState, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    """Queue what follows from new ISRs behind the events that wait: leaders are answered at once, and it is done for many together."""
+    following = [each for each in partitions if each in cluster.reassigning or each in cluster.handed_over]
+    if following and not cluster.altered:
+        yield QueueLater(0, events.IsrsAltered())
+    cluster.altered.update(dict.fromkeys(following))
+
+
+def process_isrs_altered(cluster: ClusterState) -> Steps[None]:
+    """Complete reassignments whose targets are in sync by now, and return leaderships to brokers that are."""
+    altered = [partition for partition in cluster.altered if cluster.find(partition) is not None]
+    cluster.altered.clear()
+    yield from reassignment.maybe_complete_reassignments(cluster, altered)
+    yield from return_leaders(cluster, altered)
 
 
 def _resolve_partition(cluster: ClusterState, proposal: IsrProposal) -> TopicPartition | None:

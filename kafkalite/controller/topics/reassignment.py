@@ -275,7 +275,7 @@ def _complete_reassignments(cluster: ClusterState, partitions: Sequence[TopicPar
     final = {partition: cluster.partition(partition).assignment for partition in partitions}
     yield from _write_topics(cluster, final)
     yield from _remove_from_znode(partitions)
-    yield from publish_metadata(cluster, partitions)
+    yield from publish_metadata(cluster, partitions, can_wait=True)
     logger.info("reassignment completed: %s", partition_list(sorted(partitions)))
     yield from topic_deletion.resume_deletions_for(cluster, {partition.topic for partition in partitions})
 

@@ -175,6 +175,26 @@ def test_an_election_does_not_wait_for_the_metadata_that_does() -> None:
     run(scenario())
 
 
+def test_reassignments_that_end_in_short_time_are_completed_together() -> None:
+    """Each was completed on its own before its leader was answered, with three UpdateMetadata for every broker."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", *([[1]] * 8))
+        partitions = [TopicPartition("t", number) for number in range(8)]
+        await cluster.controller.alter_partition_reassignments(dict.fromkeys(partitions, (2,)))
+        await asyncio.sleep(1.0)
+        before = _sent_metadata(cluster)
+        await asyncio.gather(*(cluster.alter_partition(str(each), 1, [1, 2]) for each in partitions))
+        await cluster.until(lambda: not cluster.controller.cluster.reassigning)
+        assert [await cluster.short_state(str(each)) for each in partitions] == [(2, [2], 3)] * 8
+        await asyncio.sleep(1.0)
+        assert [now - then for now, then in zip(_sent_metadata(cluster), before, strict=True)] == [4, 4, 4]
+        await cluster.stop()
+
+    run(scenario())
+
+
 def test_isr_changes_that_wait_end_with_the_term() -> None:
     """The next controller reads them in ZooKeeper."""
 
