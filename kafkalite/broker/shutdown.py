@@ -19,16 +19,12 @@ from kafkalite.types import BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.broker.controller_channel import ControllerChannel
-    from kafkalite.protocol.inter_broker import InterBrokerVersions
 
 logger = logging.getLogger("kafkalite.broker.shutdown")
 
 
 class Parts(HasBrokerId, HasConfig, HasMetadata, HasReplicas, Protocol):
     """The parts of the broker that a controlled shutdown uses."""
-
-    @property
-    def versions(self) -> InterBrokerVersions: ...
 
     @property
     def controller_channel(self) -> ControllerChannel: ...
@@ -102,12 +98,16 @@ def has_heirs(metadata: MetadataCache, partitions: Collection[TopicPartition], b
 
 
 async def _request_shutdown(parts: Parts, timeout_s: float) -> list[TopicPartition] | None:
-    """Return the partitions still led here; None if the controller refuses. Raises TimeoutError without a controller."""
+    """Return the partitions still led here; None if the controller refuses. Raises TimeoutError without a controller.
+
+    The version is the newest that both know, whatever inter.broker.protocol.version says: from 2 on it has the broker's epoch
+    (KIP-380), without which a request that is delayed would shut down the broker's next incarnation.
+    """
     request = messages.controlled_shutdown_request.ControlledShutdownRequest(
         broker_id=parts.broker_id, broker_epoch=parts.replicas.broker_epoch
     )
     deadline_s = asyncio.get_running_loop().time() + timeout_s
-    reply = await parts.controller_channel.request(request, deadline_s, max_version=parts.versions.controlled_shutdown)
+    reply = await parts.controller_channel.request(request, deadline_s)
     if reply.error_code:
         logger.warning("controlled shutdown is refused: %s", ErrorCode(reply.error_code).name)
         return None

@@ -1,14 +1,17 @@
 """inter.broker.protocol.version: what a broker may send to its peers, and what the cluster as a whole does.
 
-Connections between brokers do not exchange ApiVersions (but for those to the controller), so the sender's own setting decides, and must
-not be newer than the oldest peer. The table restates Kafka's `MetadataVersion`.
+Connections between brokers do not exchange ApiVersions (but for those to the controller, and a follower's before 2.1-IV2), so the sender's
+own setting decides, and must not be newer than the oldest peer. The table restates Kafka's `MetadataVersion`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
+
+from kafkalite.protocol.apis import ApiKey
 
 _LAST_STEP = 99
 
@@ -19,11 +22,28 @@ class InterBrokerVersions(NamedTuple):
     leader_and_isr: int
     update_metadata: int
     stop_replica: int
-    controlled_shutdown: int
     fetch: int
     offset_for_leader_epoch: int
     list_offsets: int
     write_txn_markers: int
+
+    @property
+    def fence_followers(self) -> bool:
+        """True if a follower names its leader epoch in all that it asks its leader (KIP-320), which may be another's by then.
+
+        Without it, a leader that lost its session and leads again takes a follower that has not heard of either for one in sync.
+        """
+        return self.fetch >= 9
+
+    def raised_to_fence(self, spoken: Mapping[int, tuple[int, int]]) -> InterBrokerVersions:
+        """Return these versions, or with the first that fence followers if the leader speaks those.
+
+        `spoken` has the lowest and highest version of each API.
+        """
+        raised = {ApiKey.FETCH: 10, ApiKey.OFFSET_FOR_LEADER_EPOCH: 2, ApiKey.LIST_OFFSETS: 4}
+        if self.fence_followers or any(spoken.get(key, (0, -1))[1] < version for key, version in raised.items()):
+            return self
+        return self._replace(**{key.name.lower(): version for key, version in raised.items()})
 
 
 class _Release(NamedTuple):
@@ -82,28 +102,28 @@ class ProtocolVersion(_Release):
 
 
 _TABLE: tuple[tuple[_Release, InterBrokerVersions], ...] = (
-    (_Release(3, 9, 0), InterBrokerVersions(7, 8, 4, 3, 17, 4, 9, 1)),
-    (_Release(3, 7, 4), InterBrokerVersions(7, 8, 4, 3, 16, 4, 8, 1)),
-    (_Release(3, 5, 1), InterBrokerVersions(7, 8, 4, 3, 15, 4, 8, 1)),
-    (_Release(3, 5, 0), InterBrokerVersions(7, 8, 4, 3, 14, 4, 8, 1)),
-    (_Release(3, 4, 0), InterBrokerVersions(7, 8, 4, 3, 13, 4, 7, 1)),
-    (_Release(3, 2, 0), InterBrokerVersions(6, 7, 3, 3, 13, 4, 7, 1)),
-    (_Release(3, 1, 0), InterBrokerVersions(5, 7, 3, 3, 13, 4, 7, 1)),
-    (_Release(3, 0, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 7, 1)),
-    (_Release(2, 8, 1), InterBrokerVersions(5, 7, 3, 3, 12, 4, 6, 1)),
-    (_Release(2, 8, 0), InterBrokerVersions(4, 6, 3, 3, 12, 4, 6, 1)),
-    (_Release(2, 7, 1), InterBrokerVersions(4, 6, 3, 3, 12, 3, 5, 0)),
-    (_Release(2, 6, 0), InterBrokerVersions(4, 6, 3, 3, 11, 3, 5, 0)),
-    (_Release(2, 4, 1), InterBrokerVersions(4, 6, 2, 3, 11, 3, 5, 0)),
-    (_Release(2, 4, 0), InterBrokerVersions(3, 5, 1, 2, 11, 3, 5, 0)),
-    (_Release(2, 3, 1), InterBrokerVersions(2, 5, 1, 2, 11, 3, 5, 0)),
-    (_Release(2, 2, 1), InterBrokerVersions(2, 5, 1, 2, 10, 2, 5, 0)),
-    (_Release(2, 2, 0), InterBrokerVersions(2, 5, 1, 2, 10, 2, 4, 0)),
-    (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 1, 10, 2, 4, 0)),
-    (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 1, 8, 2, 4, 0)),
-    (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 1, 8, 1, 3, 0)),
-    (_Release(2, 0, 0), InterBrokerVersions(1, 4, 0, 1, 7, 1, 2, 0)),
-    (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 1, 7, 0, 2, 0)),
-    (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 1, 5, 0, 2, 0)),
-    (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 1, 3, -1, 1, 0)),
+    (_Release(3, 9, 0), InterBrokerVersions(7, 8, 4, 17, 4, 9, 1)),
+    (_Release(3, 7, 4), InterBrokerVersions(7, 8, 4, 16, 4, 8, 1)),
+    (_Release(3, 5, 1), InterBrokerVersions(7, 8, 4, 15, 4, 8, 1)),
+    (_Release(3, 5, 0), InterBrokerVersions(7, 8, 4, 14, 4, 8, 1)),
+    (_Release(3, 4, 0), InterBrokerVersions(7, 8, 4, 13, 4, 7, 1)),
+    (_Release(3, 2, 0), InterBrokerVersions(6, 7, 3, 13, 4, 7, 1)),
+    (_Release(3, 1, 0), InterBrokerVersions(5, 7, 3, 13, 4, 7, 1)),
+    (_Release(3, 0, 1), InterBrokerVersions(5, 7, 3, 12, 4, 7, 1)),
+    (_Release(2, 8, 1), InterBrokerVersions(5, 7, 3, 12, 4, 6, 1)),
+    (_Release(2, 8, 0), InterBrokerVersions(4, 6, 3, 12, 4, 6, 1)),
+    (_Release(2, 7, 1), InterBrokerVersions(4, 6, 3, 12, 3, 5, 0)),
+    (_Release(2, 6, 0), InterBrokerVersions(4, 6, 3, 11, 3, 5, 0)),
+    (_Release(2, 4, 1), InterBrokerVersions(4, 6, 2, 11, 3, 5, 0)),
+    (_Release(2, 4, 0), InterBrokerVersions(3, 5, 1, 11, 3, 5, 0)),
+    (_Release(2, 3, 1), InterBrokerVersions(2, 5, 1, 11, 3, 5, 0)),
+    (_Release(2, 2, 1), InterBrokerVersions(2, 5, 1, 10, 2, 5, 0)),
+    (_Release(2, 2, 0), InterBrokerVersions(2, 5, 1, 10, 2, 4, 0)),
+    (_Release(2, 1, 2), InterBrokerVersions(1, 4, 0, 10, 2, 4, 0)),
+    (_Release(2, 1, 1), InterBrokerVersions(1, 4, 0, 8, 2, 4, 0)),
+    (_Release(2, 0, 1), InterBrokerVersions(1, 4, 0, 8, 1, 3, 0)),
+    (_Release(2, 0, 0), InterBrokerVersions(1, 4, 0, 7, 1, 2, 0)),
+    (_Release(1, 1, 0), InterBrokerVersions(1, 4, 0, 7, 0, 2, 0)),
+    (_Release(1, 0, 0), InterBrokerVersions(1, 4, 0, 5, 0, 2, 0)),
+    (_Release(0, 0, 0), InterBrokerVersions(0, 3, 0, 3, -1, 1, 0)),
 )

@@ -95,6 +95,8 @@ class LeaderFetcher:
         self._context, self._leader, self._stop_following = context, leader, stop_following
         self._states = FetchStates(context.broker_id, context.throttled_rate)
         self._connection: Connection | None = None
+        self._versions = context.versions
+        """Those that the leader of the connection is asked in."""
         self._failures = 0
         self._wake = asyncio.Event()
         self._poll_ends_ms = float("-inf")
@@ -206,14 +208,28 @@ class LeaderFetcher:
                 raise ConnectionError(f"broker {self._leader} is not alive as far as metadata knows")
             client_id = f"broker-{self._context.broker_id}-fetcher-0"
             timeout_s = self._config.replica_socket_timeout_ms / 1000
-            self._connection = await self._context.connect(endpoint, client_id, timeout_s)
+            connection = await self._context.connect(endpoint, client_id, timeout_s)
+            try:
+                self._versions = await self._choose_versions(connection, timeout_s)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
+
+    async def _choose_versions(self, connection: Connection, timeout_s: float) -> InterBrokerVersions:
+        """Return the versions of inter.broker.protocol.version, raised to those that fence followers if the leader speaks them."""
+        versions = self._context.versions
+        if not versions.fence_followers:
+            await connection.negotiate(timeout_s)
+            versions = versions.raised_to_fence(connection.versions)
+        return versions
 
     async def _fetch(self, connection: Connection) -> None:
         """Fetch once, and append what the leader answers; the next fetch acknowledges it."""
         context, states = self._context, self._states
         began_ms = context.now_ms()
-        version = states.choose_version(context.versions.fetch)
+        version = states.choose_version(self._versions.fetch)
         request, wait_ms = states.make_request(version, began_ms, self._config, context.broker_epoch())
         if request is None:
             await self._sleep(wait_ms)
@@ -267,7 +283,7 @@ class LeaderFetcher:
     def _append(self, state: PartitionFetchState, data: messages.fetch_response.PartitionData) -> None:
         partition, log = state.partition, state.partition.log
         if data.records:
-            log.append_as_follower(data.records, now_ms=self._context.wall_ms())
+            log.append_as_follower(data.records, now_ms=self._context.wall_ms(), leader_epoch=state.leader_epoch)
             self._context.bytes_in += len(data.records)
             if self._states.counts_as_throttled(partition):
                 self._context.throttled_rate.add(len(data.records), self._context.now_ms())
@@ -348,7 +364,7 @@ class LeaderFetcher:
     async def _list_offset(self, connection: Connection, state: PartitionFetchState, timestamp: int) -> int:
         context, topic_partition = self._context, state.partition.topic_partition
         request = offset_request(context.broker_id, topic_partition, state.leader_epoch, timestamp)
-        response = await connection.request(request, context.versions.list_offsets)
+        response = await connection.request(request, self._versions.list_offsets)
         if not self._states.is_current(state):
             raise _NoLongerFollowed
         return offset_in(response, topic_partition)
@@ -359,7 +375,7 @@ class LeaderFetcher:
         if not asking:
             return
         request = self._states.make_epochs_request(asking)
-        response = await connection.request(request, self._context.versions.offset_for_leader_epoch)
+        response = await connection.request(request, self._versions.offset_for_leader_epoch)
         asked = {state.partition.topic_partition: state for state in asking}
         for result in response.topics:
             for answer in result.partitions:

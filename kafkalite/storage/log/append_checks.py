@@ -176,11 +176,14 @@ def own_batches(
     return [each.position for each in headers]
 
 
-def leaders_batches(records: Buffer, log_end_offset: int) -> list[BatchHeader]:
+def leaders_batches(records: Buffer, log_end_offset: int, leader_epoch: int | None) -> list[BatchHeader]:
     """Return the headers of the whole batches that a leader sent; one cut at the end is left out.
 
+    Batches of a later epoch than `leader_epoch` are refused, because the log may have to be truncated before it takes them
+    (KAFKA-18723): Fetch before version 9 does not say in which epoch it asks.
+
     Raises KafkaError CORRUPT_MESSAGE for a wrong CRC or offsets beyond 64 bits, OFFSET_OUT_OF_RANGE when they do not begin at or
-    behind the log end or overlap.
+    behind the log end or overlap, FENCED_LEADER_EPOCH for a later epoch.
     """
     headers = list(iter_batches(records))
     expected = log_end_offset
@@ -194,4 +197,7 @@ def leaders_batches(records: Buffer, log_end_offset: int) -> list[BatchHeader]:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"a batch from {header.base_offset} where {expected} is the next offset"
             )
         expected = header.next_offset
+    if headers and leader_epoch is not None and headers[-1].partition_leader_epoch > leader_epoch:
+        sent = headers[-1].partition_leader_epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"a batch of leader epoch {sent} came in epoch {leader_epoch}")
     return headers

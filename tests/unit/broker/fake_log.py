@@ -65,6 +65,8 @@ class FakeLog:
     log_directory: FakeLogDirectory = field(default_factory=FakeLogDirectory)
     failures: list[KafkaError] = field(default_factory=list)
     """What the next appends as a follower raise."""
+    followed_epochs: list[int | None] = field(default_factory=list)
+    """The leader epoch of each append as a follower."""
 
     @property
     def size_bytes(self) -> int:
@@ -108,7 +110,8 @@ class FakeLog:
         self.log_end_offset += len(headers)
         return first
 
-    def append_as_follower(self, records: Buffer, *, now_ms: int) -> None:
+    def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> None:
+        self.followed_epochs.append(leader_epoch)
         if self.failures:
             raise self.failures.pop(0)
         self.log_end_offset += len(records)

@@ -92,43 +92,55 @@ def test_headers() -> None:
 @pytest.mark.parametrize(
     ("text", "versions"),
     [
-        ("1.1", (1, 4, 0, 1, 7, 0, 2, 0)),
-        ("1.1-IV0", (1, 4, 0, 1, 7, 0, 2, 0)),
-        ("2.0-IV0", (1, 4, 0, 1, 7, 1, 2, 0)),
-        ("2.0", (1, 4, 0, 1, 8, 1, 3, 0)),
-        ("2.1-IV0", (1, 4, 0, 1, 8, 1, 3, 0)),
-        ("2.1-IV1", (1, 4, 0, 1, 8, 2, 4, 0)),
-        ("2.1", (1, 4, 0, 1, 10, 2, 4, 0)),
-        ("2.2-IV0", (2, 5, 1, 2, 10, 2, 4, 0)),
-        ("2.2", (2, 5, 1, 2, 10, 2, 5, 0)),
-        ("2.3-IV0", (2, 5, 1, 2, 10, 2, 5, 0)),
-        ("2.3", (2, 5, 1, 2, 11, 3, 5, 0)),
-        ("2.4-IV0", (3, 5, 1, 2, 11, 3, 5, 0)),
-        ("2.4", (4, 6, 2, 3, 11, 3, 5, 0)),
-        ("2.4-IV1", (4, 6, 2, 3, 11, 3, 5, 0)),
-        ("2.5", (4, 6, 2, 3, 11, 3, 5, 0)),
-        ("2.6", (4, 6, 3, 3, 11, 3, 5, 0)),
-        ("2.7-IV0", (4, 6, 3, 3, 11, 3, 5, 0)),
-        ("2.7-IV1", (4, 6, 3, 3, 12, 3, 5, 0)),
-        ("2.8-IV0", (4, 6, 3, 3, 12, 4, 6, 1)),
-        ("2.8", (5, 7, 3, 3, 12, 4, 6, 1)),
-        ("3.0", (5, 7, 3, 3, 12, 4, 7, 1)),
-        ("3.1-IV0", (5, 7, 3, 3, 13, 4, 7, 1)),
-        ("3.3", (6, 7, 3, 3, 13, 4, 7, 1)),
-        ("3.4", (7, 8, 4, 3, 13, 4, 7, 1)),
-        ("3.5-IV0", (7, 8, 4, 3, 14, 4, 8, 1)),
-        ("3.6", (7, 8, 4, 3, 15, 4, 8, 1)),
-        ("3.7", (7, 8, 4, 3, 16, 4, 8, 1)),
-        ("3.9", (7, 8, 4, 3, 17, 4, 9, 1)),
-        ("3.9.1", (7, 8, 4, 3, 17, 4, 9, 1)),
+        ("1.1", (1, 4, 0, 7, 0, 2, 0)),
+        ("1.1-IV0", (1, 4, 0, 7, 0, 2, 0)),
+        ("2.0-IV0", (1, 4, 0, 7, 1, 2, 0)),
+        ("2.0", (1, 4, 0, 8, 1, 3, 0)),
+        ("2.1-IV0", (1, 4, 0, 8, 1, 3, 0)),
+        ("2.1-IV1", (1, 4, 0, 8, 2, 4, 0)),
+        ("2.1", (1, 4, 0, 10, 2, 4, 0)),
+        ("2.2-IV0", (2, 5, 1, 10, 2, 4, 0)),
+        ("2.2", (2, 5, 1, 10, 2, 5, 0)),
+        ("2.3-IV0", (2, 5, 1, 10, 2, 5, 0)),
+        ("2.3", (2, 5, 1, 11, 3, 5, 0)),
+        ("2.4-IV0", (3, 5, 1, 11, 3, 5, 0)),
+        ("2.4", (4, 6, 2, 11, 3, 5, 0)),
+        ("2.4-IV1", (4, 6, 2, 11, 3, 5, 0)),
+        ("2.5", (4, 6, 2, 11, 3, 5, 0)),
+        ("2.6", (4, 6, 3, 11, 3, 5, 0)),
+        ("2.7-IV0", (4, 6, 3, 11, 3, 5, 0)),
+        ("2.7-IV1", (4, 6, 3, 12, 3, 5, 0)),
+        ("2.8-IV0", (4, 6, 3, 12, 4, 6, 1)),
+        ("2.8", (5, 7, 3, 12, 4, 6, 1)),
+        ("3.0", (5, 7, 3, 12, 4, 7, 1)),
+        ("3.1-IV0", (5, 7, 3, 13, 4, 7, 1)),
+        ("3.3", (6, 7, 3, 13, 4, 7, 1)),
+        ("3.4", (7, 8, 4, 13, 4, 7, 1)),
+        ("3.5-IV0", (7, 8, 4, 14, 4, 8, 1)),
+        ("3.6", (7, 8, 4, 15, 4, 8, 1)),
+        ("3.7", (7, 8, 4, 16, 4, 8, 1)),
+        ("3.9", (7, 8, 4, 17, 4, 9, 1)),
+        ("3.9.1", (7, 8, 4, 17, 4, 9, 1)),
     ],
 )
 def test_versions_for_an_inter_broker_protocol_version(text: str, versions: tuple[int, ...]) -> None:
     assert ProtocolVersion.parse(text).requests == InterBrokerVersions(*versions)
 
 
+def test_followers_are_fenced_where_the_leader_can_though_the_setting_is_older() -> None:
+    old = ProtocolVersion.parse("2.1-IV1").requests
+    spoken = {ApiKey.FETCH: (0, 17), ApiKey.OFFSET_FOR_LEADER_EPOCH: (0, 4), ApiKey.LIST_OFFSETS: (0, 9)}
+    assert not old.fence_followers
+    assert old.raised_to_fence(spoken) == ProtocolVersion.parse("2.1-IV2").requests
+    for key, version in ((ApiKey.FETCH, 8), (ApiKey.OFFSET_FOR_LEADER_EPOCH, 1), (ApiKey.LIST_OFFSETS, 3)):
+        assert old.raised_to_fence({**spoken, key: (0, version)}) == old
+    assert old.raised_to_fence({}) == old
+    new = ProtocolVersion.parse("3.9").requests
+    assert new.raised_to_fence(spoken) == new
+
+
 def test_no_version_is_newer_than_the_codec_or_goes_back() -> None:
-    keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA, ApiKey.CONTROLLED_SHUTDOWN)
+    keys = (ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA, ApiKey.STOP_REPLICA)
     keys += (ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.LIST_OFFSETS, ApiKey.WRITE_TXN_MARKERS)
     rows = [
         ProtocolVersion.parse(text).requests for text in ("1.1", "2.0", "2.1", "2.2", "2.4", "2.8", "3.0", "3.4", "3.9")

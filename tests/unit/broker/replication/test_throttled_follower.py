@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.config.topic import TopicConfig
 from tests.unit.broker.fake_log import FakeLog
-from tests.unit.broker.replication.test_follower import Following, partition_answer, run
+from tests.unit.broker.replication.scripted_leader import Following, partition_answer, run
 
 
 def test_a_replica_in_sync_is_not_throttled_at_the_beginning_of_a_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

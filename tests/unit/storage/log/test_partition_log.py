@@ -191,8 +191,10 @@ def test_followers_refuse_what_does_not_follow(tmp_path):
     assert refusal(log.append_as_follower, batch(base_offset=2), now_ms=NOW_MS) == ErrorCode.OFFSET_OUT_OF_RANGE
     assert refusal(log.append_as_follower, good + good, now_ms=NOW_MS) == ErrorCode.OFFSET_OUT_OF_RANGE
     assert refusal(log.append_as_follower, good[:-1] + b"\x7f", now_ms=NOW_MS) == ErrorCode.CORRUPT_MESSAGE
+    later = batch(base_offset=3, leader_epoch=2)
+    assert refusal(log.append_as_follower, later, now_ms=NOW_MS, leader_epoch=1) == ErrorCode.FENCED_LEADER_EPOCH
     assert log.log_end_offset == 3
-    assert log.append_as_follower(b"", now_ms=NOW_MS).last_offset == 2
+    assert log.append_as_follower(b"", now_ms=NOW_MS, leader_epoch=1).last_offset == 2
     assert log.append_as_follower(batch(base_offset=10), now_ms=NOW_MS).first_offset == 10
 
 
