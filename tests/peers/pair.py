@@ -22,6 +22,7 @@ class Pair:
     def __init__(
         self, directory: Path, cluster: LocalCluster, command: Sequence[str], settings: Mapping[str, str]
     ) -> None:
+        self.zookeeper_connect = cluster.zookeeper_connect
         self.facts = ClusterFacts(cluster.zookeeper_connect)
         settings = {**settings, "zookeeper.connect": cluster.zookeeper_connect}
         commands = {OURS: BROKER_COMMAND, APACHE: command}

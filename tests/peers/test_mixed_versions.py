@@ -7,6 +7,7 @@ Apache Kafka 2.8 and 3.9 in the same old protocol, and in later ones, with --lon
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Final
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from kafkalite.cli.main import main
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka, old_brokers
@@ -144,6 +147,24 @@ class Upgrade:
         wait_until(lambda: self.facts.controller() == other, f"broker {other} is the controller", 30)
         wait_until(lambda: self.facts.leaders(APACHES) == [other], "an unclean leader", 30)
 
+    def migrate(self, *words: str) -> Result:
+        """Run `kafkalite migrate`, which finds the cluster by the environment."""
+        where = {"KAFKALITE_BOOTSTRAP_SERVERS": self.pair.servers, "KAFKALITE_ZOOKEEPER": self.pair.zookeeper_connect}
+        return CliRunner(env=where).invoke(main, ["migrate", *words])
+
+    def note_kinds(self, version: str) -> None:
+        """The two programs are told apart, and Apache Kafka's release is known."""
+        checked = self.migrate("check", "--only", "brokers", "-o", "json")
+        assert json.loads(checked.stdout)[0]["found"] == (
+            f"Apache Kafka {version.rpartition('.')[0]}: {APACHE}; kafkalite 3.9: {OURS}. 1 of 2 to be replaced by kafkalite"
+        )
+
+    def take_evidence(self, moment: str, directory: Path) -> None:
+        taken = self.migrate(
+            "evidence", moment, str(directory), *(("-t", APACHES, "-t", SHARED) if moment == "before" else ())
+        )
+        assert taken.exit_code == 0, taken.output
+
     def swap(self, number: int, command: Sequence[str]) -> None:
         """Let the other program go on with a broker that has ended: its id, its log directories."""
         self.pair.brokers[number].command = command
@@ -176,13 +197,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_each_governs_leads_and_follows_the_other(tmp_path: Path, version: str, protocol: str, long: bool) -> None:
     with upgrading(tmp_path, version, protocol) as upgrade:
-        under_our_controller(upgrade)
+        under_our_controller(upgrade, version)
+        upgrade.take_evidence("before", tmp_path / "lost")
         upgrade.replace(OURS)
         under_theirs(upgrade)
+        upgrade.take_evidence("after", tmp_path / "lost")
+        verdict = upgrade.migrate("verify", str(tmp_path / "lost"), "--without-probe", "--problems")
+        assert verdict.exit_code == 7 and f"{APACHES}-0, offsets 0 to " in verdict.stdout, verdict.output
+        assert SHARED not in verdict.stdout, verdict.output
         upgrade.replace(APACHE)
         under_ours_again(upgrade)
         theirs = upgrade.pair.brokers[APACHE].command
+        upgrade.take_evidence("before", tmp_path / "kept")
         upgrade.swap(APACHE, BROKER_COMMAND)
+        upgrade.take_evidence("after", tmp_path / "kept")
+        verdict = upgrade.migrate("verify", str(tmp_path / "kept"), "--without-probe")
+        assert verdict.exit_code == 0, verdict.output
         if long:
             upgrade.stop(OURS)
             upgrade.swap(OURS, theirs)
@@ -190,13 +220,14 @@ def test_each_governs_leads_and_follows_the_other(tmp_path: Path, version: str, 
             assert upgrade.pair.read(topic) == values
 
 
-def under_our_controller(upgrade: Upgrade) -> None:
+def under_our_controller(upgrade: Upgrade, version: str) -> None:
     """At the end Apache Kafka's broker has stopped, and ours has records that the other never had."""
     upgrade.pair.start(APACHE)
     apache_kafka.wait_for_controller(upgrade.pair.servers)
     upgrade.create_topics()
     assert upgrade.facts.leaders(APACHES) + upgrade.facts.leaders(SHARED) == [APACHE, OURS]
     upgrade.are_in_sync()
+    upgrade.note_kinds(version)
     upgrade.commit_transaction()
     upgrade.move(APACHE)
     upgrade.stop(APACHE)

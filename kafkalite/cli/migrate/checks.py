@@ -54,6 +54,7 @@ _SAME_EVERYWHERE: Final = (
     "zookeeper.connect",
 )
 """Settings of which any broker's value may decide for the cluster, depending on who is controller, coordinator or leader."""
+_KRAFT_MOVE: Final = "zookeeper.metadata.migration.enable"
 _CLASS_NAMES: Final = (".class", ".class.name")
 """Endings of settings that name a class of Java, such as principal.builder.class and create.topic.policy.class.name."""
 _SET_BY_KAFKA: Final = frozenset({"node.id"})
@@ -212,13 +213,16 @@ def _judge_for_ours(broker: SurveyedBroker, given: Mapping[str, ConfigEntry]) ->
         if (refusal := _refusal_of(BROKER_KEYS.get(name), entry.value)) is not None:
             yield problem("", refusal, "take it out or change it: kafkalite would not start with it")
     acts = (broker.value_of(PROTOCOL_VERSION) or "3.9").startswith(("0.", "1.", "2."))
+    if (broker.value_of(_KRAFT_MOVE) or "").lower() == "true":
+        remedy = "finish the move to KRaft, or go back and take it out; kafkalite takes no part in one"
+        yield problem("", f"{_KRAFT_MOVE} is true: it takes part in a move to KRaft", remedy)
     classes = {
         name for name in given if name.endswith(_CLASS_NAMES) and name not in BROKER_KEYS and not is_of_listener(name)
     }
     for name in sorted(classes):
         remedy = "do what it decides in another way; kafkalite runs no classes of Java"
         yield problem("", f"{name} is {given[name].value or 'a class'}, which kafkalite cannot run", remedy)
-    for text in warn_of_idle(given.keys() - classes - _SET_BY_KAFKA, message_format_acts=acts):
+    for text in warn_of_idle(given.keys() - classes - {*_SET_BY_KAFKA, _KRAFT_MOVE}, message_format_acts=acts):
         yield warning("", text, "decide whether you can do without it")
     for name, entry in sorted(broker.settings.items()):
         key = BROKER_KEYS.get(name)

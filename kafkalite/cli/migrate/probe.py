@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _UNANSWERED_MAX: Final = 1000
 """Records that wait for an acknowledgement; while brokers do not answer, no more are sent."""
 _POLL_S: Final = 0.05
+_EXACTLY_ONCE: Final[Mapping[str, Any]] = {"acks": "all", "enable_idempotence": True, "transactional_id": None}
+"""Options that win over those of contexts and the command line."""
 
 
 class Probe:
@@ -44,7 +46,7 @@ class Probe:
         from kafkalite.client import Producer
 
         try:
-            async with Producer(**producer_options, acks="all", enable_idempotence=True) as producer:
+            async with Producer(**{**producer_options, **_EXACTLY_ONCE}) as producer:
                 await self._send_until(producer, rate, stop, sys.maxsize if most is None else most)
                 await producer.flush()
         finally:

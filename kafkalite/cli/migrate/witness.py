@@ -19,6 +19,13 @@ RANGE_RECORDS: Final = 1000
 """Offsets of a range: what differs is found to that precision."""
 _PARTITIONS_AT_ONCE: Final = 50
 _POLL_MS: Final = 200
+_READ_EVERYTHING: Final[Mapping[str, Any]] = {
+    "group_id": None,
+    "isolation_level": "read_uncommitted",
+    "auto_offset_reset": "none",
+    "max_poll_records": 2000,
+}
+"""Options that win over those of contexts and the command line."""
 
 Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 
@@ -174,7 +181,7 @@ async def read_spans(
     ends = {place: end for place, (first, end) in spans.items() if first < end}
     if not ends:
         return
-    async with Consumer(**consumer_options, auto_offset_reset="none", max_poll_records=2000) as consumer:
+    async with Consumer(**{**consumer_options, **_READ_EVERYTHING}) as consumer:
         consumer.assign(ends)
         for place in ends:
             consumer.seek(place, spans[place][0])

@@ -145,6 +145,14 @@ def test_the_order_of_a_list_is_no_difference() -> None:
     assert judge(survey(by_default(broker(1), "listener.security.protocol.map", reordered))) == []
 
 
+def test_a_broker_that_takes_part_in_a_move_to_kraft() -> None:
+    moving = broker(1, zookeeper_metadata_migration_enable="true")
+    assert judge(survey(moving)) == [
+        ("problem", "settings: broker 1: zookeeper.metadata.migration.enable is true: it takes part in a move to KRaft")
+    ]
+    assert judge(survey(broker(1, zookeeper_metadata_migration_enable="false"))) == []
+
+
 def test_own_settings_are_named_on_the_way_back() -> None:
     ours = broker(1, OURS, **{"kafkalite_http_listener": "localhost:80"})
     assert judge(survey(ours), THEIRS) == [
