@@ -154,8 +154,8 @@ REPLICATION: Final = (
         (
             Edit(
                 "kafkalite.broker.coordination.replica_questions",
-                "codes.get(each.topic_partition) == _FOLLOWS",
-                "codes.get(each.topic_partition, [])[1:] == _FOLLOWS[1:]",
+                "codes.get(each.topic_partition) == confirmation",
+                "codes.get(each.topic_partition, [])[1:] == confirmation[1:]",
             ),
         ),
     ),
@@ -165,8 +165,8 @@ REPLICATION: Final = (
         (
             Edit(
                 "kafkalite.broker.coordination.leadership_proof",
-                "(self._ends_early or self._doubt.holds())",
-                "self._doubt.holds()",
+                "        return self._ends_early or self._doubt.holds()\n",
+                "        return self._doubt.holds()\n",
             ),
         ),
     ),
