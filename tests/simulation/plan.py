@@ -58,6 +58,7 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
 }
 """What is worth drawing for a broker, each value as likely as the others."""
 
+PROTOCOL: Final = "inter.broker.protocol.version"
 _PROTOCOLS: Final = ("2.1-IV1", "2.3-IV1", "2.6-IV0")
 """Versions of `inter.broker.protocol.version` in which leaders write their ISR to ZooKeeper themselves (before KIP-497)."""
 _ZSTD: Final = 4
@@ -152,13 +153,19 @@ def _speak_old_protocol(plan: Plan, chance: random.Random) -> Plan:
     """Return the plan with an old inter-broker protocol, and without what that refuses, or as it is."""
     if chance.random() >= _OLD_PROTOCOL_SHARE:
         return plan
-    text = chance.choice(_PROTOCOLS)
-    protocol, workload = ProtocolVersion.parse(text), dict(plan.workload)
+    return without_refused(replace(plan, settings={**plan.settings, PROTOCOL: chance.choice(_PROTOCOLS)}))
+
+
+def without_refused(plan: Plan) -> Plan:
+    """Return the plan without what its inter-broker protocol refuses to clients."""
+    if PROTOCOL not in plan.settings:
+        return plan
+    protocol, workload = ProtocolVersion.parse(plan.settings[PROTOCOL]), dict(plan.workload)
     if protocol < (2, 3, 0):
         workload["static_members"] = 0
     if protocol < (2, 1, 0) and workload["compression"] == _ZSTD:
         workload["compression"] = 0
-    return replace(plan, settings={**plan.settings, "inter.broker.protocol.version": text}, workload=workload)
+    return replace(plan, workload=workload)
 
 
 def _draw_detection(chance: random.Random) -> dict[str, str]:

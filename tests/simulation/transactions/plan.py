@@ -16,6 +16,7 @@ from tests.simulation.plan import (
     add_lies,
     draw_honest,
     draw_ways,
+    without_refused,
 )
 
 TRANSACTIONS: Final = "transactions"
@@ -61,7 +62,7 @@ def draw_honest_transactions(seed: int) -> Plan:
     names = chance.sample(list(_SETTINGS), chance.choice([1, 3, 5]))
     settings = {**usual.settings, **{name: chance.choice(_SETTINGS[name]) for name in names}}
     faults = [*_client_faults(chance), *draw_faults(chance, BROKERS, CLIENTS, ROLES, WINDOW_S)]
-    return Plan(
+    plan = Plan(
         seed,
         settings,
         {
@@ -81,6 +82,7 @@ def draw_honest_transactions(seed: int) -> Plan:
         },
         tuple(sorted(faults, key=lambda each: each.at_s)),
     )
+    return without_refused(plan)
 
 
 def _client_faults(chance: random.Random) -> list[Fault]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.simulation.plan import CLIENT_FAULTS, Plan
+from tests.simulation.plan import CLIENT_FAULTS, PROTOCOL, Plan
 from tests.simulation.seeds import live
 from tests.simulation.transactions.plan import draw_transactions
 from tests.simulation.transactions.transactional_run import TransactionalRun
@@ -28,3 +28,11 @@ def test_a_plan_of_transactions_is_what_its_text_says() -> None:
         assert Plan.parse(str(plan)) == plan
         kinds.update(each.kind for each in plan.faults)
     assert set(CLIENT_FAULTS) <= kinds
+
+
+def test_an_old_protocol_has_no_static_members() -> None:
+    """Members were refused for ever (seed 900005)."""
+    plans = [draw_transactions(seed) for seed in range(900_000, 900_060)]
+    old = [each for each in plans if each.settings.get(PROTOCOL, "").startswith("2.1")]
+    assert old
+    assert {each.workload["static_members"] for each in old} == {0}
