@@ -7,7 +7,7 @@
 
     <base offset, 20 digits>.log, .index, .timeindex, .txnindex     a segment and its indexes
     <offset, 20 digits>.snapshot                                    producers before that offset
-    leader-epoch-checkpoint, partition.metadata                     the former once an epoch has records that are flushed
+    leader-epoch-checkpoint, partition.metadata                     the former, and indexes, soon after the others
     *.deleted, *.cleaned, *.swap            given up; unfinished compaction; finished compaction being swapped in
 
 A topic name is cut so that the suffixed forms keep within the 255 characters of a file name.

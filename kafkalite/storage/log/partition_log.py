@@ -297,9 +297,9 @@ class PartitionLog(NotedLog):
 
     @changes_disk
     def make_files(self) -> None:
-        """Make the files of a new log that its first records do not need, where they are missing; that of epochs if one has records."""
+        """Make the files of a new log that its first records do not need, where they are missing."""
         self._complete_files()
-        self.epoch_file.complete(self.epochs, self.log_end_offset)
+        self.epoch_file.save(self.epochs)
 
     def _complete_files(self) -> None:
         if self.is_topic_id_behind:

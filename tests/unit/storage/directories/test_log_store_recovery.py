@@ -67,7 +67,6 @@ def test_a_start_wrote_the_epochs_of_each_log_without_records_twice(tmp_path):
     """Once without the last epoch, in which nothing was written, and once with it, when the same leader led on."""
     store = opened(tmp_path)
     log = store.create(A0, TOPIC_ID)
-    append(log, batch(1), epoch=1)
     log.assign_epoch(3)
     assert store.make_files()
     close(store)
@@ -75,24 +74,11 @@ def test_a_start_wrote_the_epochs_of_each_log_without_records_twice(tmp_path):
     content, written = checkpoint.read_text(), checkpoint.stat().st_ino
     store = opened(tmp_path)
     log = store.get(A0)
-    assert log.latest_epoch == 1
+    assert log.latest_epoch is None
     log.assign_epoch(3)
     assert log.latest_epoch == 3 and checkpoint.stat().st_ino == written
     close(store)
     assert checkpoint.read_text() == content
-
-
-def test_a_log_without_records_has_no_file_of_epochs(tmp_path):
-    """A hundred thousand of them took 400 MB, and said nothing that a start would not forget."""
-    for epoch in (3, 4):
-        store = opened(tmp_path)
-        log = store.create(A0, TOPIC_ID)
-        assert log.latest_epoch is None
-        log.assign_epoch(epoch)
-        while store.make_files():
-            pass
-        close(store)
-        assert not (tmp_path / "a-0" / "leader-epoch-checkpoint").exists()
 
 
 def test_an_epoch_without_records_does_not_stay_beside_records_of_an_older_one(tmp_path):
