@@ -7,6 +7,7 @@ Apache Kafka 2.8 and 3.9 in the same old protocol, and in later ones, with --lon
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kafkalite.cli.main import main
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
+from kafkalite.net.connection import Connection
+from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.peers import apache_kafka, old_brokers
 from tests.peers.pair import APACHE, OURS, Pair
 from tests.wire.conftest import wait_until_led
@@ -43,9 +48,9 @@ LONG: Final = (
 )
 SETTINGS: Final = {
     "zookeeper.session.timeout.ms": "5000",
-    "offsets.topic.replication.factor": "1",
+    "offsets.topic.replication.factor": "2",
     "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.replication.factor": "2",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -64,6 +69,7 @@ class Upgrade:
         self.pair = pair
         self.facts = pair.facts
         self.values: dict[str, list[bytes]] = {APACHES: [], SHARED: [], MOVED: []}
+        self.committed = confluent_kafka.OFFSET_INVALID
 
     def write(self, topic: str, *, are_kept: bool = True) -> None:
         """Append records to a topic."""
@@ -89,10 +95,14 @@ class Upgrade:
             self.write(topic)
 
     def are_in_sync(self) -> None:
-        """Both replicas of each topic that has two are in sync and have the same bytes."""
+        """Both replicas of each topic that has two are in sync and have the same bytes, those of both coordinators too."""
         for topic in (APACHES, SHARED):
             self.pair.await_isr(topic, {OURS, APACHE})
             self.write(topic)
+        self.commit_offset()
+        self.commit_transaction()
+        for topic in (APACHES, SHARED, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            self.pair.await_isr(topic, {OURS, APACHE})
             self.pair.await_same(topic)
 
     def move(self, to: int) -> None:
@@ -112,8 +122,35 @@ class Upgrade:
         )
         wait_until(lambda: self.facts.leaders(topic) == [leader], f"{leader} leads {topic}", 30)
 
+    def create_on_demand(self, topic: str) -> None:
+        """Let the broker of ours, which is asked about a topic that there is not, have it created by the controller."""
+
+        async def ask() -> None:
+            broker = self.pair.brokers[OURS]
+            connection = await Connection.open(broker.host, broker.port, client_id="on demand")
+            try:
+                await connection.negotiate()
+                m = messages.metadata_request
+                wanted = m.MetadataRequest(topics=[m.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+                await connection.request(wanted, connection.version_of(ApiKey.METADATA))
+            finally:
+                connection.close()
+
+        asyncio.run(ask())
+        wait_until(lambda: self.facts.fully_replicated(topic), f"{topic} with a leader", 30)
+
+    def commit_offset(self) -> None:
+        """Find the last committed offset of a group, and commit the next."""
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": self.pair.servers, "group.id": "g"})
+        place = confluent_kafka.TopicPartition(SHARED, 0)
+        assert consumer.committed([place], timeout=60)[0].offset == self.committed
+        self.committed = len(self.values[SHARED])
+        place.offset = self.committed
+        consumer.commit(offsets=[place], asynchronous=False)
+        consumer.close()
+
     def commit_transaction(self) -> None:
-        """Write both replicated topics and the offsets of a group in one transaction."""
+        """Write to both replicated topics in one transaction."""
         settings = {"bootstrap.servers": self.pair.servers, "transactional.id": "t"}
         producer = confluent_kafka.Producer(settings)
         producer.init_transactions(60)
@@ -228,7 +265,6 @@ def under_our_controller(upgrade: Upgrade, version: str) -> None:
     assert upgrade.facts.leaders(APACHES) + upgrade.facts.leaders(SHARED) == [APACHE, OURS]
     upgrade.are_in_sync()
     upgrade.note_kinds(version)
-    upgrade.commit_transaction()
     upgrade.move(APACHE)
     upgrade.stop(APACHE)
     upgrade.write(APACHES, are_kept=False)
@@ -239,6 +275,7 @@ def under_theirs(upgrade: Upgrade) -> None:
     upgrade.write(APACHES)
     upgrade.pair.start(OURS)
     upgrade.are_in_sync()
+    upgrade.create_on_demand("on-demand")
     upgrade.move(OURS)
     upgrade.prefer(SHARED, OURS)
     upgrade.kill(OURS)
