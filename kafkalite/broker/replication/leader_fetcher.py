@@ -57,6 +57,7 @@ logger = logging.getLogger("kafkalite.broker.replication.leader_fetcher")
 
 _FIRST_LEADER_BACKOFF_MS = 20.0
 _EMPTY_ANSWERS = 10
+_ENDED_ONE_BY_ONE = 10
 _PARTITIONS_OF_AN_ANSWER = 500
 """A leader reads some thousands of partitions for each answer, which has nothing if none of them has records."""
 
@@ -107,6 +108,8 @@ class LeaderFetcher:
         self._requests = self._empty_answers = self._renewals = 0
         self._moved: list[PartitionLog] = []
         """Logs whose start moved with the response that is being handled."""
+        self._ended: list[PartitionFetchState] = []
+        """Partitions whose leader epoch is over, as the response that is being handled says."""
         self._task = start_task(self._run(), f"fetching from broker {leader}")
 
     @property
@@ -254,6 +257,7 @@ class LeaderFetcher:
             raise OSError(f"the fetch was answered with {code_of(response.error_code).name}")
         for state, data in states.match_answers(response, version):
             self._handle_answer(state, data)
+        self._tell_ended()
         if self._moved:
             # The next fetch tells the leader, which then answers DeleteRecords: a kill must not undo that.
             context.note_log_starts(self._moved)
@@ -303,12 +307,22 @@ class LeaderFetcher:
             self._range_tasks[task] = None
             task.add_done_callback(self._range_tasks.pop)
         elif step is DROP:
-            logger.info("%s: leader epoch %d is over", topic_partition, state.leader_epoch)
+            self._ended.append(state)
             self._stop_following(topic_partition)
         elif step is BACK_OFF:
             if code not in WAIT_AND_RETRY:
                 logger.warning("%s: broker %d answers %s", topic_partition, self._leader, code.name)
             self._back_off(state)
+
+    def _tell_ended(self) -> None:
+        """Log that leader epochs are over, of thousands of partitions in one line: another broker leads them all."""
+        ended, self._ended = self._ended, []
+        if len(ended) > _ENDED_ONE_BY_ONE:
+            first, epoch = ended[0].partition.topic_partition, ended[0].leader_epoch
+            logger.info("leader epochs of %d partitions are over, that of %s is %d", len(ended), first, epoch)
+            return
+        for state in ended:
+            logger.info("%s: leader epoch %d is over", state.partition.topic_partition, state.leader_epoch)
 
     def _back_off(self, state: PartitionFetchState) -> None:
         self._states.back_off(state, self._context.now_ms(), self._config.replica_fetch_backoff_ms)
@@ -393,3 +407,4 @@ class LeaderFetcher:
                     answer.end_offset < 0 or answer.leader_epoch in (latest, -1) or log.latest_epoch in (None, latest)
                 )
                 state.must_ask_epoch = not agreed
+        self._tell_ended()

@@ -83,8 +83,9 @@ class SegmentList:
 
     def free_idle(self) -> None:
         """Free what is kept for a log that grows: places of batches, open files of the active segment. All is found again, but slower."""
-        self._places = _NO_PLACES
-        self.active.close_files()
+        if self._places:  # else nothing was appended since
+            self._places = _NO_PLACES
+            self.active.close_files()
 
     def add(self, segment: Segment) -> None:
         """Make `segment` the active one; an empty segment that was active before drops out of the list."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from typing import Any
 
 import pytest
@@ -322,6 +323,26 @@ def test_an_epoch_that_is_over_ends_the_fetching(monkeypatch: pytest.MonkeyPatch
         assert len(following.leader.requests) == 1
 
     run(monkeypatch, lambda request: partition_answer(error_code=ErrorCode.FENCED_LEADER_EPOCH), act)
+
+
+@pytest.mark.parametrize(("partitions", "lines"), [(2, 2), (100, 1)])
+def test_an_election_of_thousands_logged_a_line_for_each_epoch_that_was_over(
+    partitions: int, lines: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(following: Following) -> None:
+        for index in range(partitions):
+            follow_other(following, index)
+        with caplog.at_level(logging.INFO, "kafkalite.broker.replication.leader_fetcher"):
+            await asyncio.sleep(1)
+
+    def answer(request: Any) -> Any:
+        data, code = messages.fetch_response.PartitionData, ErrorCode.FENCED_LEADER_EPOCH
+        response = partition_answer()
+        response.responses[0].partitions = [data(partition_index=i, error_code=code) for i in range(partitions)]
+        return response
+
+    run(monkeypatch, answer, act)
+    assert len(caplog.messages) == lines and all("over" in each for each in caplog.messages)
 
 
 def test_records_of_an_epoch_not_heard_of_yet_are_refused_and_asked_for_at_intervals(
