@@ -141,7 +141,10 @@ class ProcessLoop(VirtualTimeLoop):
         return timer
 
     def step(self) -> None:
-        """Run what is due, as asyncio's `_run_once` without selectors, signals and threads; return when the process is killed."""
+        """Run what is due, as asyncio's `_run_once` without selectors, signals and threads; return when the process is killed.
+
+        That is done `Turns.rounds` times before it is another loop's turn.
+        """
         process, now_s, ready, timers = self.process, self._time.now_s, self._ready, self.timers
         if self._timer_cancelled_count > _CANCELLED_TIMERS and self._timer_cancelled_count > len(timers) // 2:
             self._drop_cancelled_timers()
@@ -155,24 +158,29 @@ class ProcessLoop(VirtualTimeLoop):
         asyncio._set_running_loop(self)
         self._thread_id = 1
         try:
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    try:
-                        handle._context.run(handle._callback, *handle._args)
-                    except KilledHere:
-                        return
-                    except (SystemExit, KeyboardInterrupt):
-                        raise
-                    except BaseException as problem:
-                        context = {
-                            "message": f"Exception in callback {handle!r}",
-                            "exception": problem,
-                            "handle": handle,
-                        }
-                        self.call_exception_handler(context)
-                    if process.callbacks_left is not None and process.count_down():
-                        return
+            rounds = self._turns.rounds
+            while ready and rounds:
+                rounds -= 1
+                for _ in range(len(ready)):
+                    handle = ready.popleft()
+                    if not handle._cancelled:
+                        try:
+                            handle._context.run(handle._callback, *handle._args)
+                        except KilledHere:
+                            return
+                        except (SystemExit, KeyboardInterrupt):
+                            raise
+                        except BaseException as problem:
+                            context = {
+                                "message": f"Exception in callback {handle!r}",
+                                "exception": problem,
+                                "handle": handle,
+                            }
+                            self.call_exception_handler(context)
+                        if process.callbacks_left is not None and process.count_down():
+                            return
+                if process.paused:
+                    return
         finally:
             self._thread_id = None  # type: ignore[assignment]
             asyncio._set_running_loop(None)

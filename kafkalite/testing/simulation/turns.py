@@ -32,6 +32,9 @@ class Turns:
     def __init__(self, time: VirtualTime) -> None:
         self.due: list[tuple[int, SteppedLoop]] = []
         """Each with the place of its process in the order of starts."""
+        self.rounds = 1
+        """How often a loop whose turn it is does what it has made due itself. More cost less, and change the order only of what is done in
+        one moment, in which processes do not hear of each other."""
         self._time = time
         self._moments: list[tuple[float, int, SteppedLoop]] = []
         """A heap of the first timer of each loop that is not due; what is not its first timer any more is passed over."""

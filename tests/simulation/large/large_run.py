@@ -28,6 +28,7 @@ _GROUPED: Final = 2
 """Topics that the group reads."""
 _LOOK_S: Final = 0.2
 """To look at a hundred brokers takes a while."""
+_ROUNDS: Final = 16
 _FETCH_MS: Final = 2000
 
 
@@ -39,6 +40,7 @@ class LargeRun(SimulationRun):
         self.judged_topics = self.topic_names
         self._read_everything = False
         super().__init__(plan)
+        self.simulation.turns.rounds = _ROUNDS
 
     def _make_cluster(self) -> SimulatedCluster:
         return SimulatedCluster(

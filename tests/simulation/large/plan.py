@@ -29,7 +29,7 @@ _IDLE: Final[Mapping[str, str]] = {"replica.fetch.wait.max.ms": "2000"}
 """Followers of idle partitions ask every two seconds instead of twice in one: that is most of what a run costs."""
 _EVIDENCE: Final[Mapping[str, str]] = {
     "kafkalite.failover.detection": "evidence",
-    "kafkalite.failover.heartbeat.interval.ms": "500",
+    "kafkalite.failover.heartbeat.interval.ms": "1000",
 }
 _EVIDENCE_SHARE: Final = 0.2
 _OFFSETS_LEADER: Final = "leader:__consumer_offsets-0"
