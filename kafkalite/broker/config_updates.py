@@ -6,7 +6,7 @@ starts what has to be done at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.broker.settings.quota_znodes import entity_of, quotas_in, settings_of
@@ -42,18 +42,17 @@ class ConfigUpdates:
     async def apply_change(self, entity_type: str, entity_name: str) -> None:
         """Read the configuration of the entity that a notification names, and apply it."""
         if entity_type == "topics":
-            await self._apply_topics([entity_name])
-            self._topic_changed(entity_name, await self._configs.read(paths.topic_config(entity_name)))
+            overrides = await self._configs.read(paths.topic_config(entity_name))
+            self._replicas.apply_topic_configs({entity_name: self._configs.topic_config(entity_name, overrides)})
+            self._topic_changed(entity_name, overrides)
         elif entity_type == "brokers" and entity_name in (paths.DEFAULT_ENTITY, str(self._broker_id)):
             await self._configs.load_broker(self._broker_id)
-            await self._apply_topics(sorted({tp.topic for tp in self._replicas.partitions}))
+            topics = sorted({each.topic for each in self._replicas.partitions})
+            self._replicas.apply_topic_configs(await self._configs.topics(topics))
         elif (entity := entity_of(entity_type, entity_name)) is not None:
             settings = await settings_of(self._configs.read, entity)
             self._quotas.take(entity, quotas_in(entity, settings))
             self._users.take(entity, settings)
-
-    async def _apply_topics(self, topics: Iterable[str]) -> None:
-        self._replicas.apply_topic_configs({topic: await self._configs.topic(topic) for topic in topics})
 
 
 def follow_settings(

@@ -14,13 +14,15 @@ from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import Jobs, report
 from zk import paths
 from zk.session import Session
-from zk.store import NoNodeError, SessionExpiredError, Store, StoreError
+from zk.store import SessionExpiredError, Store, StoreError
 from zk.watches import ChildrenChanged, ChildWatch
 from zk.znodes import MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.settings.change_notifications")
 
 _PURGE_AFTER_MS = 15 * 60 * 1000
+_READ_TOGETHER = 250
+"""Notices that are read in one request."""
 
 
 def _sequence(name: str) -> int:
@@ -79,29 +81,27 @@ class ChangeNotifications:
     async def _look(self, names: Sequence[str]) -> None:
         there = set(names)
         self._taken = {name: since_ms for name, since_ms in self._taken.items() if name in there}
-        for name in sorted((each for each in names if each not in self._taken), key=_sequence):
-            since_ms = self._clock.now_ms()
-            try:
-                since_ms = await self._take(name, since_ms)
-            except (StoreError, InvariantBroken):
-                raise
-            except Exception as problem:
-                report(f"the change {name} in {self.parent} failed", problem)
-            self._taken[name] = since_ms
+        new = sorted((each for each in names if each not in self._taken), key=_sequence)
+        for first in range(0, len(new), _READ_TOGETHER):
+            some = new[first : first + _READ_TOGETHER]
+            znodes = await self._store.read_many([paths.child(self.parent, name) for name in some])
+            for name, znode in zip(some, znodes, strict=True):
+                try:
+                    if znode is not None:
+                        await self._take(name, znode[0])
+                except (StoreError, InvariantBroken):
+                    raise
+                except Exception as problem:
+                    report(f"the change {name} in {self.parent} failed", problem)
+                self._taken[name] = self._clock.now_ms() if znode is None else znode[1].ctime_ms
         await self._purge()
 
-    async def _take(self, name: str, now_ms: int) -> int:
-        """Take one notice, and return its time of creation (Unix ms)."""
-        path = paths.child(self.parent, name)
-        try:
-            data, stat = await self._store.read(path)
-        except NoNodeError:
-            return now_ms
+    async def _take(self, name: str, data: bytes) -> None:
         try:
             await self._take_data(data)
         except MalformedZnodeError as problem:
+            path = paths.child(self.parent, name)
             logger.warning("%s is ignored: %s; what it announced has to be announced again", path, problem)
-        return stat.ctime_ms
 
     async def _purge(self) -> None:
         old_ms = self._clock.now_ms() - _PURGE_AFTER_MS

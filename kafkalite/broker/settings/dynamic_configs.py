@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from kafkalite.broker.settings.change_notifications import ChangeNotifications
 from kafkalite.clock import Clock
@@ -24,6 +23,9 @@ from zk.store import BadVersionError, Create, Delete, NodeExistsError, NoNodeErr
 from zk.znodes import ConfigChange, ConfigEntity, MalformedZnodeError
 
 logger = logging.getLogger("kafkalite.broker.settings.dynamic_configs")
+
+_READ_TOGETHER = 250
+"""Configurations of topics that are read and made in one go: some milliseconds."""
 
 
 class DynamicConfigs:
@@ -43,12 +45,9 @@ class DynamicConfigs:
         """Return the overrides in a configuration znode, empty if it is absent or unreadable (which is logged)."""
         try:
             data, _ = await self._store.read(path)
-            return dict(ConfigEntity.decode(data).config)
         except NoNodeError:
             return {}
-        except MalformedZnodeError as problem:
-            logger.error("%s: %s; going on without it until it is mended or deleted", path, problem)
-            return {}
+        return _decode_overrides(path, data)
 
     async def change(
         self,
@@ -173,7 +172,21 @@ class DynamicConfigs:
 
     async def topic(self, topic: str) -> TopicConfig:
         """Return a topic's configuration: its overrides over this broker's defaults, which are used alone if an override is bad."""
-        overrides = await self.read(paths.topic_config(topic))
+        return self.topic_config(topic, await self.read(paths.topic_config(topic)))
+
+    async def topics(self, names: Sequence[str]) -> dict[str, TopicConfig]:
+        """Return the configurations of topics as `topic` does, read by few requests."""
+        configs: dict[str, TopicConfig] = {}
+        for first in range(0, len(names), _READ_TOGETHER):
+            some = names[first : first + _READ_TOGETHER]
+            read_paths = [paths.topic_config(name) for name in some]
+            znodes = await self._store.read_many(read_paths)
+            for name, path, znode in zip(some, read_paths, znodes, strict=True):
+                configs[name] = self.topic_config(name, {} if znode is None else _decode_overrides(path, znode[0]))
+        return configs
+
+    def topic_config(self, topic: str, overrides: Mapping[str, str]) -> TopicConfig:
+        """Return the configuration of a topic with these overrides."""
         self._warn(topic, overrides)
         try:
             return TopicConfig.from_overrides(self.topic_defaults, overrides)
@@ -197,8 +210,7 @@ class DynamicConfigs:
             names = await self._store.children(paths.CONFIG_TOPICS)
         except NoNodeError:
             return {}
-        configs = await asyncio.gather(*map(self.topic, names))
-        return dict(zip(names, configs, strict=True))
+        return await self.topics(names)
 
     async def load_broker(self, broker_id: int) -> None:
         """Apply the cluster's and the broker's own dynamic configuration (KIP-226); one that cannot work is logged and left out."""
@@ -218,6 +230,14 @@ class DynamicConfigs:
             if warning not in known:
                 logger.warning("dynamic broker configuration: %s", warning)
         self._config.replace(config)
+
+
+def _decode_overrides(path: str, data: bytes) -> dict[str, str]:
+    try:
+        return dict(ConfigEntity.decode(data).config)
+    except MalformedZnodeError as problem:
+        logger.error("%s: %s; going on without it until it is mended or deleted", path, problem)
+        return {}
 
 
 class ConfigChanges(ChangeNotifications):

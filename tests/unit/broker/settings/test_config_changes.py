@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from kafkalite.broker.settings.dynamic_configs import ConfigChanges
+from kafkalite.broker.settings.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.clock import SystemClock
+from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.lifecycle import Jobs
 from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.session import Session
-from zk.store import SessionExpiredError, Stat, StoreError, Watcher
+from zk.store import SessionExpiredError, Stat, StoreError
 from zk.watches import ChildrenChanged, ChildWatch
-from zk.znodes import ConfigChange
+from zk.znodes import ConfigChange, ConfigEntity
 
 
 def taken(problems: dict[str, list[Exception]], *others: str) -> tuple[list[str], int]:
@@ -109,14 +112,14 @@ def test_a_storm_of_changes_read_each_of_them_at_every_change() -> None:
 
         watch = ChildWatch(session, paths.CONFIG_CHANGES, children)
         await watch.start()
-        reads, read = 0, store.read
+        reads, read_many = 0, store.read_many
 
-        async def counted(path: str, watcher: Watcher | None = None) -> tuple[bytes, Stat]:
+        async def counted(some: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
             nonlocal reads
-            reads += 1
-            return await read(path, watcher)
+            reads += len(some)
+            return await read_many(some)
 
-        store.read = counted  # type: ignore[method-assign]
+        store.read_many = counted  # type: ignore[method-assign]
         for number in range(500):
             await writer.create(paths.CONFIG_CHANGE_PREFIX, ConfigChange(f"topics/{number}").encode(), sequence=True)
         while len(seen) < 500:
@@ -128,3 +131,43 @@ def test_a_storm_of_changes_read_each_of_them_at_every_change() -> None:
     reads, begun = virtual_time.run(scenario())
     assert reads == 500
     assert begun < 50
+
+
+def test_the_configurations_of_topics_and_notices_of_changes_are_read_in_few_requests() -> None:
+    """A broker that started read that of each topic in a request of its own, and after a change of many topics each notice."""
+
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(1)
+        names = [f"t{number:03}" for number in range(300)]
+        for number, name in enumerate(names):
+            config = ConfigEntity({"retention.ms": str(number)}).encode()
+            await store.create(paths.topic_config(name), b"garbage" if number == 7 else config, parents=True)
+            change = ConfigChange(f"topics/{name}").encode()
+            await store.create(paths.CONFIG_CHANGE_PREFIX, change, sequence=True, parents=True)
+        requests, request = [], store._request
+
+        async def counted(path: str, carry_out: Callable[[], Any]) -> Any:
+            requests.append(path)
+            return await request(path, carry_out)
+
+        store._request = counted  # type: ignore[method-assign, assignment]
+        properties = {"zookeeper.connect": "memory", "broker.id": "0", "log.retention.ms": "9000"}
+        configs = DynamicConfigs(store, LiveConfig(BrokerConfig.from_properties(properties)))
+        found = await configs.all_topics()
+        assert [found[name].retention_ms for name in names] == [*range(7), 9000, *range(8, 300)]
+        assert len(requests) <= 3
+        taken: list[str] = []
+        counts: list[int] = []
+
+        async def changed(entity_type: str, name: str) -> None:
+            taken.append(name)
+            counts.append(len(requests))
+
+        changes = ConfigChanges(store, SystemClock(), changed)
+        changes.seen(await store.children(paths.CONFIG_CHANGES))
+        await changes.look()
+        assert taken == names
+        assert counts[-1] <= 6
+
+    virtual_time.run(scenario())
