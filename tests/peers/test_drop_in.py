@@ -212,8 +212,55 @@ def check_before_replacing(machine: Machine, target: str) -> list[dict[str, str]
     return rows
 
 
-def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> None:
-    """Made by Apache Kafka; each of the two takes over from the other after a clean stop and after kill -9."""
+class Steps:
+    """`kafkalite migrate step` and `rollback` of one plan. What they command is done by the test, which kills the tool meanwhile."""
+
+    def __init__(self, machine: Machine, directory: Path) -> None:
+        self._machine, self._directory = machine, directory
+        self._plan = directory / "plan.toml"
+
+    def replace(self, verb: str, program: str) -> None:
+        if not self._plan.exists():
+            planned = CliRunner().invoke(main, ["migrate", "plan", str(self._plan), *self._machine.whereabouts])
+            assert planned.exit_code == 0, planned.output
+        for each in ("stop", "start"):
+            for suffix in ("asked", "done"):
+                (self._directory / f"{each}.{suffix}").unlink(missing_ok=True)
+        self._kill_at(verb, "stop")
+        self._machine.end("clean")
+        (self._directory / "stop.done").touch()
+        self._kill_at(verb, "start")
+        self._machine.start(program)
+        (self._directory / "start.done").touch()
+        tool = self._begin(verb)
+        assert tool.wait(120) == 0
+        done = CliRunner().invoke(main, ["migrate", verb, str(self._plan), *self._commands(), "--dry-run"])
+        assert done.exit_code == 3, done.output
+
+    def _kill_at(self, verb: str, command: str) -> None:
+        """Kill the tool when its command is carried out; what was begun then ends when the test has done it."""
+        tool = self._begin(verb)
+        try:
+            wait_until((self._directory / f"{command}.asked").exists, f"the command to {command}", 60)
+        finally:
+            tool.kill()
+            tool.wait()
+
+    def _begin(self, verb: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "kafkalite", "migrate", verb, str(self._plan), *self._commands(), "--yes"]
+        return subprocess.Popen([*words, *self._machine.whereabouts])
+
+    def _commands(self) -> list[str]:
+        scripts = {
+            each: f"touch {self._directory}/{each}.asked; until [ -e {self._directory}/{each}.done ]; do sleep 0.1; done"
+            for each in ("stop", "start")
+        }
+        return ["--stop-command", scripts["stop"], "--start-command", scripts["start"]]
+
+
+def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine, tmp_path: Path) -> None:
+    """Made by Apache Kafka; each of the two takes over from the other after a clean stop, by `kafkalite migrate`, and after kill -9."""
+    steps = Steps(machine, tmp_path)
     machine.start("apache")
     machine.create()
     machine.write()
@@ -225,8 +272,11 @@ def test_a_broker_of_apache_kafka_goes_on_as_ours_and_back(machine: Machine) -> 
     offset = 123
     for how, program in (("clean", "ours"), ("clean", "apache"), ("kill", "ours"), ("kill", "apache")):
         machine.write_within(f"before {how} {program}")
-        machine.end(how)
-        machine.start(program)
+        if how == "clean":
+            steps.replace("step" if program == "ours" else "rollback", program)
+        else:
+            machine.end(how)
+            machine.start(program)
         machine.write_within(f"after {how} {program}")
         machine.end_ongoing(*((f"before {how} {program}", f"after {how} {program}") if how == "kill" else ()))
         machine.check()

@@ -66,6 +66,7 @@ RUN_FOR_LONG: Final = {
     "cluster up": "tests/system/test_cluster_command.py",
     "cluster users": "tests/wire/test_secured_cluster.py",
     "console": "tests/system/test_console.py",
+    "migrate rollback": "tests/peers/test_drop_in.py",
     "spark archive": "tests/spark/test_archive.py",
     "spark audit": "tests/spark/test_archive.py",
     "spark backfill": "tests/spark/test_flights_backfill.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -9,7 +10,7 @@ import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run
-from kafkalite.cli.doctor.findings import any_problem
+from kafkalite.cli.doctor.findings import Finding, any_problem
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from kafkalite.client import Admin
 
 _COLUMNS: Final = ("status", "check", "found", "remedy")
+OFFSETS: Final = 100_000
+"""How many offsets of each partition are read unless it is said otherwise."""
 _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
 
 
@@ -29,7 +32,7 @@ _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--last",
     type=click.IntRange(1),
-    default=100_000,
+    default=OFFSETS,
     show_default=True,
     help="With `before`: so many offsets of each partition.",
 )
@@ -40,10 +43,14 @@ def evidence(moment: str, directory: Path, topics: tuple[str, ...], last: int) -
 
     `after` reads the ranges of `before` again, and all records of the probe. Internal topics are left out unless they are named.
     """
+    take_evidence(directory, is_first=moment == "before", topics=topics, last=last)
+
+
+def take_evidence(directory: Path, *, is_first: bool, topics: Collection[str] = (), last: int = OFFSETS) -> None:
+    """Write what can be read now into the directory. What cannot be done ends the command."""
     from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, write_moment
     from kafkalite.cli.migrate.witness import take_after, take_before
 
-    is_first = moment == "before"
     path = directory / (BEFORE_FILE if is_first else AFTER_FILE)
     _refuse_existing(path)
     options = admin_options("Consumer")
@@ -108,21 +115,25 @@ def verify(directory: Path, without_probe: bool, only_problems: bool, output: st
 
     Exits with 7 when it is not, with 1 when the evidence is incomplete, so that nothing follows from it, and with 3 when a file is missing.
     """
+    findings = audit_evidence(directory, without_probe=without_probe)
+    rows: list[dict[str, Any]] = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
+    write_rows(rows, output, columns=_COLUMNS, name="check")
+    if any_problem(findings):
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def audit_evidence(directory: Path, *, without_probe: bool) -> list[Finding]:
+    """Return what the auditor finds. What is missing or incomplete ends the command."""
     from kafkalite.cli.migrate.audit import ForeignEvidenceError, audit
     from kafkalite.cli.migrate.evidence import AFTER_FILE, IncompleteEvidenceError, read_moment
 
     before, ledger = _read_evidence(directory, is_probe_optional=without_probe)
     try:
-        after = read_moment(directory / AFTER_FILE, to_the_end=False)
-        findings = audit(before, after, ledger)
+        return audit(before, read_moment(directory / AFTER_FILE, to_the_end=False), ledger)
     except FileNotFoundError as failed:
         _fail_missing(failed)
     except (IncompleteEvidenceError, ForeignEvidenceError) as failed:
         fail(str(failed))
-    rows: list[dict[str, Any]] = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
-    write_rows(rows, output, columns=_COLUMNS, name="check")
-    if any_problem(findings):
-        raise SystemExit(int(Exit.CHECK_FAILED))
 
 
 def _read_evidence(directory: Path, *, is_probe_optional: bool) -> tuple[Moment, Ledger | None]:

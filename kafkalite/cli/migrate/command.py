@@ -1,25 +1,24 @@
-"""`kafkalite migrate`: check and plan a replacement of brokers on the same logs by another program; the evidence is in `auditing`."""
+"""`kafkalite migrate`: its group, and `check` and `plan`; steps are in `stepping`, the evidence of them in `auditing`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from kafkalite.cli.admin_call import ask_cluster
-from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
-from kafkalite.cli.doctor.findings import Finding, any_problem
+from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.doctor.findings import any_problem
 from kafkalite.cli.migrate.auditing import evidence, probe, verify
+from kafkalite.cli.migrate.stepping import rollback, step
+from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
 from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line, write_rows
 from kafkalite.cli.progress import patience
-from kafkalite.cli.zookeeper.session import zookeeper_limits, zookeeper_option, zookeeper_security
+from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
-    from kafkalite.cli.migrate.survey import Survey
-    from kafkalite.client import Admin
+    pass
 
 _COLUMNS: Final = ("status", "check", "found", "remedy")
 _SIDES: Final = ("kafkalite", "apache-kafka")
@@ -31,7 +30,7 @@ def migrate() -> None:
     """Replace brokers of Apache Kafka by kafkalite's on the same logs, one after the other, or the other way."""
 
 
-for each in (evidence, probe, verify):
+for each in (step, rollback, evidence, probe, verify):
     migrate.add_command(each)
 
 
@@ -55,7 +54,7 @@ def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: st
     Exits with 7 when there is a problem, and with 5 when ZooKeeper or the brokers cannot be reached; warnings are not problems.
     """
     findings = []
-    for name, look in _areas(target, zookeeper).items():
+    for name, look in list_areas(target, zookeeper).items():
         if not only or name in only:
             with patience(f"looking at {name}"):
                 findings += look()
@@ -83,11 +82,13 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
     `kafkalite migrate check` looks at more: whether the cluster is well now.
     """
     from kafkalite.cli.migrate import checks
+    from kafkalite.cli.migrate.journal import journal_path
     from kafkalite.cli.migrate.plan import format_plan, make_plan
     from kafkalite.cli.migrate.survey import Side
 
-    if not dry_run and file.exists():
-        fail(f"{file} exists; give another name, or remove it", Exit.EXISTS)
+    for each in (file, journal_path(file)):
+        if not dry_run and each.exists():
+            fail(f"{each} exists; give another name, or remove it", Exit.EXISTS)
     side = Side(target)
     survey = survey_cluster(zookeeper)
     findings = [*checks.judge_brokers(survey, side), *checks.judge_metadata(survey, side)]
@@ -105,54 +106,3 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
             f"{format_count(len(found.problems), 'problem')} against it: see `problems` in the plan, and kafkalite migrate check"
         )
         raise SystemExit(int(Exit.CHECK_FAILED))
-
-
-def _areas(target: str, zookeeper: str) -> dict[str, Callable[[], list[Finding]]]:
-    """Return the function that looks, by area, in the order of `_AREAS`. The cluster is asked once for the last two."""
-    import asyncio
-    from functools import cache
-
-    from kafkalite.cli.doctor import areas
-    from kafkalite.cli.migrate import checks
-    from kafkalite.cli.migrate.survey import Side
-
-    timeout_s, security, limits = given_timeout_s(), zookeeper_security(), zookeeper_limits()
-    side = Side(target)
-    survey = cache(lambda: survey_cluster(zookeeper))
-    return {
-        "zookeeper": lambda: asyncio.run(areas.check_zookeeper(zookeeper, timeout_s, security, limits)),
-        "znodes": lambda: asyncio.run(areas.check_znodes(zookeeper, timeout_s, security, limits)),
-        "cluster": lambda: asyncio.run(areas.check_cluster("", timeout_s)),
-        "disks": lambda: asyncio.run(areas.check_disks("")),
-        "brokers": lambda: list(checks.judge_brokers(survey(), side)),
-        "metadata": lambda: list(checks.judge_metadata(survey(), side)),
-    }
-
-
-def survey_cluster(zookeeper: str) -> Survey:
-    """Return the survey of brokers and ZooKeeper. What cannot be reached ends the command."""
-    import asyncio
-    from dataclasses import replace
-
-    from kafkalite.cli.doctor.cluster import security_options
-    from kafkalite.cli.doctor.zookeeper import open_store
-    from kafkalite.cli.migrate.survey import SurveyedMetadata, survey_brokers, survey_metadata
-    from zk.store import StoreError
-
-    timeout_s = given_timeout_s()
-    options = security_options(admin_options())
-
-    async def look_at_brokers(admin: Admin) -> Survey:
-        return await survey_brokers(admin, options, timeout_s)
-
-    async def look_at_zookeeper() -> SurveyedMetadata:
-        async with open_store(zookeeper, timeout_s, zookeeper_security()) as (store, chroot):
-            return await survey_metadata(store, chroot)
-
-    found = ask_cluster(look_at_brokers)
-    try:
-        return replace(found, metadata=asyncio.run(look_at_zookeeper()))
-    except ValueError as failed:
-        fail(str(failed), Exit.USAGE)
-    except (OSError, StoreError) as failed:
-        fail(f"ZooKeeper at {zookeeper}: {failed}", Exit.UNREACHABLE)

@@ -1,0 +1,114 @@
+"""Which broker is replaced next, and what of that is left to do, by the plan and the journal. Pure.
+
+A replacement is a number of acts in a fixed order. The journal has a line before each act and one behind it, so a tool that starts again
+repeats at most one act, and every act may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafkalite.cli.migrate.plan import Plan
+from kafkalite.cli.migrate.survey import Side
+
+
+class SequenceError(Exception):
+    """Raised where the plan and what was done leave nothing to do in that direction; the message says why."""
+
+
+class Act(StrEnum):
+    """The acts of a replacement, in their order."""
+
+    CHECK = "check"
+    TAKE_BEFORE = "evidence before"
+    STOP = "stop"
+    START = "start"
+    SETTLE = "wait until it is in sync"
+    ELECT = "elect preferred leaders"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A broker that becomes one of a side; `number` counts from 1, ways back included."""
+
+    number: int
+    broker: int
+    target: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the journal: an act of a replacement was begun, or is done."""
+
+    replacement: Replacement
+    act: Act
+    is_done: bool
+
+
+def find_unfinished(entries: Sequence[Entry]) -> Replacement | None:
+    """Return the replacement that was begun and not verified; None when there is none."""
+    if not entries:
+        return None
+    last = max(entries, key=lambda each: each.replacement.number).replacement
+    return None if Entry(last, Act.VERIFY, True) in entries else last
+
+
+def choose_step(plan: Plan, entries: Sequence[Entry]) -> Replacement:
+    """Return the replacement that was begun, else that of the next broker of the plan. Raises SequenceError."""
+    unfinished = find_unfinished(entries)
+    if unfinished is not None:
+        if unfinished.target is not plan.target:
+            raise SequenceError(
+                f"the way back of broker {unfinished.broker} is not finished: kafkalite migrate rollback"
+            )
+        return unfinished
+    done = _find_replaced(plan, entries)
+    for step in plan.steps:
+        if step.broker not in done:
+            return Replacement(_count(entries) + 1, step.broker, plan.target)
+    raise SequenceError("all steps of the plan are done")
+
+
+def choose_rollback(plan: Plan, entries: Sequence[Entry]) -> Replacement:
+    """Return the way back that was begun, else that of the last broker that was replaced, whether that is finished or not. Raises
+    SequenceError.
+    """
+    unfinished = find_unfinished(entries)
+    if unfinished is not None:
+        if unfinished.target is not plan.target:
+            return unfinished
+        if any(each.replacement == unfinished and each.act is Act.STOP for each in entries):
+            return Replacement(_count(entries) + 1, unfinished.broker, other_side(plan.target))
+    done = _find_replaced(plan, entries)
+    if not done:
+        raise SequenceError("no broker was replaced")
+    return Replacement(_count(entries) + 1, done[-1], other_side(plan.target))
+
+
+def list_acts_left(entries: Sequence[Entry], replacement: Replacement) -> list[Act]:
+    """Return the acts that are not done, in their order."""
+    return [act for act in Act if Entry(replacement, act, True) not in entries]
+
+
+def other_side(side: Side) -> Side:
+    """Return the side that brokers come from."""
+    return Side.APACHE_KAFKA if side is Side.KAFKALITE else Side.KAFKALITE
+
+
+def _count(entries: Sequence[Entry]) -> int:
+    return max((each.replacement.number for each in entries), default=0)
+
+
+def _find_replaced(plan: Plan, entries: Sequence[Entry]) -> list[int]:
+    """Return the brokers that are of the target side by the journal, in the order in which they became that."""
+    done: list[int] = []
+    for each in entries:
+        if each.act is Act.VERIFY and each.is_done:
+            broker = each.replacement.broker
+            done = [one for one in done if one != broker]
+            if each.replacement.target is plan.target:
+                done.append(broker)
+    return done

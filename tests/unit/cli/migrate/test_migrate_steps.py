@@ -1,0 +1,257 @@
+"""The steps of a migration: which is next, what is left of it, and that the tool may be killed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, Moment, write_moment
+from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
+from kafkalite.cli.migrate.plan import Plan, PlannedStep
+from kafkalite.cli.migrate.replacing import NotYetError, Orders, RefusedError, Replacing
+from kafkalite.cli.migrate.sequence import (
+    Act,
+    Entry,
+    Replacement,
+    SequenceError,
+    choose_rollback,
+    choose_step,
+    list_acts_left,
+)
+from kafkalite.cli.migrate.survey import Side
+
+OURS, THEIRS = Side.KAFKALITE, Side.APACHE_KAFKA
+STEPS = tuple(PlannedStep(each, f"b{each}:9092", "Apache Kafka 3.9", each == 1, ()) for each in (2, 3, 1))
+PLAN = Plan("id", OURS, datetime(2026, 11, 26, tzinfo=UTC), {}, (), (), STEPS)
+FIRST, BACK = Replacement(1, 2, OURS), Replacement(2, 2, THEIRS)
+
+
+def done(*replacements: Replacement) -> list[Entry]:
+    return [Entry(each, act, is_done) for each in replacements for act in Act for is_done in (False, True)]
+
+
+def begun(replacement: Replacement, last: Act) -> list[Entry]:
+    """Up to the beginning of an act."""
+    entries = done(replacement)
+    return entries[: entries.index(Entry(replacement, last, False)) + 1]
+
+
+def test_brokers_follow_each_other_as_the_plan_says() -> None:
+    assert choose_step(PLAN, []) == FIRST
+    assert choose_step(PLAN, done(FIRST)) == Replacement(2, 3, OURS)
+    everything = done(FIRST, Replacement(2, 3, OURS), Replacement(3, 1, OURS))
+    with pytest.raises(SequenceError, match="all steps of the plan are done"):
+        choose_step(PLAN, everything)
+
+
+def test_what_was_begun_is_gone_on_with() -> None:
+    entries = begun(FIRST, Act.STOP)
+    assert choose_step(PLAN, entries) == FIRST
+    assert list_acts_left(entries, FIRST) == [Act.STOP, Act.START, Act.SETTLE, Act.ELECT, Act.VERIFY]
+    assert list_acts_left(done(FIRST), FIRST) == []
+
+
+def test_the_way_back_is_of_the_last_broker_finished_or_not() -> None:
+    with pytest.raises(SequenceError, match="no broker was replaced"):
+        choose_rollback(PLAN, [])
+    assert choose_rollback(PLAN, done(FIRST)) == BACK
+    second = Replacement(2, 3, OURS)
+    assert choose_rollback(PLAN, done(FIRST, second)) == Replacement(3, 3, THEIRS)
+    assert choose_rollback(PLAN, [*done(FIRST), *begun(second, Act.STOP)]) == Replacement(3, 3, THEIRS)
+    assert choose_rollback(PLAN, [*done(FIRST), *begun(second, Act.TAKE_BEFORE)]) == Replacement(3, 2, THEIRS), (
+        "nothing was done to broker 3"
+    )
+
+
+def test_a_way_back_that_was_begun_is_finished_first() -> None:
+    entries = [*done(FIRST), *begun(BACK, Act.START)]
+    assert choose_rollback(PLAN, entries) == BACK
+    with pytest.raises(SequenceError, match="the way back of broker 2 is not finished"):
+        choose_step(PLAN, entries)
+    assert choose_step(PLAN, done(FIRST, BACK)) == Replacement(3, 2, OURS), "then the step is due again"
+    with pytest.raises(SequenceError, match="no broker was replaced"):
+        choose_rollback(PLAN, done(FIRST, BACK))
+
+
+def test_a_journal_is_read_as_it_was_written_but_for_a_torn_line(tmp_path: Path) -> None:
+    path = journal_path(tmp_path / "plan.toml")
+    assert path.name == "plan.toml.journal" and read_journal(path) == []
+    with Journal(path) as journal:
+        for entry in begun(FIRST, Act.STOP):
+            journal.write(entry)
+        with pytest.raises(JournalError, match="another `kafkalite migrate` is at work"):
+            Journal(path)
+    torn = path.read_bytes() + b'{"number": 1, "bro'
+    path.write_bytes(torn)
+    assert read_journal(path) == begun(FIRST, Act.STOP)
+    with Journal(path) as journal:
+        journal.write(Entry(FIRST, Act.STOP, True))
+    assert read_journal(path) == [*begun(FIRST, Act.STOP), Entry(FIRST, Act.STOP, True)]
+    path.write_text("{}\n")
+    with pytest.raises(JournalError, match="is no journal"):
+        read_journal(path)
+
+
+class Killed(BaseException):
+    """The end of the tool, at any point."""
+
+
+class Broker:
+    """A broker of one side or the other, and what is done to it; `deaths` are counted down, and the tool is killed at the last one."""
+
+    def __init__(self) -> None:
+        self.side: Side | None = THEIRS
+        self.target = OURS
+        self.happened: list[str] = []
+        self.problems: Sequence[str] = ()
+        self.differences: Sequence[str] = ()
+        self.unsettled = ""
+        self.lives: Iterator[int] = count(1_000_000, -1)
+
+    def reach(self) -> None:
+        if next(self.lives) == 0:
+            raise Killed
+
+    def find_problems(self, target: Side) -> Sequence[str]:
+        self.reach()
+        return self.problems
+
+    def take_evidence(self, directory: Path, *, is_first: bool) -> None:
+        self.reach()
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / (BEFORE_FILE if is_first else AFTER_FILE)
+        write_moment(path, Moment(1, "id", {}, {}, {}))
+        self.happened.append(f"{path.name} of {self.side}")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-9])
+        self.reach()
+        path.write_bytes(whole)
+        self.reach()
+
+    def audit_evidence(self, directory: Path) -> Sequence[str]:
+        self.reach()
+        assert {each.name for each in directory.iterdir()} == {BEFORE_FILE, AFTER_FILE}
+        return self.differences
+
+    def is_registered(self, broker: int) -> bool:
+        self.reach()
+        return self.side is not None
+
+    def run_command(self, command: str, broker: int) -> None:
+        self.reach()
+        if command == "stop":
+            self.side = None
+        else:
+            assert self.side is None, "a broker is started beside one that runs"
+            self.side = self.target
+        self.happened.append(command)
+        self.reach()
+
+    def find_unsettled(self, broker: int, target: Side) -> str:
+        self.reach()
+        assert self.side is target
+        return self.unsettled
+
+    def elect_preferred_leaders(self) -> None:
+        self.reach()
+
+
+Run = Callable[[Replacement], None]
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def run(broker: Broker, tmp_path: Path) -> Run:
+    def carry_out(replacement: Replacement, **orders: bool) -> None:
+        broker.target = replacement.target
+        with Journal(tmp_path / "journal") as journal:
+            plan = Orders("stop", "start", tmp_path / "evidence", 0.0)
+            Replacing(broker, journal, replacement, replace(plan, **orders), lambda text: None).run()
+
+    return carry_out
+
+
+def test_a_step_and_its_way_back(broker: Broker, run: Run, tmp_path: Path) -> None:
+    run(FIRST)
+    assert broker.happened == ["before.jsonl of apache-kafka", "stop", "start", "after.jsonl of kafkalite"]
+    assert choose_step(PLAN, read_journal(tmp_path / "journal")) == Replacement(2, 3, OURS)
+    broker.happened.clear()
+    run(BACK)
+    assert broker.happened == ["before.jsonl of kafkalite", "stop", "start", "after.jsonl of apache-kafka"]
+    assert sorted(each.name for each in (tmp_path / "evidence").iterdir()) == [
+        "01-broker-2-to-kafkalite",
+        "02-broker-2-to-apache-kafka",
+    ]
+
+
+def test_the_tool_may_be_killed_anywhere(broker: Broker, run: Run, tmp_path: Path) -> None:
+    """Killed at each point in turn, and once more at each point of what is left: evidence of before is of before."""
+    for lives in range(1_000):
+        broker.__init__()  # type: ignore[misc]
+        for each in (tmp_path / "evidence").glob("*/*"):
+            each.unlink()
+        (tmp_path / "journal").unlink(missing_ok=True)
+        killed = 0
+        while True:
+            broker.lives = iter(range(lives, -1, -1)) if killed < 2 else count(1_000_000, -1)
+            try:
+                run(choose_step(PLAN, read_journal(tmp_path / "journal")))
+                break
+            except Killed:
+                killed += 1
+        assert broker.side is OURS
+        assert broker.happened[0].startswith("before.jsonl") and broker.happened[-1].startswith("after.jsonl")
+        assert all("apache-kafka" in each for each in broker.happened if each.startswith("before"))
+        assert all("kafkalite" in each for each in broker.happened if each.startswith("after"))
+        assert {"stop", "start"} <= set(broker.happened)
+        if not killed:
+            assert lives > 10
+            return
+    raise AssertionError("it was killed every time")
+
+
+def test_nothing_is_touched_while_something_stands_against_it(broker: Broker, run: Run) -> None:
+    broker.problems = ["two replicas are out of sync"]
+    with pytest.raises(RefusedError, match="out of sync"):
+        run(FIRST)
+    assert broker.happened == []
+    broker.problems = ()
+    run(FIRST)
+    assert broker.side is OURS
+
+
+def test_a_way_back_is_not_held_up_by_the_check_nor_by_what_cannot_be_read(broker: Broker, tmp_path: Path) -> None:
+    broker.problems, broker.target = ["no leaders"], THEIRS
+    with Journal(tmp_path / "journal") as journal:
+        orders = Orders("stop", "start", tmp_path / "evidence", 0.0, is_checked=False, has_evidence=False)
+        Replacing(broker, journal, BACK, orders, lambda text: None).run()
+    assert broker.happened == ["stop", "start"] and broker.side is THEIRS
+
+
+def test_a_difference_stops_the_migration_until_it_is_taken_back(broker: Broker, run: Run, tmp_path: Path) -> None:
+    broker.differences = ["t-0: records left out"]
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="left out"):
+            run(FIRST)
+    entries = read_journal(tmp_path / "journal")
+    assert choose_step(PLAN, entries) == FIRST and list_acts_left(entries, FIRST) == [Act.VERIFY]
+    assert choose_rollback(PLAN, entries) == BACK
+
+
+def test_a_broker_that_is_not_in_sync_in_time_is_waited_for_again(broker: Broker, run: Run) -> None:
+    broker.unsettled = "it is behind"
+    with pytest.raises(NotYetError, match="it is behind"):
+        run(FIRST)
+    assert broker.happened[-1] == "start"
+    broker.unsettled = ""
+    run(FIRST)
+    assert broker.happened.count("start") == 1
