@@ -106,7 +106,7 @@ def _new_context(
     sessions = parts.fetch_sessions
     if request.session_epoch == SESSIONLESS_EPOCH or request.session_epoch == FIRST_EPOCH:
         if request.session_id:
-            sessions.close(request.session_id)
+            yield from _close(sessions, request.session_id)
         session = None
         if request.session_epoch == FIRST_EPOCH:
             now_ms = parts.clock.monotonic_ms()
@@ -178,6 +178,15 @@ def _update(sessions: FetchSessionCache, session: FetchSession, items: list[Fetc
                 return False
         sessions.update(session, items[first : first + _PIECE])
     return True
+
+
+def _close(sessions: FetchSessionCache, session_id: int) -> Work[None]:
+    """Close the former session of a client that begins another one; it may be a follower of tens of thousands of partitions."""
+    session = sessions.sessions.get(session_id)
+    if session is not None and len(session.items) > _PIECE:
+        yield from _forget(sessions, session, list(session.items)[_PIECE:])
+        yield from idle_units(PORTION_UNITS)
+    sessions.close(session_id)
 
 
 def _forget(sessions: FetchSessionCache, session: FetchSession, keys: list[PartitionKey]) -> Work[None]:
