@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.replication import isr_changes
 from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.isr_changes import AlterPartitionSender
 from kafkalite.broker.replication.partition import Partition
@@ -102,6 +103,18 @@ def test_changes_that_wait_travel_together() -> None:
     assert all(partition.isr == (1, 2, 3) for partition, _ in proposed)
     ((request, _, _),) = controller.requests
     assert [asked.partition_index for asked in request.topics[0].partitions] == [0, 1, 2]
+
+
+def test_thousands_of_changes_that_wait_were_one_request_that_held_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that must be tried again come behind the others, which would wait for them else."""
+    monkeypatch.setattr(isr_changes, "_CHANGES_TOGETHER", 2)
+    again = each_partition(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    controller = FakeController(again, each_partition())
+    proposed = [leader(TopicPartition("t", index)) for index in range(5)]
+    propose(controller, *proposed)
+    asked = [[each.partition_index for each in request.topics[0].partitions] for request, _, _ in controller.requests]
+    assert asked == [[0, 1], [2, 3], [4, 0], [1]]
+    assert all(partition.isr == (1, 2, 3) for partition, _ in proposed)
 
 
 def test_without_topic_ids_names_are_sent() -> None:
