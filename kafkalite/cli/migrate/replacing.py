@@ -117,8 +117,10 @@ class Replacing:
         self._wait(lambda: f"broker {broker} is still registered" if self._world.is_registered(broker) else "")
 
     def _start(self) -> None:
-        if not self._world.is_registered(self._replacement.broker):
-            self._world.run_command(self._orders.start_command, self._replacement.broker)
+        broker = self._replacement.broker
+        if not self._world.is_registered(broker):
+            self._world.run_command(self._orders.start_command, broker)
+        self._wait(lambda: "" if self._world.is_registered(broker) else f"broker {broker} has not registered")
 
     def _settle(self) -> None:
         self._wait(lambda: self._world.find_unsettled(self._replacement.broker, self._replacement.target))

@@ -111,6 +111,7 @@ class Broker:
         self.problems: Sequence[str] = ()
         self.differences: Sequence[str] = ()
         self.unsettled = ""
+        self.starts = True
         self.lives: Iterator[int] = count(1_000_000, -1)
 
     def reach(self) -> None:
@@ -148,7 +149,7 @@ class Broker:
             self.side = None
         else:
             assert self.side is None, "a broker is started beside one that runs"
-            self.side = self.target
+            self.side = self.target if self.starts else None
         self.happened.append(command)
         self.reach()
 
@@ -255,3 +256,13 @@ def test_a_broker_that_is_not_in_sync_in_time_is_waited_for_again(broker: Broker
     broker.unsettled = ""
     run(FIRST)
     assert broker.happened.count("start") == 1
+
+
+def test_a_program_that_ends_after_its_start_is_started_again(broker: Broker, run: Run) -> None:
+    """As a service whose start is reported before it has read its settings."""
+    broker.starts = False
+    with pytest.raises(NotYetError, match="broker 2 has not registered"):
+        run(FIRST)
+    broker.starts = True
+    run(FIRST)
+    assert broker.happened[1:4] == ["stop", "start", "start"]
