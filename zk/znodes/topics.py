@@ -67,11 +67,12 @@ class TopicAssignment:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionState:
     """Leader (-1 for none) and in-sync replicas, in no particular order, as of `leader_epoch`.
 
-    `recovering` marks a leader that was elected uncleanly (KIP-704).
+    `recovering` marks a leader that was elected uncleanly (KIP-704). Nothing changes a state, but it is not frozen, which takes four times
+    as long to make.
     """
 
     leader: int
