@@ -99,8 +99,8 @@ BUILDS: Final = (
     BrokenBuild(
         "a restarted replica proves that its coordinator still leads",
         "kafkalite/broker/coordination/replica_questions.py",
-        "codes.get(each.topic_partition) == _FOLLOWS",
-        "codes.get(each.topic_partition, [])[-1:] == _FOLLOWS[-1:]",
+        "codes.get(each.topic_partition) == confirmation",
+        "codes.get(each.topic_partition, [])[-1:] == confirmation[-1:]",
     ),
     BrokenBuild(
         "the fetch session of a delayed fetch is evicted",
