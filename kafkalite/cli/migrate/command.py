@@ -78,15 +78,15 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
     """Write the plan of a migration into FILE (TOML), for a person to read: which broker follows which, what is done with each, and which
     settings are held meanwhile. Changes nothing in the cluster.
 
-    Exits with 7 when something in brokers or metadata stands against it, which the plan names, and with 4 when FILE exists.
-    `kafkalite migrate check` looks at more: whether the cluster is well now.
+    Exits with 7 when something in brokers or metadata stands against it, which the plan names, and with 4 when FILE, its journal or its
+    evidence exists. `kafkalite migrate check` looks at more: whether the cluster is well now.
     """
     from kafkalite.cli.migrate import checks
-    from kafkalite.cli.migrate.journal import journal_path
+    from kafkalite.cli.migrate.journal import evidence_path, journal_path
     from kafkalite.cli.migrate.plan import format_plan, make_plan
     from kafkalite.cli.migrate.survey import Side
 
-    for each in (file, journal_path(file)):
+    for each in (file, journal_path(file), evidence_path(file)):
         if not dry_run and each.exists():
             fail(f"{each} exists; give another name, or remove it", Exit.EXISTS)
     side = Side(target)

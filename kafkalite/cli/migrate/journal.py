@@ -21,6 +21,11 @@ def journal_path(plan: Path) -> Path:
     return plan.with_name(plan.name + ".journal")
 
 
+def evidence_path(plan: Path) -> Path:
+    """Return the directory of the evidence of the plan in this file, unless another one is given."""
+    return plan.with_name(plan.name + ".evidence")
+
+
 def read_journal(path: Path) -> list[Entry]:
     """Return the entries of a journal, none of one that is not there. A last line that was cut off says nothing. Raises JournalError."""
     try:

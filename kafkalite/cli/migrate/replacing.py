@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, IncompleteEvidenceError, read_sealed
 from kafkalite.cli.migrate.journal import Journal
 from kafkalite.cli.migrate.sequence import Act, Entry, Replacement, list_acts_left
-from kafkalite.cli.migrate.survey import Side
+from kafkalite.cli.migrate.survey import NAMES, Side
 
 _POLL_S: Final = 0.5
 
@@ -41,6 +41,9 @@ class World(Protocol):
         """Return what the auditor found."""
 
     def is_registered(self, broker: int) -> bool: ...
+
+    def find_side(self, broker: int) -> Side | None:
+        """Return of which side a broker is by what it answers; None when it does not answer."""
 
     def run_command(self, command: str, broker: int) -> None:
         """Run a command of the operator. Raises OSError when it fails."""
@@ -78,7 +81,10 @@ class Replacing:
         self._directory = orders.evidence_of(replacement)
 
     def run(self) -> None:
-        """Do the acts that are left. Raises RefusedError, NotYetError, IncompleteEvidenceError, OSError and what the world raises."""
+        """Do the acts that are left. Raises RefusedError, NotYetError, IncompleteEvidenceError, OSError and what the world raises.
+
+        The check is made again when a run is resumed, and right before the stop: what it found may be hours old.
+        """
         acts = {
             Act.CHECK: self._check,
             Act.TAKE_BEFORE: lambda: self._take_evidence(is_first=True),
@@ -88,15 +94,59 @@ class Replacing:
             Act.ELECT: self._world.elect_preferred_leaders,
             Act.VERIFY: self._verify,
         }
-        for act in list_acts_left(self._journal.entries, self._replacement):
+        left = list_acts_left(self._journal.entries, self._replacement)
+        if left and left[0] is Act.TAKE_BEFORE:
+            self._check()
+        for act in left:
+            self._prepare(act, was_begun=Entry(self._replacement, act, False) in self._journal.entries)
             self._tell(f"broker {self._replacement.broker}: {act}")
             self._journal.write(Entry(self._replacement, act, is_done=False))
             acts[act]()
             self._journal.write(Entry(self._replacement, act, is_done=True))
 
+    def _prepare(self, act: Act, *, was_begun: bool) -> None:
+        """Refuse an act before the journal has it as begun."""
+        if act is Act.STOP and was_begun:
+            self._check_again()
+        elif act is Act.STOP:
+            self._check()
+        elif not was_begun and self._orders.has_evidence:
+            self._refuse_old_evidence(act)
+
+    def _refuse_old_evidence(self, act: Act) -> None:
+        """Refuse files that this replacement cannot have written: they show another time, or another cluster."""
+        if act is Act.TAKE_BEFORE and self._directory.exists() and any(self._directory.iterdir()):
+            found = self._directory
+        elif act is Act.VERIFY and (self._directory / AFTER_FILE).exists():
+            found = self._directory / AFTER_FILE
+        else:
+            return
+        raise RefusedError([f"{found} is not of this replacement: remove it, or give another --evidence directory"])
+
     def _check(self) -> None:
-        if self._orders.is_checked and (problems := self._world.find_problems(self._replacement.target)):
+        if self._orders.is_checked and (problems := self._find_problems()):
             raise RefusedError(problems)
+
+    def _find_problems(self) -> Sequence[str]:
+        broker, target = self._replacement.broker, self._replacement.target
+        if not self._world.is_registered(broker):
+            return [f"broker {broker} is not registered: start it, as what it was"]
+        if self._world.find_side(broker) is target:
+            return [f"broker {broker} is {NAMES[target]} already: make a new plan"]
+        return self._world.find_problems(target)
+
+    def _check_again(self) -> None:
+        """Wait until a stop that was begun has ended, or until nothing stands against it: its command may have failed long ago."""
+        broker, target = self._replacement.broker, self._replacement.target
+
+        def find_reason() -> str:
+            if not self._world.is_registered(broker) or self._world.find_side(broker) is target:
+                return ""
+            return "; ".join(self._world.find_problems(target))
+
+        if self._orders.is_checked:
+            self._tell(f"broker {broker}: check again before it is stopped")
+            self._wait(find_reason)
 
     def _take_evidence(self, *, is_first: bool) -> None:
         if not self._orders.has_evidence:
@@ -112,15 +162,30 @@ class Replacing:
             self._world.take_evidence(self._directory, is_first=is_first)
 
     def _stop(self) -> None:
-        self._world.run_command(self._orders.stop_command, self._replacement.broker)
-        broker = self._replacement.broker
+        broker, target = self._replacement.broker, self._replacement.target
+        if self._world.is_registered(broker) and self._world.find_side(broker) is target:
+            self._tell(f"broker {broker} is {NAMES[target]} already: nothing is stopped")
+            return
+        self._world.run_command(self._orders.stop_command, broker)
         self._wait(lambda: f"broker {broker} is still registered" if self._world.is_registered(broker) else "")
 
     def _start(self) -> None:
         broker = self._replacement.broker
         if not self._world.is_registered(broker):
             self._world.run_command(self._orders.start_command, broker)
-        self._wait(lambda: "" if self._world.is_registered(broker) else f"broker {broker} has not registered")
+        self._wait(self._find_unstarted)
+
+    def _find_unstarted(self) -> str:
+        """Return why the broker does not run as one of the target side yet. Raises RefusedError where the old program runs again."""
+        broker = self._replacement.broker
+        if not self._world.is_registered(broker):
+            return f"broker {broker} has not registered"
+        side = self._world.find_side(broker)
+        if side is None:
+            return f"broker {broker} does not answer"
+        if side is not self._replacement.target:
+            raise RefusedError([f"broker {broker} runs {NAMES[side]} again: stop it"])
+        return ""
 
     def _settle(self) -> None:
         self._wait(lambda: self._world.find_unsettled(self._replacement.broker, self._replacement.target))

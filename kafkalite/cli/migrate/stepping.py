@@ -79,10 +79,11 @@ def step(
     Exits with 7 when a check or the comparison finds a problem, with 5 when the broker is not in sync in time, and with 3 when nothing is
     left to do.
     """
+    from kafkalite.cli.migrate.journal import evidence_path
     from kafkalite.cli.migrate.replacing import Orders
     from kafkalite.cli.migrate.sequence import choose_step
 
-    directory = evidence or plan_file.with_name(plan_file.name + ".evidence")
+    directory = evidence or evidence_path(plan_file)
     _replace(plan_file, choose_step, Orders(stop_command, start_command, directory, wait_s), zookeeper, dry_run, yes)
 
 
@@ -106,10 +107,11 @@ def rollback(
 
     As a step, but without the check, since a way back may be what ends its problems. Exit codes as of `step`.
     """
+    from kafkalite.cli.migrate.journal import evidence_path
     from kafkalite.cli.migrate.replacing import Orders
     from kafkalite.cli.migrate.sequence import choose_rollback
 
-    directory = evidence or plan_file.with_name(plan_file.name + ".evidence")
+    directory = evidence or evidence_path(plan_file)
     orders = Orders(stop_command, start_command, directory, wait_s, is_checked=False, has_evidence=not without_evidence)
     _replace(plan_file, choose_rollback, orders, zookeeper, dry_run, yes)
 
@@ -185,7 +187,11 @@ class _Cluster:
 
     def audit_evidence(self, directory: Path) -> list[str]:
         from kafkalite.cli.migrate.auditing import audit_evidence
+        from kafkalite.cli.migrate.evidence import BEFORE_FILE, read_sealed
 
+        cluster_id = read_sealed(directory / BEFORE_FILE)[0].get("cluster_id")
+        if cluster_id != self._plan.cluster_id:
+            return [f"{directory} is of cluster {cluster_id}, the plan is for {self._plan.cluster_id}"]
         return [each.found for each in audit_evidence(directory, without_probe=True) if each.status is Status.PROBLEM]
 
     def is_registered(self, broker: int) -> bool:
@@ -203,6 +209,15 @@ class _Cluster:
             return asyncio.run(look())
         except (OSError, StoreError) as failed:
             fail(f"ZooKeeper at {self._zookeeper}: {failed}", Exit.UNREACHABLE)
+
+    def find_side(self, broker: int) -> Side | None:
+        from kafkalite.cli.migrate.survey import Side, side_of
+
+        async def look(admin: Admin) -> str:
+            return side_of(await admin.describe_configs("broker", str(broker)))
+
+        answer = self._ask(look)
+        return Side(answer) if answer in set(Side) else None
 
     def run_command(self, command: str, broker: int) -> None:
         import os

@@ -109,8 +109,10 @@ class Broker:
         self.target = OURS
         self.happened: list[str] = []
         self.problems: Sequence[str] = ()
+        self.problems_later: Sequence[str] = ()
         self.differences: Sequence[str] = ()
         self.unsettled = ""
+        self.failing = ""
         self.starts = True
         self.lives: Iterator[int] = count(1_000_000, -1)
 
@@ -126,6 +128,7 @@ class Broker:
         self.reach()
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / (BEFORE_FILE if is_first else AFTER_FILE)
+        self.problems = self.problems_later
         write_moment(path, Moment(1, "id", {}, {}, {}))
         self.happened.append(f"{path.name} of {self.side}")
         whole = path.read_bytes()
@@ -143,8 +146,14 @@ class Broker:
         self.reach()
         return self.side is not None
 
+    def find_side(self, broker: int) -> Side | None:
+        self.reach()
+        return self.side
+
     def run_command(self, command: str, broker: int) -> None:
         self.reach()
+        if self.failing == command:
+            raise ChildProcessError(command)
         if command == "stop":
             self.side = None
         else:
@@ -162,7 +171,7 @@ class Broker:
         self.reach()
 
 
-Run = Callable[[Replacement], None]
+Run = Callable[..., None]
 
 
 @pytest.fixture
@@ -231,7 +240,7 @@ def test_nothing_is_touched_while_something_stands_against_it(broker: Broker, ru
 
 
 def test_a_way_back_is_not_held_up_by_the_check_nor_by_what_cannot_be_read(broker: Broker, tmp_path: Path) -> None:
-    broker.problems, broker.target = ["no leaders"], THEIRS
+    broker.problems, broker.side, broker.target = ["no leaders"], OURS, THEIRS
     with Journal(tmp_path / "journal") as journal:
         orders = Orders("stop", "start", tmp_path / "evidence", 0.0, is_checked=False, has_evidence=False)
         Replacing(broker, journal, BACK, orders, lambda text: None).run()
@@ -266,3 +275,87 @@ def test_a_program_that_ends_after_its_start_is_started_again(broker: Broker, ru
     broker.starts = True
     run(FIRST)
     assert broker.happened[1:4] == ["stop", "start", "start"]
+
+
+def test_old_evidence_is_not_taken_for_that_of_this_replacement(broker: Broker, run: Run, tmp_path: Path) -> None:
+    """As when the plan and its journal are made again, or two clusters are given one directory."""
+    run(FIRST)
+    (tmp_path / "journal").unlink()
+    broker.side = THEIRS
+    broker.happened.clear()
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="01-broker-2-to-kafkalite is not of this replacement: remove it"):
+            run(FIRST)
+    assert broker.happened == []
+    for each in (tmp_path / "evidence" / "01-broker-2-to-kafkalite").iterdir():
+        each.unlink()
+    broker.unsettled = "it is behind"
+    with pytest.raises(NotYetError):
+        run(FIRST)
+    write_moment(tmp_path / "evidence" / "01-broker-2-to-kafkalite" / AFTER_FILE, Moment(1, "id", {}, {}, {}))
+    broker.unsettled = ""
+    for _ in range(2):
+        with pytest.raises(RefusedError, match=r"after\.jsonl is not of this replacement"):
+            run(FIRST)
+
+
+def test_what_goes_wrong_after_the_check_holds_up_the_stop(broker: Broker, run: Run) -> None:
+    broker.problems_later = ["another broker fell out of sync"]
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="fell out of sync"):
+            run(FIRST)
+    assert broker.happened == ["before.jsonl of apache-kafka"]
+    broker.problems = ()
+    run(FIRST)
+    assert broker.side is OURS
+
+
+def test_a_resumed_run_checks_before_it_takes_evidence(broker: Broker, run: Run) -> None:
+    broker.lives = iter((3, 2, 1, 0))
+    with pytest.raises(Killed):
+        run(FIRST)
+    assert broker.happened == []
+    broker.lives, broker.problems = count(1_000_000, -1), ["a replica is out of sync"]
+    with pytest.raises(RefusedError, match="out of sync"):
+        run(FIRST)
+    assert broker.happened == []
+
+
+def test_a_stop_command_that_failed_is_not_repeated_while_something_stands_against_it(broker: Broker, run: Run) -> None:
+    broker.failing = "stop"
+    with pytest.raises(ChildProcessError):
+        run(FIRST)
+    broker.failing, broker.problems = "", ["another broker fell out of sync"]
+    with pytest.raises(NotYetError, match="fell out of sync"):
+        run(FIRST)
+    assert broker.side is THEIRS and "stop" not in broker.happened
+    broker.problems = ()
+    run(FIRST)
+    assert broker.side is OURS
+
+
+@pytest.mark.parametrize(("side", "why"), [(None, "2 is not registered"), (OURS, "2 is kafkalite already")])
+def test_a_broker_that_is_not_what_the_plan_takes_it_for(broker: Broker, run: Run, side: Side | None, why: str) -> None:
+    broker.side = side
+    with pytest.raises(RefusedError, match=why):
+        run(FIRST)
+    assert broker.happened == []
+
+
+def test_a_way_back_does_not_stop_the_program_that_it_is_to_start(broker: Broker, run: Run) -> None:
+    run(BACK, is_checked=False)
+    assert broker.side is THEIRS and "stop" not in broker.happened and "start" not in broker.happened
+
+
+def test_the_old_program_that_runs_again_is_not_taken_for_the_new_one(broker: Broker, run: Run) -> None:
+    """As a service that something starts between the acts."""
+    broker.starts = False
+    with pytest.raises(NotYetError, match="has not registered"):
+        run(FIRST)
+    broker.side = THEIRS
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="broker 2 runs Apache Kafka again: stop it"):
+            run(FIRST)
+    broker.side, broker.starts = None, True
+    run(FIRST)
+    assert broker.side is OURS
