@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 from kafkalite.controller import events
 from kafkalite.controller.cluster_state import ClusterState, Leadership
@@ -22,6 +24,9 @@ from zk.store import Delete
 from zk.znodes import IsrChange
 
 logger = logging.getLogger(__name__)
+
+_FOLLOWED_TOGETHER: Final = 1_000
+"""Partitions whose ISRs have changed, of which what follows is done in one go."""
 
 
 def process_alter_partition(cluster: ClusterState, request: AlterPartition) -> Steps[list[Leadership | KafkaError]]:
@@ -94,9 +99,16 @@ def _follow_later(cluster: ClusterState, partitions: Iterable[TopicPartition]) -
 
 
 def process_isrs_altered(cluster: ClusterState) -> Steps[None]:
-    """Complete reassignments whose targets are in sync by now, and return leaderships to brokers that are."""
-    altered = [partition for partition in cluster.altered if cluster.find(partition) is not None]
-    cluster.altered.clear()
+    """Complete reassignments whose targets are in sync by now, and return leaderships to brokers that are.
+
+    What is beyond `_FOLLOWED_TOGETHER` comes after the events that wait, so none of them waits for a broker's whole decommission.
+    """
+    taken = list(islice(cluster.altered, _FOLLOWED_TOGETHER))
+    for partition in taken:
+        del cluster.altered[partition]
+    if cluster.altered:
+        yield QueueLater(0, events.IsrsAltered())
+    altered = [partition for partition in taken if cluster.find(partition) is not None]
     yield from reassignment.maybe_complete_reassignments(cluster, altered)
     yield from return_leaders(cluster, altered)
 

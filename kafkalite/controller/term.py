@@ -157,15 +157,16 @@ class ControllerTerm:
         reach("controller.writing")
         most_bytes = min(WRITE_BYTES_TOGETHER, self.cluster.settings.size_limits.request_bytes - _CHECK_BYTES)
         groups = split_operations(operations, WRITES_TOGETHER, most_bytes)
-        written = await asyncio.gather(*(self._write_group(group) for group in groups))
+        written = await asyncio.gather(*(self._write_group(group) for group in groups), return_exceptions=True)
+        for outcome in written:  # when all have ended: none of them is written beside the next event
+            if isinstance(outcome, BaseException):
+                raise outcome
         reach("controller.written")
-        return [result for results in written for result in results]
+        return [result for results in written if not isinstance(results, BaseException) for result in results]
 
     async def _write_group(self, group: Sequence[Operation]) -> list[Result]:
         """Write a group when its turn has come. Raises TermEnded if the term has ended meanwhile: nothing is written in a later session."""
         async with self._writes:
-            if self.ended:
-                raise TermEnded
             results = await self._write_together(group)
             if results is None and len(group) > WRITES_APART:
                 results = []
@@ -174,7 +175,9 @@ class ControllerTerm:
             return await self._writer.write(group) if results is None else results
 
     async def _write_together(self, group: Sequence[Operation]) -> list[Result] | None:
-        """Write a group in one multi and return the results; None if nothing was written, or there is but one operation."""
+        """Write a group in one multi and return the results; None if nothing was written, or there is but one operation. TermEnded."""
+        if self.ended:
+            raise TermEnded
         if len(group) == 1:
             return None
         results = await self._writer.write_together(group)

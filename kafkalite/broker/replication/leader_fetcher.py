@@ -287,7 +287,9 @@ class LeaderFetcher:
     def _append(self, state: PartitionFetchState, data: messages.fetch_response.PartitionData) -> None:
         partition, log = state.partition, state.partition.log
         if data.records:
-            log.append_as_follower(data.records, now_ms=self._context.wall_ms(), leader_epoch=state.leader_epoch)
+            # A leader that was told our epoch has it, too; it may have records of later ones where ZooKeeper was restored from a copy.
+            leader_epoch = None if self._versions.fence_followers else state.leader_epoch
+            log.append_as_follower(data.records, now_ms=self._context.wall_ms(), leader_epoch=leader_epoch)
             self._context.bytes_in += len(data.records)
             if self._states.counts_as_throttled(partition):
                 self._context.throttled_rate.add(len(data.records), self._context.now_ms())

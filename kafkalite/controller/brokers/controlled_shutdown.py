@@ -34,9 +34,40 @@ def process_controlled_shutdown(
 def process_controlled_shutdowns(
     cluster: ClusterState, requests: Sequence[tuple[BrokerId, int]]
 ) -> Steps[list[list[TopicPartition] | KafkaError]]:
-    """Move leaderships off several brokers, none of them to another one of these; return what each still leads, or its error."""
+    """Move leaderships off several brokers; return what each still leads, or its error.
+
+    They are handled together, and none leads another's partitions for a moment, if others can lead all of these. Otherwise they are
+    handled one after the other, as if they had come so: the last one is left with what only they could lead, and the rest can stop.
+    """
     refusals = [_find_refusal(cluster, broker_id, broker_epoch) for broker_id, broker_epoch in requests]
-    stopping = {broker_id for (broker_id, _), refusal in zip(requests, refusals, strict=True) if refusal is None}
+    stopping = [broker_id for (broker_id, _), refusal in zip(requests, refusals, strict=True) if refusal is None]
+    together = frozenset(stopping)
+    remaining: dict[BrokerId, list[TopicPartition]] = {}
+    if _have_heirs(cluster, together):
+        remaining = yield from _hand_over(cluster, together)
+    else:
+        for broker_id in stopping:
+            remaining |= yield from _hand_over(cluster, frozenset((broker_id,)))
+    return [
+        remaining[broker_id] if refusal is None else refusal
+        for (broker_id, _), refusal in zip(requests, refusals, strict=True)
+    ]
+
+
+def _have_heirs(cluster: ClusterState, stopping: frozenset[BrokerId]) -> bool:
+    """True if every partition that these brokers lead has another in-sync replica online, or is nobody else's."""
+    for partition, broker_id in cluster.replicas_of_brokers(stopping):
+        state = cluster.partition(partition)
+        if state.leadership is None or state.leader != broker_id or len(state.assignment.replicas) == 1:
+            continue
+        others = [each for each in state.leadership.isr if each not in stopping]
+        if not any(cluster.is_online(each, partition) for each in others):
+            return False
+    return True
+
+
+def _hand_over(cluster: ClusterState, stopping: frozenset[BrokerId]) -> Steps[dict[BrokerId, list[TopicPartition]]]:
+    """Move the leaderships of these brokers, none of them to another one of these; return what each still leads."""
     cluster.shutting_down.update(stopping)
     led: dict[TopicPartition, BrokerId] = {}
     followed: list[PartitionAndReplica] = []
@@ -67,10 +98,7 @@ def process_controlled_shutdowns(
             remaining[broker_id].append(partition)
     for broker_id in sorted(stopping):
         logger.info("broker %d is shutting down; it still leads %d partitions", broker_id, len(remaining[broker_id]))
-    return [
-        remaining[broker_id] if refusal is None else refusal
-        for (broker_id, _), refusal in zip(requests, refusals, strict=True)
-    ]
+    return remaining
 
 
 def _find_refusal(cluster: ClusterState, broker_id: BrokerId, broker_epoch: int) -> KafkaError | None:

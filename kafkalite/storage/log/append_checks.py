@@ -180,7 +180,7 @@ def leaders_batches(records: Buffer, log_end_offset: int, leader_epoch: int | No
     """Return the headers of the whole batches that a leader sent; one cut at the end is left out.
 
     Batches of a later epoch than `leader_epoch` are refused, because the log may have to be truncated before it takes them
-    (KAFKA-18723): Fetch before version 9 does not say in which epoch it asks.
+    (KAFKA-18723). It is None where the leader has confirmed the epoch, which Fetch before version 9 does not ask it for.
 
     Raises KafkaError CORRUPT_MESSAGE for a wrong CRC or offsets beyond 64 bits, OFFSET_OUT_OF_RANGE when they do not begin at or
     behind the log end or overlap, FENCED_LEADER_EPOCH for a later epoch.

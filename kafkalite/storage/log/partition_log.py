@@ -185,8 +185,8 @@ class PartitionLog(NotedLog):
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendResult:
         """Append whole batches as the leader has them; a batch cut at the end is left out.
 
-        `leader_epoch` is that of the leader as this follower knows it, None for a copy of this broker's own log. KafkaError
-        CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH as `append_checks.leaders_batches` has them, KAFKA_STORAGE_ERROR.
+        `leader_epoch`, None if it need not be checked, and KafkaError CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH are as of
+        `append_checks.leaders_batches`; KAFKA_STORAGE_ERROR.
         """
         headers = append_checks.leaders_batches(records, self.log_end_offset, leader_epoch)
         first_offset = headers[0].base_offset if headers else self.log_end_offset

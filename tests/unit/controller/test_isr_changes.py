@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.controller import isr_changes
 from kafkalite.controller.cluster_state import Leadership
 from kafkalite.controller.requests import AlterPartition, IsrProposal, TopicReference
 from kafkalite.errors import ErrorCode, KafkaError
@@ -190,6 +191,25 @@ def test_reassignments_that_end_in_short_time_are_completed_together() -> None:
         assert [await cluster.short_state(str(each)) for each in partitions] == [(2, [2], 3)] * 8
         await asyncio.sleep(1.0)
         assert [now - then for now, then in zip(_sent_metadata(cluster), before, strict=True)] == [4, 4, 4]
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_what_follows_from_many_isr_changes_is_done_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a broker's decommission was one event, for which elections waited."""
+    monkeypatch.setattr(isr_changes, "_FOLLOWED_TOGETHER", 3)
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", *([[1]] * 8))
+        partitions = [TopicPartition("t", number) for number in range(8)]
+        await cluster.controller.alter_partition_reassignments(dict.fromkeys(partitions, (2,)))
+        await asyncio.sleep(1.0)
+        await asyncio.gather(*(cluster.alter_partition(str(each), 1, [1, 2]) for each in partitions))
+        await cluster.until(lambda: not cluster.controller.cluster.reassigning)
+        assert [await cluster.short_state(str(each)) for each in partitions] == [(2, [2], 3)] * 8
+        assert cluster.controller.cluster.altered == {}
         await cluster.stop()
 
     run(scenario())

@@ -17,7 +17,7 @@ from kafkalite.controller.term import CONCURRENT_WRITES, WRITES_APART, WRITES_TO
 from kafkalite.testing.simulation.virtual_time import run
 from zk.controller_seat import elect
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
-from zk.store import BadVersionError, Create, Operation, Result, Stat, Write
+from zk.store import BadVersionError, Create, Operation, Result, Stat, StoreError, Write
 from zk.top_level import create_top_level
 
 
@@ -27,6 +27,8 @@ class _Writing:
     def __init__(self) -> None:
         self.sizes: list[int] = []
         self.under_way = self.most_under_way = 0
+        self.failures: list[StoreError] = []
+        """What the next multis raise."""
 
     async def start(self) -> ControllerTerm:
         self.server = MemoryZooKeeper()
@@ -42,6 +44,8 @@ class _Writing:
             self.under_way += 1
             self.most_under_way = max(self.most_under_way, self.under_way)
             try:
+                if self.failures:
+                    raise self.failures.pop()
                 return await carry_out(operations)
             finally:
                 self.under_way -= 1
@@ -93,5 +97,19 @@ def test_a_term_that_ends_writes_none_of_the_multis_that_wait() -> None:
             await writes
         await asyncio.sleep(1)
         assert (len(writing.sizes), writing.most_under_way) == (CONCURRENT_WRITES, CONCURRENT_WRITES)
+
+    run(scenario())
+
+
+def test_a_write_that_fails_leaves_no_multi_behind_for_the_next_event() -> None:
+    async def scenario() -> None:
+        writing = _Writing()
+        term = await writing.start()
+        writing.failures.append(StoreError("throttled"))
+        with pytest.raises(StoreError, match="throttled"):
+            await term.perform(write(_creations(WRITES_TOGETHER * CONCURRENT_WRITES * 2)))
+        ended = len(writing.sizes)
+        await asyncio.sleep(1)
+        assert (writing.under_way, len(writing.sizes)) == (0, ended)
 
     run(scenario())

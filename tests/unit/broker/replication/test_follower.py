@@ -345,20 +345,25 @@ def test_an_election_of_thousands_logged_a_line_for_each_epoch_that_was_over(
     assert len(caplog.messages) == lines and all("over" in each for each in caplog.messages)
 
 
-def test_records_of_an_epoch_not_heard_of_yet_are_refused_and_asked_for_at_intervals(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("newest", "checked"), [(17, None), (8, 4)])
+def test_records_of_an_epoch_not_heard_of_yet_are_refused_unless_the_leader_has_confirmed_ours(
+    monkeypatch: pytest.MonkeyPatch, newest: int, checked: int | None
 ) -> None:
     """Taken before the log was truncated, they hid that replicas differed (seed 304500 of the lies)."""
     log = FakeLog(failures=[KafkaError(ErrorCode.FENCED_LEADER_EPOCH)] * 100)
 
-    async def act(following: Following) -> None:
+    async def scenario() -> FakeLeader:
+        answer = partition_answer(records=b"later")
+        following = Following(monkeypatch, lambda request: answer if request.topics else None, "2.1-IV1")
+        following.leader.spoken[ApiKey.FETCH] = (0, newest)
         following.follow(log, leader_epoch=4)
         await asyncio.sleep(5)
-        assert log.log_end_offset == 0
+        await following.fetchers.close()
+        return following.leader
 
-    requests = run(monkeypatch, lambda request: partition_answer(records=b"later") if request.topics else None, act)
-    assert len(requests.leader.requests) < 40
-    assert log.followed_epochs[0] == 4
+    assert len(virtual_time.run(scenario()).requests) < 40
+    assert log.log_end_offset == 0
+    assert log.followed_epochs[0] == checked
 
 
 @pytest.mark.parametrize(("newest", "asked"), [(17, 10), (8, 8)])

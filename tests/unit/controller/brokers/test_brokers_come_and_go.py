@@ -161,20 +161,36 @@ def test_brokers_that_stop_together_hand_over_once() -> None:
 
     async def scenario() -> None:
         cluster = await FakeCluster().start(1, 2, 3, 4)
-        await cluster.create_topic("t", [2, 3, 1], [3, 2, 1], [2, 3])
+        await cluster.create_topic("t", [2, 3, 1], [3, 2, 1])
         await asyncio.sleep(1.0)
         before = len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA))
         epochs = {4: cluster.brokers[4].epoch, 2: cluster.brokers[2].epoch, 3: cluster.brokers[3].epoch}
         stops = [cluster.controller.controlled_shutdown(*each) for each in epochs.items()]
         stale = cluster.controller.controlled_shutdown(3, epochs[3] - 1)
         *remaining, refused = await asyncio.gather(*stops, stale, return_exceptions=True)
-        assert remaining == [[], [TopicPartition("t", 2)], []]
+        assert remaining == [[], [], []]
         assert isinstance(refused, KafkaError)
         assert refused.code is ErrorCode.STALE_BROKER_EPOCH
         assert await cluster.short_state("t-0") == (1, [1], 1)
         assert await cluster.short_state("t-1") == (1, [1], 1)
         await cluster.quiet()
         assert len(cluster.brokers[1].requests(ApiKey.UPDATE_METADATA)) - before == 2
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_the_last_of_brokers_that_stop_together_keeps_what_only_they_could_lead() -> None:
+    """Each kept its own partitions in an ISR of one, and all waited until their retries were over."""
+
+    async def scenario() -> None:
+        cluster = await FakeCluster().start(1, 2, 3)
+        await cluster.create_topic("t", [1, 2, 3], [2, 3, 1], [3, 1, 2])
+        await asyncio.sleep(1.0)
+        epochs = {number: cluster.brokers[number].epoch for number in (1, 2, 3)}
+        stops = [cluster.controller.controlled_shutdown(*each) for each in epochs.items()]
+        partitions = [TopicPartition("t", index) for index in range(3)]
+        assert await asyncio.gather(*stops) == [[], [], partitions]
         await cluster.stop()
 
     run(scenario())
