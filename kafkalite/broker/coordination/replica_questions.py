@@ -28,6 +28,9 @@ UNUSED_S: Final = 10.0
 _KNOWS_EPOCHS_FROM: Final = 2
 """OffsetForLeaderEpoch names the current leader epoch (KIP-320, Apache Kafka 2.1)."""
 
+_ANSWERS_EACH_FROM: Final = 4
+"""A broker answers each question of a request (Apache Kafka 2.8). Older ones keep the last of each partition, and answer only that."""
+
 _FOLLOWS: Final = [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 """Error codes of a replica that follows in an epoch, for a question in the next epoch and for one in that epoch.
 
@@ -37,7 +40,11 @@ there, is UNKNOWN_LEADER_EPOCH to both.
 """
 
 _DOES_NOT_LEAD: Final = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-"""Error code of a replica on Apache Kafka 1.1 or 2.0, which cannot be asked about an epoch, and answers once for each partition."""
+"""Error code of a replica on Apache Kafka 1.1 or 2.0, which cannot be asked about an epoch.
+
+It is also that of one which led in a later epoch and leads no more, so its metadata is asked for afterwards: a controller tells every
+broker that this one leads before it has another one lead. A leader that is elected again, and has heard of nothing, is confirmed.
+"""
 
 
 class _Question(NamedTuple):
@@ -71,7 +78,8 @@ class ReplicaQuestions:
     """The questions to each broker, in the newest version of OffsetForLeaderEpoch that it knows.
 
     inter.broker.protocol.version plays no part, as the versions are negotiated. A broker from before KIP-320 confirms that it does not
-    lead the partition itself. `endpoint_of` has where brokers are, `spawn(coroutine, name)` runs a task under supervision.
+    lead the partition itself, and that this broker does as far as it knows. `endpoint_of` has where brokers are, `spawn(coroutine, name)`
+    runs a task under supervision.
     """
 
     def __init__(
@@ -124,20 +132,43 @@ class ReplicaQuestions:
     async def _exchange(
         self, broker: BrokerId, replica: _Replica, questions: Iterable[_Question]
     ) -> frozenset[_Question]:
-        """Send these questions in one request; return those that the broker confirms."""
+        """Send these questions, the last one of each partition; return those that the broker confirms."""
+        asked = list({each.topic_partition: each for each in questions}.values())
+        codes: dict[TopicPartition, list[ErrorCode]] = {}
         try:
             connection = await self._connect_to(broker, replica)
             version = connection.version_of(ApiKey.OFFSET_FOR_LEADER_EPOCH, with_dropped=True)
-            response = await connection.send(self._make_request(questions), version)
+            for ahead in _epochs_of_requests(version):
+                response = await connection.send(self._make_request(asked, ahead), version)
+                for topic in response.topics:
+                    for answer in topic.partitions:
+                        partition = TopicPartition(topic.topic, answer.partition)
+                        codes.setdefault(partition, []).append(code_of(answer.error_code))
+            if version < _KNOWS_EPOCHS_FROM:
+                led = await self._ask_what_is_led_here(connection, asked)
+                asked = [each for each in asked if each.topic_partition in led]
         except BaseException:
             replica.close()
             raise
-        codes: dict[TopicPartition, list[ErrorCode]] = {}
-        for topic in response.topics:
-            for answer in topic.partitions:
-                codes.setdefault(TopicPartition(topic.topic, answer.partition), []).append(code_of(answer.error_code))
         confirmation = _FOLLOWS if version >= _KNOWS_EPOCHS_FROM else _DOES_NOT_LEAD
-        return frozenset(each for each in questions if codes.get(each.topic_partition) == confirmation)
+        return frozenset(each for each in asked if codes.get(each.topic_partition) == confirmation)
+
+    async def _ask_what_is_led_here(
+        self, connection: Connection, questions: Iterable[_Question]
+    ) -> frozenset[TopicPartition]:
+        """Return the partitions of these topics that this broker leads by the metadata of the one that is asked."""
+        m = messages.metadata_request
+        topics = [
+            m.MetadataRequestTopic(name=name) for name in sorted({each.topic_partition.topic for each in questions})
+        ]
+        request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = await connection.send(request, connection.version_of(ApiKey.METADATA, with_dropped=True))
+        return frozenset(
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in response.topics
+            for partition in topic.partitions
+            if topic.name is not None and partition.leader_id == self._broker_id
+        )
 
     async def _connect_to(self, broker: BrokerId, replica: _Replica) -> Connection:
         endpoint = self._endpoint_of(broker)
@@ -155,16 +186,25 @@ class ReplicaQuestions:
         await connection.negotiate(_TIMEOUT_S)
         return connection
 
-    def _make_request(self, questions: Iterable[_Question]) -> messages.OffsetForLeaderEpochRequest:
-        """Return the request for each question in the epoch after its own and in its own, whose answers `_FOLLOWS` explains."""
+    def _make_request(
+        self, questions: Iterable[_Question], ahead: Iterable[int]
+    ) -> messages.OffsetForLeaderEpochRequest:
+        """Return the request for each question in the epochs that are so far ahead of its own."""
         m = messages.offset_for_leader_epoch_request
         asked = [
             (
                 topic,
-                m.OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch),
+                m.OffsetForLeaderPartition(partition=partition, current_leader_epoch=epoch + each, leader_epoch=epoch),
             )
             for (topic, partition), epoch in questions
-            for current in (epoch + 1, epoch)
+            for each in ahead
         ]
         topics = [m.OffsetForLeaderTopic(topic=name, partitions=those) for name, those in group_by_topic(asked).items()]
         return m.OffsetForLeaderEpochRequest(replica_id=self._broker_id, topics=topics)
+
+
+def _epochs_of_requests(version: int) -> list[tuple[int, ...]]:
+    """Return how far ahead of a question's epoch each request asks, one after the other; `_FOLLOWS` explains the answers."""
+    if version < _KNOWS_EPOCHS_FROM:
+        return [(0,)]
+    return [(1, 0)] if version >= _ANSWERS_EACH_FROM else [(1,), (0,)]

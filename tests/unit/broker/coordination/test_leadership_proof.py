@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
-from kafkalite.broker.coordination.leadership_proof import LeadershipProof, SessionDoubt
-from kafkalite.broker.coordination.replica_questions import UNUSED_S, ReplicaQuestions
+from kafkalite.broker.coordination import replica_questions
+from kafkalite.broker.coordination.replica_questions import UNUSED_S, _Question
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol import messages
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
+from tests.unit.broker.coordination.asked_replicas import (
+    PARTITION,
+    SECOND_PARTITION,
+    TIMEOUT_MS,
+    Answer,
+    Doubted,
+    Replicas,
+)
 from tests.unit.broker.fake_log import assignment, make_partition
 from tests.unit.broker.memory_parts import MemoryParts, know
 from zk.store import SessionState
-
-PARTITION = TopicPartition("__consumer_offsets", 3)
-SECOND_PARTITION = TopicPartition("__consumer_offsets", 5)
-TIMEOUT_MS = 6000
-
-
-class Time:
-    def __init__(self) -> None:
-        self.at_ms = 0.0
-
-    def monotonic_ms(self) -> float:
-        return self.at_ms
-
-    def now_ms(self) -> int:
-        return int(self.at_ms)
-
-
-class Store:
-    def __init__(self) -> None:
-        self.state = SessionState.CONNECTED
-        self.enter: Callable[[SessionState], object] = lambda state: None
-
-    def add_session_listener(self, listener: Callable[[SessionState], object]) -> None:
-        self.enter = listener
-
-
-class Doubted:
-    def __init__(self) -> None:
-        self.time, self.store = Time(), Store()
-        self.doubt = SessionDoubt(self.store, self.time, TIMEOUT_MS)  # type: ignore[arg-type]
-
-    def after(self, milliseconds: float) -> bool:
-        """Looking as often as the broker does."""
-        for _ in range(10):
-            self.time.at_ms += milliseconds / 10
-            self.doubt.check_pause()
-        return self.doubt.holds()
 
 
 def test_a_session_that_lives_is_not_doubted() -> None:
@@ -80,93 +47,6 @@ def test_a_process_that_was_paused_doubts_before_it_hears_of_anything() -> None:
     assert doubted.doubt.holds()
     assert doubted.after(0.9 * TIMEOUT_MS)
     assert not doubted.after(0.2 * TIMEOUT_MS)
-
-
-Answer: TypeAlias = tuple[ErrorCode, ErrorCode] | Exception
-"""Codes of the two questions in one request, of the next leader epoch and of this one; or a problem."""
-
-
-@dataclass
-class LedPartition:
-    """A partition as far as a proof of leadership asks."""
-
-    maximal_isr: tuple[int, ...]
-    is_leader: bool = True
-    leader_epoch: int = 7
-
-
-class Peer:
-    """A connection to a replica that speaks OffsetForLeaderEpoch up to `version`, whose answers are those of `send`."""
-
-    def __init__(self, send: Callable[[Any, int], Awaitable[Any]], version: int) -> None:
-        self.send, self.version = send, version
-        self.closed = False
-
-    async def negotiate(self, timeout_s: float) -> None:
-        pass
-
-    def version_of(self, api_key: int, *, with_dropped: bool) -> int:
-        assert with_dropped
-        return self.version
-
-    def close(self) -> None:
-        self.closed = True
-
-
-class Replicas:
-    """Others who answer so; `asked` has who was, in which epochs, `connections` what was opened to them."""
-
-    def __init__(self, answers: dict[BrokerId, Answer], version: int = 4, *, ends_early: bool = False) -> None:
-        self.answers, self.version = answers, version
-        self.asked: list[tuple[str, list[int]]] = []
-        self.connections: list[Peer] = []
-        self.partition: Any = LedPartition((1, *answers))
-        self.session = Doubted()
-        self.questions = ReplicaQuestions(
-            1,
-            lambda broker: Endpoint("PLAINTEXT", str(broker), self.port) if broker in self.answers else None,
-            lambda coroutine, name: asyncio.ensure_future(coroutine),
-            self.connect,  # type: ignore[arg-type]
-        )
-        self.port = 9092
-        self.proof = LeadershipProof(
-            1,
-            self.session.doubt,
-            ends_early,
-            lambda partition: self.partition if partition in (PARTITION, SECOND_PARTITION) else None,
-            self.questions,
-            lambda coroutine, name: asyncio.ensure_future(coroutine),
-        )
-
-    def lose_connection_to_zookeeper(self) -> None:
-        self.session.store.enter(SessionState.SUSPENDED)
-
-    async def connect(self, endpoint: Endpoint, client_id: str, timeout_s: float) -> Any:
-        await asyncio.sleep(0.01)
-        answer = self.answers[int(endpoint.host)]
-        if isinstance(answer, ConnectionError):
-            raise answer
-
-        async def send(message: Any, version: int) -> Any:
-            answer = self.answers[int(endpoint.host)]
-            if isinstance(answer, Exception):
-                await asyncio.sleep(1000)
-                raise answer
-            await asyncio.sleep(0.001)
-            assert version == self.version
-            (topic,) = message.topics
-            assert (message.replica_id, topic.topic) == (1, PARTITION.topic)
-            self.asked.append((endpoint.host, [asked.current_leader_epoch for asked in topic.partitions]))
-            m = messages.offset_for_leader_epoch_response
-            knows_epochs = version >= 2
-            answers = zip(topic.partitions if knows_epochs else topic.partitions[:1], itertools.cycle(answer))
-            told = [m.EpochEndOffset(partition=asked.partition, error_code=code) for asked, code in answers]
-            return m.OffsetForLeaderEpochResponse(
-                topics=[m.OffsetForLeaderTopicResult(topic=topic.topic, partitions=told)]
-            )
-
-        self.connections.append(Peer(send, self.version))
-        return self.connections[-1]
 
 
 FOLLOWS = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -225,7 +105,7 @@ def test_a_replica_that_hosts_nothing_yet_was_taken_for_a_follower(
                 partition.become_follower(state)
             parts = MemoryParts(partition)
         know(parts.metadata, PARTITION)
-        question = Replicas({}).questions._make_request([(PARTITION, 7)])
+        question = Replicas({}).questions._make_request([(PARTITION, 7)], (1, 0))
         response = await parts.ask(question, 4)
         assert tuple(told.error_code for told in response.topics[0].partitions) == answer
 
@@ -302,6 +182,68 @@ def test_replicas_that_know_no_epochs_have_to_say_that_they_do_not_lead(
     virtual_time.run(main())
 
 
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("leader", [-1, 2, 3])
+def test_replicas_that_know_no_epochs_have_to_say_who_leads(version: int, leader: int) -> None:
+    """One that led meanwhile does not lead either, and knows another leader."""
+
+    async def main() -> None:
+        replicas = Replicas({2: HOSTS_NOTHING_YET}, version)
+        replicas.leader_by_metadata = leader
+        assert not await replicas.proof.seek(PARTITION)
+        replicas.leader_by_metadata = 1
+        assert await replicas.proof.seek(PARTITION)
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_replicas_that_answer_once_for_each_partition_are_asked_twice(version: int) -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS}, version)
+        assert all(await asyncio.gather(*(replicas.proof.seek(each) for each in (PARTITION, SECOND_PARTITION))))
+        assert replicas.asked == [("2", [8, 8]), ("2", [7, 7])]
+        assert len(replicas.connections) == 1
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        LEADS_LATER,
+        FOLLOWS_LATER,
+        FOLLOWED_BEFORE,
+        HOSTS_NOTHING_YET,
+        KNOWS_NOTHING,
+        HAS_LOST_A_DISK,
+        TOOK_OVER_MEANWHILE,
+    ],
+)
+def test_one_of_two_answers_proves_nothing(version: int, answer: Answer) -> None:
+    async def main() -> None:
+        replicas = Replicas({2: answer}, version)
+        assert not await replicas.proof.seek(PARTITION)
+
+    virtual_time.run(main())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_two_questions_that_collapse_into_one_answer_prove_nothing(version: int) -> None:
+    async def main() -> None:
+        replicas = Replicas({2: FOLLOWS}, version)
+        connection = await replicas.connect(Endpoint("PLAINTEXT", "2", 9092), "", 1.0)
+        request = replicas.questions._make_request([_Question(PARTITION, 7)], (1, 0))
+        response = await connection.send(request, version)
+        assert [told.error_code for told in response.topics[0].partitions] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(replica_questions, "_epochs_of_requests", lambda version: [(1, 0)])
+            assert not await replicas.proof.seek(PARTITION)
+
+    virtual_time.run(main())
+
+
 def test_what_nobody_expects_proves_nothing_and_the_next_one_asks_again() -> None:
     async def main() -> None:
         replicas = Replicas({2: FOLLOWS})
@@ -357,11 +299,12 @@ def test_each_partition_has_its_own_answer() -> None:
     virtual_time.run(main())
 
 
-def test_a_partition_is_not_confirmed_in_two_epochs_at_once() -> None:
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_a_partition_is_not_confirmed_in_two_epochs_at_once(version: int) -> None:
     async def main() -> None:
-        replicas = Replicas({2: FOLLOWS})
+        replicas = Replicas({2: FOLLOWS if version >= 2 else HOSTS_NOTHING_YET}, version)
         confirmed = (replicas.questions.ask(2, PARTITION, epoch) for epoch in (7, 8))
-        assert await asyncio.gather(*confirmed) == [False, False]
+        assert await asyncio.gather(*confirmed) == [False, True]
 
     virtual_time.run(main())
 
