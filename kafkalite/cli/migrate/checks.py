@@ -80,6 +80,7 @@ def judge_metadata(survey: Survey, target: Side) -> Iterator[Finding]:
     metadata = survey.metadata
     for each in metadata.unreadable:
         yield problem("unreadable znodes", each, "repair it: each side may make something else of it")
+    yield _judge_cluster_id(survey)
     yield from _judge_topic_settings(metadata, target)
     yield _judge_authorizer(survey.brokers, metadata)
     yield from _judge_quotas(metadata, target)
@@ -92,6 +93,14 @@ def judge_metadata(survey: Survey, target: Side) -> Iterator[Finding]:
         "deletions", "topics that are being deleted", metadata.deleting, "start the brokers that hold them, or wait"
     )
     yield _judge_transactions(survey)
+
+
+def _judge_cluster_id(survey: Survey) -> Finding:
+    check, kept, told = "cluster id", survey.metadata.cluster_id, survey.cluster_id
+    if kept == told:
+        return ok(check, f"{told} in ZooKeeper and of the brokers")
+    remedy = "give the ZooKeeper of these brokers, with its chroot: --zookeeper HOST:PORT/CHROOT"
+    return problem(check, f"{kept or 'none'} in ZooKeeper, {told or 'none'} of the brokers", remedy)
 
 
 def _judge_kinds(brokers: Sequence[SurveyedBroker], target: Side) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -16,9 +16,6 @@ from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
 from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line, write_rows
 from kafkalite.cli.progress import patience
 from kafkalite.cli.zookeeper.session import zookeeper_option
-
-if TYPE_CHECKING:
-    pass
 
 _COLUMNS: Final = ("status", "check", "found", "remedy")
 _SIDES: Final = ("kafkalite", "apache-kafka")
@@ -98,7 +95,7 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
         write_line(text.removesuffix("\n"))
         flush()
     else:
-        with file.open("x") as new:
+        with file.open("x", encoding="utf-8") as new:
             new.write(text)
         note(f"{format_count(len(found.steps), 'step')} in {file}")
     if found.problems:

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, Status
@@ -96,14 +97,14 @@ def format_plan(plan: Plan) -> str:
 
 def _lines_of(plan: Plan) -> Iterator[str]:
     yield f"# To {NAMES[plan.target]}, one broker after the other, from the top; the controller is last."
-    yield "# The way back of each step is the same with the programs exchanged: stop the new one, start the old one."
+    yield "# The rollback of each step is the same with the programs exchanged: stop the new one, start the old one."
     yield f"format = {FORMAT}"
     yield f"cluster_id = {_quote(plan.cluster_id)}"
     yield f"to = {_quote(plan.target)}"
     yield f"made = {plan.made.strftime('%Y-%m-%dT%H:%M:%SZ')}"
     yield f"done = [{', '.join(map(str, plan.done))}]"
     if plan.problems:
-        yield "# These stand against it: no step before they are gone."
+        yield "# These stand against it. A step checks again by itself, and does nothing before they are gone."
     yield from _array("problems", plan.problems)
     yield ""
     yield "# In server.properties of every broker before the first step, and unchanged until after the last."
@@ -157,6 +158,14 @@ def parse_plan(text: str) -> Plan:
         raise PlanError(f"it lacks {failed.args[0]}") from None
     except (TypeError, ValueError, AttributeError) as failed:
         raise PlanError(str(failed)) from None
+
+
+def parse_plan_file(path: Path) -> Plan:
+    """Return the plan in a file. Raises PlanError, OSError."""
+    try:
+        return parse_plan(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise PlanError("it is no UTF-8") from None
 
 
 def _parse_step(step: Mapping[str, Any]) -> PlannedStep:

@@ -31,6 +31,9 @@ class NotYetError(Exception):
 class World(Protocol):
     """What acts are done to. Every method may raise what ends the command."""
 
+    def find_foreign(self) -> Sequence[str]:
+        """Return in what the cluster is not that of the plan."""
+
     def find_problems(self, target: Side) -> Sequence[str]:
         """Return what stands against replacing a broker now."""
 
@@ -94,6 +97,8 @@ class Replacing:
             Act.ELECT: self._world.elect_preferred_leaders,
             Act.VERIFY: self._verify,
         }
+        if problems := self._world.find_foreign():
+            raise RefusedError(problems)
         left = list_acts_left(self._journal.entries, self._replacement)
         if left and left[0] is Act.TAKE_BEFORE:
             self._check()

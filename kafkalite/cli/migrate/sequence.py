@@ -15,7 +15,11 @@ from kafkalite.cli.migrate.survey import Side
 
 
 class SequenceError(Exception):
-    """Raised where the plan and what was done leave nothing to do in that direction; the message says why."""
+    """Raised where the plan and what was done do not allow to go on in that direction; the message says why."""
+
+
+class NothingLeftError(SequenceError):
+    """Raised where nothing is left to do in that direction."""
 
 
 class Act(StrEnum):
@@ -62,30 +66,42 @@ def choose_step(plan: Plan, entries: Sequence[Entry]) -> Replacement:
     if unfinished is not None:
         if unfinished.target is not plan.target:
             raise SequenceError(
-                f"the way back of broker {unfinished.broker} is not finished: kafkalite migrate rollback"
+                f"the rollback of broker {unfinished.broker} is not finished: kafkalite migrate rollback"
             )
         return unfinished
     done = _find_replaced(plan, entries)
     for step in plan.steps:
         if step.broker not in done:
             return Replacement(_count(entries) + 1, step.broker, plan.target)
-    raise SequenceError("all steps of the plan are done")
+    raise NothingLeftError("all steps of the plan are done")
 
 
-def choose_rollback(plan: Plan, entries: Sequence[Entry]) -> Replacement:
-    """Return the way back that was begun, else that of the last broker that was replaced, whether that is finished or not. Raises
-    SequenceError.
+def choose_rollback(plan: Plan, entries: Sequence[Entry], broker: int | None = None) -> Replacement:
+    """Return the rollback that was begun, else that of the last broker that was replaced, whether that is finished or not, or of `broker`.
+
+    Raises SequenceError, also where a step was begun that did nothing to its broker yet: the one before it is only taken back by name.
     """
-    unfinished = find_unfinished(entries)
-    if unfinished is not None:
-        if unfinished.target is not plan.target:
+    unfinished, taken_back = find_unfinished(entries), other_side(plan.target)
+    if unfinished is not None and (unfinished.target is taken_back or _was_stopped(entries, unfinished)):
+        if broker not in (None, unfinished.broker):
+            what = "rollback" if unfinished.target is taken_back else "step"
+            raise SequenceError(f"the {what} of broker {unfinished.broker} is not finished: it comes first")
+        if unfinished.target is taken_back:
             return unfinished
-        if any(each.replacement == unfinished and each.act is Act.STOP for each in entries):
-            return Replacement(_count(entries) + 1, unfinished.broker, other_side(plan.target))
+        return Replacement(_count(entries) + 1, unfinished.broker, taken_back)
     done = _find_replaced(plan, entries)
     if not done:
-        raise SequenceError("no broker was replaced")
-    return Replacement(_count(entries) + 1, done[-1], other_side(plan.target))
+        raise NothingLeftError("no broker was replaced")
+    if broker is None and unfinished is not None:
+        raise SequenceError(f"nothing was done to broker {unfinished.broker}; --broker {done[-1]} takes that one back")
+    if broker is not None and broker not in done:
+        raise SequenceError(f"broker {broker} was not replaced")
+    return Replacement(_count(entries) + 1, done[-1] if broker is None else broker, taken_back)
+
+
+def _was_stopped(entries: Sequence[Entry], replacement: Replacement) -> bool:
+    """True if the stop of the broker was begun at least."""
+    return any(each.replacement == replacement and each.act is Act.STOP for each in entries)
 
 
 def list_acts_left(entries: Sequence[Entry], replacement: Replacement) -> list[Act]:

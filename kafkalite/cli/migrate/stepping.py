@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -20,11 +21,20 @@ if TYPE_CHECKING:
     from kafkalite.cli.migrate.sequence import Entry, Replacement
     from kafkalite.cli.migrate.survey import Side
     from kafkalite.client import Admin
+    from zk.store import Store
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 BROKER_VARIABLE: Final = "KAFKALITE_BROKER_ID"
 """Environment variable that tells an operator's command which broker it is about."""
+_NEEDED_AREAS: Final = ("znodes", "disks")
+"""Areas of the check that stand against a step when they cannot be looked at; others tell of that by problems."""
+
+
+def _refuse_blank(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it is blank")
+    return value
 
 
 def _options(function: Decorated) -> Decorated:
@@ -46,10 +56,16 @@ def _options(function: Decorated) -> Decorated:
             type=click.Path(file_okay=False, path_type=Path),
             help="Where digests of records are written.  [default: PLAN.evidence]",
         ),
-        click.option("--start-command", required=True, help="Starts the other program, and returns. May be repeated."),
+        click.option(
+            "--start-command",
+            required=True,
+            callback=_refuse_blank,
+            help="Starts the other program, and returns. May be repeated.",
+        ),
         click.option(
             "--stop-command",
             required=True,
+            callback=_refuse_blank,
             help=f"Stops the program that runs, cleanly, and returns when it has ended. May be repeated; ${BROKER_VARIABLE} is the broker.",
         ),
         click.argument("plan_file", metavar="PLAN", type=click.Path(dir_okay=False, exists=True, path_type=Path)),
@@ -74,10 +90,11 @@ def step(
 ) -> None:
     """Replace the next broker of PLAN: check, note what can be read, stop, start, wait until it is in sync, compare.
 
-    What was done is kept in PLAN.journal. A step that was interrupted, or whose tool was killed, is gone on with by the same command.
+    What was done is kept in PLAN.journal. Run the same command again to resume an interrupted step.
 
-    Exits with 7 when a check or the comparison finds a problem, with 5 when the broker is not in sync in time, and with 3 when nothing is
-    left to do.
+    Exits with 7 when a check or the comparison finds a problem, with 5 when ZooKeeper or the cluster cannot be reached, or the broker is
+    not stopped, started or in sync in time, with 3 when all steps are done, and with 1 when it cannot go on for another reason: a command
+    that fails, evidence or a journal that is not whole, a rollback that is not finished, another tool at work.
     """
     from kafkalite.cli.migrate.journal import evidence_path
     from kafkalite.cli.migrate.replacing import Orders
@@ -89,7 +106,14 @@ def step(
 
 @click.command()
 @_options
-@click.option("--without-evidence", is_flag=True, help="Where not all can be read any more: nothing is proven then.")
+@click.option(
+    "--without-evidence",
+    is_flag=True,
+    help="Skip the evidence, when not all partitions can be read. The rollback is then not verified.",
+)
+@click.option(
+    "--broker", type=int, help="Take back this broker.  [default: the one that was replaced last, finished or not]"
+)
 @zookeeper_option
 @bootstrap_option
 def rollback(
@@ -101,19 +125,25 @@ def rollback(
     dry_run: bool,
     yes: bool,
     without_evidence: bool,
+    broker: int | None,
     zookeeper: str,
 ) -> None:
     """Take the last replacement of PLAN back, whether it was finished or not: the new program is stopped, the old one started.
 
-    As a step, but without the check, since a way back may be what ends its problems. Exit codes as of `step`.
+    As a step, but without the check, since a rollback may be what ends its problems. A step that was begun and has not stopped its broker
+    yet needs none; the broker before it is taken back with --broker.
+
+    Exit codes as of `step`; 3 says that no broker is replaced.
     """
+    from functools import partial
+
     from kafkalite.cli.migrate.journal import evidence_path
     from kafkalite.cli.migrate.replacing import Orders
     from kafkalite.cli.migrate.sequence import choose_rollback
 
     directory = evidence or evidence_path(plan_file)
     orders = Orders(stop_command, start_command, directory, wait_s, is_checked=False, has_evidence=not without_evidence)
-    _replace(plan_file, choose_rollback, orders, zookeeper, dry_run, yes)
+    _replace(plan_file, partial(choose_rollback, broker=broker), orders, zookeeper, dry_run, yes)
 
 
 def _replace(
@@ -126,14 +156,14 @@ def _replace(
 ) -> None:
     from kafkalite.cli.migrate.evidence import IncompleteEvidenceError
     from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
-    from kafkalite.cli.migrate.plan import PlanError, parse_plan
+    from kafkalite.cli.migrate.plan import PlanError, parse_plan_file
     from kafkalite.cli.migrate.replacing import NotYetError, RefusedError, Replacing
-    from kafkalite.cli.migrate.sequence import Act, SequenceError, list_acts_left
+    from kafkalite.cli.migrate.sequence import Act, NothingLeftError, SequenceError, list_acts_left
     from kafkalite.cli.migrate.survey import NAMES
 
     path = journal_path(plan_file)
     try:
-        plan = parse_plan(plan_file.read_text())
+        plan = parse_plan_file(plan_file)
         entries = read_journal(path)
         chosen = choose(plan, entries)
         acts = [each for each in list_acts_left(entries, chosen) if orders.is_checked or each is not Act.CHECK]
@@ -149,15 +179,15 @@ def _replace(
     except PlanError as failed:
         fail(f"{plan_file} is no plan: {failed}", Exit.USAGE)
     except SequenceError as failed:
-        fail(str(failed), Exit.NOT_FOUND)
+        fail(str(failed), Exit.NOT_FOUND if isinstance(failed, NothingLeftError) else Exit.FAILED)
     except RefusedError as failed:
         fail_each(failed.problems, Exit.CHECK_FAILED)
     except NotYetError as failed:
-        fail(f"{failed}; the same command goes on from here", Exit.UNREACHABLE)
-    except (JournalError, IncompleteEvidenceError) as failed:
+        fail(f"{failed}; run the same command again to go on from here", Exit.UNREACHABLE)
+    except (JournalError, IncompleteEvidenceError, OSError) as failed:
         fail(str(failed))
-    except ChildProcessError as failed:
-        fail(str(failed))
+    except SystemExit as ended:  # what is not found in an act does not mean that nothing is left to do
+        raise SystemExit(int(Exit.FAILED) if ended.code == Exit.NOT_FOUND else ended.code) from None
     note(f"broker {chosen.broker} is {NAMES[chosen.target]}")
 
 
@@ -168,16 +198,33 @@ class _Cluster:
         self._plan, self._zookeeper = plan, zookeeper
 
     def find_problems(self, target: Side) -> list[str]:
-        from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
+        from kafkalite.cli.migrate.surveying import list_areas
 
-        found = survey_cluster(self._zookeeper)
-        if found.cluster_id != self._plan.cluster_id:
-            return [f"the plan is for cluster {self._plan.cluster_id}, this is {found.cluster_id}"]
+        found = []
+        for area, look in list_areas(target, self._zookeeper).items():
+            for each in look():
+                if each.status is Status.PROBLEM:
+                    found.append(f"{each.check}: {each.found} ({each.remedy})")
+                elif each.status is Status.SKIPPED and area in _NEEDED_AREAS:
+                    found.append(f"{each.check} could not be looked at: {each.found}")
+        return found
+
+    def find_foreign(self) -> list[str]:
+        """Return whether ZooKeeper or the brokers are of another cluster than the plan; brokers that do not answer tell nothing."""
+        from kafkalite.cli.migrate.survey import read_cluster_id
+        from kafkalite.client.errors import ClientError
+
+        async def describe(admin: Admin) -> str | None:
+            return (await admin.describe_cluster()).cluster_id
+
+        told = {f"ZooKeeper at {self._zookeeper}": self._read_zookeeper(read_cluster_id)}
+        with suppress(ClientError):
+            told["the brokers"] = self._try(describe)
+        wanted = self._plan.cluster_id
         return [
-            f"{each.check}: {each.found} ({each.remedy})"
-            for look in list_areas(target, self._zookeeper).values()
-            for each in look()
-            if each.status is Status.PROBLEM
+            f"the plan is for cluster {wanted}, {who}: {found or 'none'}"
+            for who, found in told.items()
+            if found != wanted
         ]
 
     def take_evidence(self, directory: Path, *, is_first: bool) -> None:
@@ -189,35 +236,52 @@ class _Cluster:
         from kafkalite.cli.migrate.auditing import audit_evidence
         from kafkalite.cli.migrate.evidence import BEFORE_FILE, read_sealed
 
+        findings = audit_evidence(directory, without_probe=True)
         cluster_id = read_sealed(directory / BEFORE_FILE)[0].get("cluster_id")
         if cluster_id != self._plan.cluster_id:
             return [f"{directory} is of cluster {cluster_id}, the plan is for {self._plan.cluster_id}"]
-        return [each.found for each in audit_evidence(directory, without_probe=True) if each.status is Status.PROBLEM]
+        for each in findings:
+            if each.status in (Status.WARNING, Status.SKIPPED):
+                note(f"{each.status}: {each.check}: {each.found}{f' ({each.remedy})' if each.remedy else ''}")
+        return [each.found for each in findings if each.status is Status.PROBLEM]
 
     def is_registered(self, broker: int) -> bool:
+        from zk import paths
+
+        async def look(store: Store, chroot: str) -> bool:
+            return await store.exists(chroot + paths.broker(broker)) is not None
+
+        return bool(self._read_zookeeper(look))
+
+    def _read_zookeeper(self, read: Callable[[Store, str], Any]) -> Any:
+        """Return what a function reads of the store below a chroot. What cannot be read ends the command."""
         import asyncio
 
         from kafkalite.cli.doctor.zookeeper import open_store
-        from zk import paths
         from zk.store import StoreError
 
-        async def look() -> bool:
+        async def look() -> Any:
             async with open_store(self._zookeeper, given_timeout_s(), zookeeper_security()) as (store, chroot):
-                return await store.exists(chroot + paths.broker(broker)) is not None
+                return await read(store, chroot)
 
         try:
             return asyncio.run(look())
+        except ValueError as failed:
+            fail(str(failed), Exit.USAGE)
         except (OSError, StoreError) as failed:
             fail(f"ZooKeeper at {self._zookeeper}: {failed}", Exit.UNREACHABLE)
 
     def find_side(self, broker: int) -> Side | None:
-        from kafkalite.cli.migrate.survey import Side, side_of
+        from kafkalite.cli.migrate.survey import side_of
+        from kafkalite.client.errors import ClientError
 
-        async def look(admin: Admin) -> str:
+        async def look(admin: Admin) -> Side:
             return side_of(await admin.describe_configs("broker", str(broker)))
 
-        answer = self._ask(look)
-        return Side(answer) if answer in set(Side) else None
+        try:
+            return cast("Side", self._try(look))
+        except ClientError:
+            return None
 
     def run_command(self, command: str, broker: int) -> None:
         import os
@@ -256,16 +320,21 @@ class _Cluster:
 
     def _ask(self, question: Callable[[Admin], Any]) -> str:
         """Return what the question returns, or why it had no answer."""
+        from kafkalite.client.errors import ClientError
+
+        try:
+            return str(self._try(question))
+        except ClientError as failed:
+            return str(failed)
+
+    def _try(self, question: Callable[[Admin], Any]) -> Any:
+        """Return what the question returns. Raises ClientError."""
         import asyncio
 
         from kafkalite.client import Admin
-        from kafkalite.client.errors import ClientError
 
-        async def ask() -> str:
+        async def ask() -> Any:
             async with Admin(**admin_options()) as admin:
-                return str(await question(admin))
+                return await question(admin)
 
-        try:
-            return asyncio.run(ask())
-        except ClientError as failed:
-            return str(failed)
+        return asyncio.run(ask())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.administration.broker_releases import Release, find_release
 from zk import paths
 from zk.subtree import list_children, read_if_there
-from zk.znodes import ConfigEntity, Feature, ResourceAcls, TopicAssignment
+from zk.znodes import ClusterId, ConfigEntity, Feature, ResourceAcls, TopicAssignment
 
 if TYPE_CHECKING:
     from kafkalite.cli.doctor.cluster import Reached
@@ -67,6 +67,8 @@ class SurveyedMetadata:
     deleting: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     """What znodes are malformed, with the reason."""
+    cluster_id: str | None = None
+    """That of ZooKeeper; None where it has none, as below a wrong chroot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ async def survey_metadata(store: Store, chroot: str = "") -> SurveyedMetadata:
     """Read what is in ZooKeeper. Raises StoreError."""
     reading = _Reading(store, chroot)
     features = await reading.decode(paths.FEATURE, Feature.decode)
+    cluster = await reading.decode(paths.CLUSTER_ID, ClusterId.decode)
     topics = await reading.decode_children(paths.TOPICS, TopicAssignment.decode)
     return SurveyedMetadata(
         await reading.settings(),
@@ -159,7 +162,14 @@ async def survey_metadata(store: Store, chroot: str = "") -> SurveyedMetadata:
         tuple(sorted(name for name, each in topics.items() if each.adding or each.removing)),
         tuple(await list_children(store, chroot + paths.DELETE_TOPICS)),
         tuple(reading.unreadable),
+        None if cluster is None else cluster.cluster_id,
     )
+
+
+async def read_cluster_id(store: Store, chroot: str = "") -> str | None:
+    """Return the id of the cluster below the chroot, None where there is none. Raises StoreError, ValueError for a malformed one."""
+    found = await read_if_there(store, chroot + paths.CLUSTER_ID)
+    return None if found is None else ClusterId.decode(found[0]).cluster_id
 
 
 class _Reading:

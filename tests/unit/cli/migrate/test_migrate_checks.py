@@ -40,7 +40,7 @@ def by_default(of: SurveyedBroker, name: str, value: str) -> SurveyedBroker:
 
 
 def survey(*brokers: SurveyedBroker, transactions: OpenTransactions | None = None, **metadata: Any) -> Survey:
-    return Survey("id", 1, brokers, SurveyedMetadata(**metadata), transactions)
+    return Survey("id", 1, brokers, SurveyedMetadata(**{"cluster_id": "id", **metadata}), transactions)
 
 
 def bad(findings: Iterable[Finding]) -> list[tuple[str, str]]:
@@ -204,3 +204,11 @@ def test_a_side_shows_in_the_settings() -> None:
     assert side_of(ours) is OURS
     from_our_file = {"kafkalite.failover.detection": entry("kafkalite.failover.detection", None)}
     assert side_of(from_our_file) is THEIRS, "Apache Kafka describes unknown settings of its file, too"
+
+
+@pytest.mark.parametrize(("kept", "words"), [(None, "none"), ("other", "other")])
+def test_zookeeper_of_another_cluster_or_without_the_chroot(kept: str | None, words: str) -> None:
+    """Below a wrong chroot the tree is empty, and all of it well."""
+    assert judge(survey(broker(1), cluster_id=kept)) == [
+        ("problem", f"cluster id: {words} in ZooKeeper, id of the brokers")
+    ]

@@ -17,6 +17,7 @@ from kafkalite.cli.migrate.replacing import NotYetError, Orders, RefusedError, R
 from kafkalite.cli.migrate.sequence import (
     Act,
     Entry,
+    NothingLeftError,
     Replacement,
     SequenceError,
     choose_rollback,
@@ -45,7 +46,7 @@ def test_brokers_follow_each_other_as_the_plan_says() -> None:
     assert choose_step(PLAN, []) == FIRST
     assert choose_step(PLAN, done(FIRST)) == Replacement(2, 3, OURS)
     everything = done(FIRST, Replacement(2, 3, OURS), Replacement(3, 1, OURS))
-    with pytest.raises(SequenceError, match="all steps of the plan are done"):
+    with pytest.raises(NothingLeftError, match="all steps of the plan are done"):
         choose_step(PLAN, everything)
 
 
@@ -63,15 +64,27 @@ def test_the_way_back_is_of_the_last_broker_finished_or_not() -> None:
     second = Replacement(2, 3, OURS)
     assert choose_rollback(PLAN, done(FIRST, second)) == Replacement(3, 3, THEIRS)
     assert choose_rollback(PLAN, [*done(FIRST), *begun(second, Act.STOP)]) == Replacement(3, 3, THEIRS)
-    assert choose_rollback(PLAN, [*done(FIRST), *begun(second, Act.TAKE_BEFORE)]) == Replacement(3, 2, THEIRS), (
-        "nothing was done to broker 3"
-    )
+
+
+def test_a_step_that_has_stopped_nothing_is_not_taken_back_nor_another_one_unless_it_is_named() -> None:
+    second = Replacement(2, 3, OURS)
+    entries = [*done(FIRST), *begun(second, Act.TAKE_BEFORE)]
+    with pytest.raises(SequenceError, match="nothing was done to broker 3; --broker 2 takes that one back") as refused:
+        choose_rollback(PLAN, entries)
+    assert not isinstance(refused.value, NothingLeftError)
+    assert choose_rollback(PLAN, entries, 2) == Replacement(3, 2, THEIRS)
+    with pytest.raises(SequenceError, match="broker 3 was not replaced"):
+        choose_rollback(PLAN, entries, 3)
+    with pytest.raises(SequenceError, match="the step of broker 3 is not finished: it comes first"):
+        choose_rollback(PLAN, [*done(FIRST), *begun(second, Act.STOP)], 2)
+    with pytest.raises(NothingLeftError, match="no broker was replaced"):
+        choose_rollback(PLAN, begun(FIRST, Act.TAKE_BEFORE))
 
 
 def test_a_way_back_that_was_begun_is_finished_first() -> None:
     entries = [*done(FIRST), *begun(BACK, Act.START)]
     assert choose_rollback(PLAN, entries) == BACK
-    with pytest.raises(SequenceError, match="the way back of broker 2 is not finished"):
+    with pytest.raises(SequenceError, match="the rollback of broker 2 is not finished"):
         choose_step(PLAN, entries)
     assert choose_step(PLAN, done(FIRST, BACK)) == Replacement(3, 2, OURS), "then the step is due again"
     with pytest.raises(SequenceError, match="no broker was replaced"):
@@ -111,6 +124,7 @@ class Broker:
         self.problems: Sequence[str] = ()
         self.problems_later: Sequence[str] = ()
         self.differences: Sequence[str] = ()
+        self.foreign: Sequence[str] = ()
         self.unsettled = ""
         self.failing = ""
         self.starts = True
@@ -119,6 +133,10 @@ class Broker:
     def reach(self) -> None:
         if next(self.lives) == 0:
             raise Killed
+
+    def find_foreign(self) -> Sequence[str]:
+        self.reach()
+        return self.foreign
 
     def find_problems(self, target: Side) -> Sequence[str]:
         self.reach()
@@ -311,7 +329,7 @@ def test_what_goes_wrong_after_the_check_holds_up_the_stop(broker: Broker, run: 
 
 
 def test_a_resumed_run_checks_before_it_takes_evidence(broker: Broker, run: Run) -> None:
-    broker.lives = iter((3, 2, 1, 0))
+    broker.lives = iter((4, 3, 2, 1, 0))
     with pytest.raises(Killed):
         run(FIRST)
     assert broker.happened == []
@@ -359,3 +377,15 @@ def test_the_old_program_that_runs_again_is_not_taken_for_the_new_one(broker: Br
     broker.side, broker.starts = None, True
     run(FIRST)
     assert broker.side is OURS
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_nothing_is_done_to_another_cluster_nor_by_a_resumed_step(broker: Broker, run: Run, is_checked: bool) -> None:
+    broker.failing = "start"
+    with pytest.raises(ChildProcessError):
+        run(FIRST, is_checked=is_checked)
+    broker.failing, broker.foreign = "", ["the plan is for cluster id"]
+    happened = list(broker.happened)
+    with pytest.raises(RefusedError, match="the plan is for cluster id"):
+        run(FIRST, is_checked=is_checked)
+    assert broker.happened == happened

@@ -8,7 +8,13 @@ from typing import cast
 import pytest
 
 from kafkalite.administration.broker_releases import Release, find_release
-from kafkalite.cli.migrate.survey import OpenTransactions, SurveyedMetadata, find_transactions, survey_metadata
+from kafkalite.cli.migrate.survey import (
+    OpenTransactions,
+    SurveyedMetadata,
+    find_transactions,
+    read_cluster_id,
+    survey_metadata,
+)
 from kafkalite.client import Admin, AdminError, ClientError, TransactionDescription, TransactionListing
 from kafkalite.client.errors import error_of
 from kafkalite.errors import ErrorCode
@@ -16,7 +22,7 @@ from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
-from zk.znodes import AclWords, ConfigEntity, Feature, ResourceAcls, TopicAssignment
+from zk.znodes import AclWords, ClusterId, ConfigEntity, Feature, ResourceAcls, TopicAssignment
 
 ACLS = ResourceAcls((AclWords("User:a", "Allow", "Read", "*"), AclWords("User:b", "Allow", "Read", "*")))
 
@@ -39,6 +45,7 @@ def test_all_that_is_set_is_read_and_nothing_is_made() -> None:
             paths.resource_acls("Group", "g", True): ACLS.encode(),
             f"{paths.DELEGATION_TOKENS}/token": b"{}",
             paths.FEATURE: Feature(features={"metadata.version": 19}).encode(),
+            paths.CLUSTER_ID: ClusterId("id").encode(),
         }.items():
             await store.create(f"/kafka{path}", data, parents=True)
         found = await survey_metadata(store, "/kafka")
@@ -54,8 +61,11 @@ def test_all_that_is_set_is_read_and_nothing_is_made() -> None:
             moving=("moves",),
             deleting=("gone",),
             unreadable=found.unreadable,
+            cluster_id="id",
         )
         assert [each.split(":")[0] for each in found.unreadable] == [paths.topic("odd")]
+        assert await read_cluster_id(store, "/kafka") == "id"
+        assert await read_cluster_id(store) is None
 
     virtual_time.run(scenario())
 
