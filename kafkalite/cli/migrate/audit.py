@@ -5,11 +5,12 @@ It knows nothing of what was done between, and asks no cluster.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check
+from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from kafkalite.cli.migrate.evidence import Ledger, Moment, ProbeRecord, RangeDigest
 from kafkalite.cli.output import format_count
 from kafkalite.types import TopicPartition
@@ -52,26 +53,31 @@ def _audit_partitions(before: Moment, after: Moment) -> Iterator[Finding]:
 
 def _audit_ranges(before: Moment, after: Moment) -> Iterator[Finding]:
     check, same, records, deleted, compacted = "records", 0, 0, 0, 0
+    unexplained: Counter[TopicPartition] = Counter()
     for (place, start), was in before.ranges.items():
         bounds = after.partitions.get(place)
         if bounds is None:
             continue  # the partition is reported
         now = after.ranges.get((place, start))
         if start < bounds.log_start:
-            deleted += 1
+            may_expire = bounds.may_expire or before.partitions[place].may_expire
+            deleted, unexplained[place] = deleted + may_expire, unexplained[place] + (not may_expire)
         elif now == was:
             same, records = same + 1, records + was.records
-        elif bounds.is_compacted:
+        elif bounds.is_compacted and now is not None and now.end == was.end and now.records < was.records:
             compacted += 1
         else:
             yield problem(check, f"{place}, offsets {start} to {was.end}: {_difference(was, now)}", _REMEDY)
     yield ok(check, f"{format_count(records, 'record')} in {format_count(same, 'range')} as before")
+    for place, count in sorted((+unexplained).items()):
+        found = f"{place} begins at offset {after.partitions[place].log_start}: {format_count(count, 'range')} gone without retention"
+        yield warning(check, found, f"see whether somebody deleted records there; if nobody did, {_REMEDY}")
     if deleted:
         yield skip_check(check, f"{format_count(deleted, 'range')} deleted by retention meanwhile, and not compared")
     if compacted:
         yield skip_check(
             check,
-            f"{format_count(compacted, 'range')} of compacted topics differ, as compaction may have them, and prove nothing",
+            f"{format_count(compacted, 'range')} of compacted topics have fewer records, as compaction may leave them, and prove nothing",
         )
 
 

@@ -36,25 +36,38 @@ _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
     show_default=True,
     help="With `before`: so many offsets of each partition.",
 )
+@click.option(
+    "--without-probe",
+    is_flag=True,
+    help="With `after`: leave the probe out, as where it was killed and its ledger is not whole.",
+)
 @bootstrap_option
-def evidence(moment: str, directory: Path, topics: tuple[str, ...], last: int) -> None:
-    """Write down in DIRECTORY what can be read BEFORE brokers are replaced, and AFTER it: digests of ranges of records, and the groups'
-    offsets. Changes nothing in the cluster.
+def evidence(moment: str, directory: Path, topics: tuple[str, ...], last: int, without_probe: bool) -> None:
+    """Record digests of records and committed offsets before or after a replacement, in DIRECTORY. Changes nothing in the cluster.
 
     `after` reads the ranges of `before` again, and all records of the probe. Internal topics are left out unless they are named.
+    All is read from leaders, up to the high watermark: copies on followers are compared by `kafkalite log compare`.
     """
-    take_evidence(directory, is_first=moment == "before", topics=topics, last=last)
+    take_evidence(directory, is_first=moment == "before", topics=topics, last=last, without_probe=without_probe)
 
 
-def take_evidence(directory: Path, *, is_first: bool, topics: Collection[str] = (), last: int = OFFSETS) -> None:
+def take_evidence(
+    directory: Path,
+    *,
+    is_first: bool,
+    topics: Collection[str] = (),
+    last: int = OFFSETS,
+    without_probe: bool = False,
+) -> None:
     """Write what can be read now into the directory. What cannot be done ends the command."""
-    from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, write_moment
+    from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, LEDGER_FILE, sync_directory, write_moment
     from kafkalite.cli.migrate.witness import take_after, take_before
 
     path = directory / (BEFORE_FILE if is_first else AFTER_FILE)
     _refuse_existing(path)
     options = admin_options("Consumer")
-    earlier = None if is_first else _read_evidence(directory, is_probe_optional=True)
+    has_ledger = not without_probe and (directory / LEDGER_FILE).exists()
+    earlier = None if is_first else _read_evidence(directory, with_probe=has_ledger)
 
     async def take(admin: Admin) -> Moment:
         if earlier is not None:
@@ -63,6 +76,7 @@ def take_evidence(directory: Path, *, is_first: bool, topics: Collection[str] = 
 
     found = ask_cluster(take)
     directory.mkdir(parents=True, exist_ok=True)
+    sync_directory(directory.parent)
     write_moment(path, found)
     records = sum(each.records for each in found.ranges.values())
     note(f"{format_count(records, 'record')} of {format_count(len(found.partitions), 'partition')} in {path}")
@@ -105,9 +119,9 @@ def probe(directory: Path, topic: str, rate: float, most: int | None, dry_run: b
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 @click.option(
-    "--without-probe", is_flag=True, help="Take it that no probe ran: what was written meanwhile is not judged then."
+    "--without-probe", is_flag=True, help="Leave the probe out: what was written meanwhile is not judged then."
 )
-@click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@click.option("--problems", "only_problems", is_flag=True, help="Show problems and warnings only.")
 @output_option()
 def verify(directory: Path, without_probe: bool, only_problems: bool, output: str) -> None:
     """Judge the evidence in DIRECTORY, without a cluster: what was there before, and what was acknowledged, is there after, once,
@@ -127,7 +141,7 @@ def audit_evidence(directory: Path, *, without_probe: bool) -> list[Finding]:
     from kafkalite.cli.migrate.audit import ForeignEvidenceError, audit
     from kafkalite.cli.migrate.evidence import AFTER_FILE, IncompleteEvidenceError, read_moment
 
-    before, ledger = _read_evidence(directory, is_probe_optional=without_probe)
+    before, ledger = _read_evidence(directory, with_probe=not without_probe)
     try:
         return audit(before, read_moment(directory / AFTER_FILE, to_the_end=False), ledger)
     except FileNotFoundError as failed:
@@ -136,7 +150,7 @@ def audit_evidence(directory: Path, *, without_probe: bool) -> list[Finding]:
         fail(str(failed))
 
 
-def _read_evidence(directory: Path, *, is_probe_optional: bool) -> tuple[Moment, Ledger | None]:
+def _read_evidence(directory: Path, *, with_probe: bool) -> tuple[Moment, Ledger | None]:
     """Return what was before, and the probe's ledger. What is missing or incomplete ends the command."""
     from kafkalite.cli.migrate.evidence import (
         BEFORE_FILE,
@@ -146,10 +160,9 @@ def _read_evidence(directory: Path, *, is_probe_optional: bool) -> tuple[Moment,
         read_moment,
     )
 
-    ledger_path = directory / LEDGER_FILE
     try:
         before = read_moment(directory / BEFORE_FILE, to_the_end=True)
-        return before, None if is_probe_optional and not ledger_path.exists() else read_ledger(ledger_path)
+        return before, read_ledger(directory / LEDGER_FILE) if with_probe else None
     except FileNotFoundError as failed:
         _fail_missing(failed)
     except IncompleteEvidenceError as failed:

@@ -35,8 +35,8 @@ for each in (step, rollback, evidence, probe, verify):
 @click.option(
     "--to", "target", type=click.Choice(_SIDES), default="kafkalite", show_default=True, help="What the brokers become."
 )
-@click.option("--only", type=click.Choice(_AREAS), multiple=True, help="Look at nothing else; may be repeated.")
-@click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@click.option("--only", type=click.Choice(_AREAS), multiple=True, help="Check only this area; may be repeated.")
+@click.option("--problems", "only_problems", is_flag=True, help="Show problems and warnings only.")
 @zookeeper_option
 @bootstrap_option
 @output_option()
@@ -78,7 +78,10 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
     Exits with 7 when something in brokers or metadata stands against it, which the plan names, and with 4 when FILE, its journal or its
     evidence exists. `kafkalite migrate check` looks at more: whether the cluster is well now.
     """
+    import os
+
     from kafkalite.cli.migrate import checks
+    from kafkalite.cli.migrate.evidence import sync_directory
     from kafkalite.cli.migrate.journal import evidence_path, journal_path
     from kafkalite.cli.migrate.plan import format_plan, make_plan
     from kafkalite.cli.migrate.survey import Side
@@ -97,6 +100,9 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
     else:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
+            new.flush()
+            os.fsync(new.fileno())
+        sync_directory(file.parent)
         note(f"{format_count(len(found.steps), 'step')} in {file}")
     if found.problems:
         note(

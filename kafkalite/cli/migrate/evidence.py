@@ -10,6 +10,7 @@ added or altered does not fit the seal, and is refused: evidence is whole, or no
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -37,13 +38,16 @@ class IncompleteEvidenceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PartitionBounds:
-    """Where a partition began and ended. `is_compacted` says that its topic may lose superseded records at any time."""
+    """Where a partition began and ended. `is_compacted` says that its topic may lose superseded records at any time, `may_expire` that
+    retention may delete its oldest ones.
+    """
 
     topic: str
     partition: int
     log_start: int
     end: int
     is_compacted: bool
+    may_expire: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,9 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was readable at one time (Unix ms). `probe` is whose records `probed` are; None where no probe's were looked for."""
+    """What was readable at one time (Unix ms). `probe` is whose records `probed` are; None where no probe's were looked for. `last` is how
+    many offsets of each partition were to be read, None where others decided that.
+    """
 
     taken_ms: int
     cluster_id: str
@@ -104,12 +110,14 @@ class Moment:
     groups: Mapping[tuple[str, TopicPartition], int]
     probe: str | None = None
     probed: tuple[ProbeRecord, ...] = field(default=())
+    last: int | None = None
 
 
 class SealedFile:
     """A new file of evidence: rows go out at once, the seal at the end. FileExistsError for one that is there."""
 
     def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
+        self._path = path
         self._file = path.open("x", encoding="utf-8")
         self._digest = blake2b(digest_size=_DIGEST_BYTES)
         self._rows = -1
@@ -124,9 +132,12 @@ class SealedFile:
         self._rows += 1
 
     def seal(self) -> None:
-        """Write the last line; without it the file is no evidence."""
+        """Write the last line; without it the file is no evidence. It outlives the machine then, as what follows it in a journal does."""
         self._file.write(json.dumps({"rows": self._rows, "seal": self._digest.hexdigest()}) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
         self._file.close()
+        sync_directory(self._path.parent)
 
     def __enter__(self) -> SealedFile:
         return self
@@ -135,6 +146,15 @@ class SealedFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def sync_directory(directory: Path) -> None:
+    """Put the names in a directory on disk: without it a new file may be gone after a power failure. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_sealed(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -183,7 +203,7 @@ def read_ledger(path: Path) -> Ledger:
 
 def write_moment(path: Path, moment: Moment) -> None:
     """Write a new file. Raises FileExistsError, OSError."""
-    facts = {"taken_ms": moment.taken_ms, "cluster_id": moment.cluster_id, "probe": moment.probe}
+    facts = {"taken_ms": moment.taken_ms, "cluster_id": moment.cluster_id, "probe": moment.probe, "last": moment.last}
     with SealedFile(path, {"evidence": "moment", **facts}) as file:
         for kind, rows in (("partition", moment.partitions.values()), ("range", moment.ranges.values())):
             for each in rows:
@@ -196,8 +216,8 @@ def write_moment(path: Path, moment: Moment) -> None:
 
 
 def read_moment(path: Path, *, to_the_end: bool) -> Moment:
-    """Return the moment in a file. Raises IncompleteEvidenceError, also, with `to_the_end`, when the ranges of a partition have a gap or do
-    not reach its end; OSError.
+    """Return the moment in a file. Raises IncompleteEvidenceError, also, with `to_the_end`, when the ranges of a partition have a gap or
+    do not reach from its start, or its last offsets, to its end; OSError.
     """
     header, rows = read_sealed(path)
     try:
@@ -208,7 +228,7 @@ def read_moment(path: Path, *, to_the_end: bool) -> Moment:
         ranges = sorted(
             (each for (where, _), each in moment.ranges.items() if where == place), key=lambda one: one.start
         )
-        if gap := _find_gap(ranges, bounds.end):
+        if gap := _find_gap(ranges, _first_offset(bounds, ranges, moment.last), bounds.end):
             raise IncompleteEvidenceError(path, f"{place} is not covered from offset {gap[0]} to {gap[1]}")
     return moment
 
@@ -233,12 +253,19 @@ def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> 
         {(each.group, TopicPartition(each.topic, each.partition)): each.offset for each in groups},
         header["probe"],
         tuple(probed),
+        header.get("last"),
     )
 
 
-def _find_gap(ranges: Sequence[RangeDigest], end: int) -> tuple[int, int] | None:
-    """Return the first offsets between ranges, or behind the last one, that none of them covers."""
-    at = ranges[0].start if ranges else end
+def _first_offset(bounds: PartitionBounds, ranges: Sequence[RangeDigest], last: int | None) -> int:
+    """Return where the ranges of a partition have to begin."""
+    if last is not None:
+        return max(bounds.log_start, bounds.end - last)
+    return ranges[0].start if ranges else bounds.log_start
+
+
+def _find_gap(ranges: Sequence[RangeDigest], at: int, end: int) -> tuple[int, int] | None:
+    """Return the first offsets from `at` to before the end that none of the ranges covers."""
     for each in ranges:
         if each.start != at:
             return at, each.start

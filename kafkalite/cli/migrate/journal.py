@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
+from kafkalite.cli.migrate.evidence import sync_directory
 from kafkalite.cli.migrate.sequence import Act, Entry, Replacement
 from kafkalite.cli.migrate.survey import Side
 
@@ -49,6 +50,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab")
+        sync_directory(path.parent)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

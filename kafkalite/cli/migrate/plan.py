@@ -79,11 +79,12 @@ def _held_values(brokers: Sequence[SurveyedBroker]) -> dict[str, str]:
 def _plan_step(broker: SurveyedBroker, target: Side, is_controller: bool) -> PlannedStep:
     actions = [
         "wait until every partition has all its replicas in sync",
-        f"write the held settings into server.properties of broker {broker.id}",
+        "note digests of what can be read, and the groups' offsets",
         f"stop {describe_kind(broker)} cleanly (SIGTERM), so that it hands over what it leads",
         f"start {NAMES[target]} with the same server.properties and log.dirs",
         f"wait until broker {broker.id} is registered at {broker.address} and in sync again",
         "let it lead again what it prefers to lead: kafkalite leader elect --all",
+        "compare what can be read, and the groups' offsets",
     ]
     if is_controller:
         actions.insert(2, "it is the controller: another broker takes over when it stops")

@@ -28,7 +28,7 @@ class NotYetError(Exception):
     """Raised when the time was up; the same command goes on from there."""
 
 
-class World(Protocol):
+class Cluster(Protocol):
     """What acts are done to. Every method may raise what ends the command."""
 
     def find_foreign(self) -> Sequence[str]:
@@ -58,8 +58,8 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
-    """How a broker is replaced. A way back is not checked (`is_checked`), because it may be what ends the problems."""
+class StepOptions:
+    """How a broker is replaced. A rollback is not checked (`is_checked`), because it may be what ends the problems."""
 
     stop_command: str
     start_command: str
@@ -77,14 +77,19 @@ class Replacing:
     """The acts of one replacement."""
 
     def __init__(
-        self, world: World, journal: Journal, replacement: Replacement, orders: Orders, tell: Callable[[str], None]
+        self,
+        cluster: Cluster,
+        journal: Journal,
+        replacement: Replacement,
+        options: StepOptions,
+        tell: Callable[[str], None],
     ) -> None:
-        self._world, self._journal, self._orders, self._tell = world, journal, orders, tell
+        self._cluster, self._journal, self._options, self._tell = cluster, journal, options, tell
         self._replacement = replacement
-        self._directory = orders.evidence_of(replacement)
+        self._directory = options.evidence_of(replacement)
 
     def run(self) -> None:
-        """Do the acts that are left. Raises RefusedError, NotYetError, IncompleteEvidenceError, OSError and what the world raises.
+        """Do the acts that are left. Raises RefusedError, NotYetError, IncompleteEvidenceError, OSError and what the cluster raises.
 
         The check is made again when a run is resumed, and right before the stop: what it found may be hours old.
         """
@@ -94,10 +99,10 @@ class Replacing:
             Act.STOP: self._stop,
             Act.START: self._start,
             Act.SETTLE: self._settle,
-            Act.ELECT: self._world.elect_preferred_leaders,
+            Act.ELECT: self._cluster.elect_preferred_leaders,
             Act.VERIFY: self._verify,
         }
-        if problems := self._world.find_foreign():
+        if problems := self._cluster.find_foreign():
             raise RefusedError(problems)
         left = list_acts_left(self._journal.entries, self._replacement)
         if left and left[0] is Act.TAKE_BEFORE:
@@ -115,7 +120,7 @@ class Replacing:
             self._check_again()
         elif act is Act.STOP:
             self._check()
-        elif not was_begun and self._orders.has_evidence:
+        elif not was_begun and self._options.has_evidence:
             self._refuse_old_evidence(act)
 
     def _refuse_old_evidence(self, act: Act) -> None:
@@ -129,63 +134,63 @@ class Replacing:
         raise RefusedError([f"{found} is not of this replacement: remove it, or give another --evidence directory"])
 
     def _check(self) -> None:
-        if self._orders.is_checked and (problems := self._find_problems()):
+        if self._options.is_checked and (problems := self._find_problems()):
             raise RefusedError(problems)
 
     def _find_problems(self) -> Sequence[str]:
         broker, target = self._replacement.broker, self._replacement.target
-        if not self._world.is_registered(broker):
+        if not self._cluster.is_registered(broker):
             return [f"broker {broker} is not registered: start it, as what it was"]
-        if self._world.find_side(broker) is target:
+        if self._cluster.find_side(broker) is target:
             return [f"broker {broker} is {NAMES[target]} already: make a new plan"]
-        return self._world.find_problems(target)
+        return self._cluster.find_problems(target)
 
     def _check_again(self) -> None:
         """Wait until a stop that was begun has ended, or until nothing stands against it: its command may have failed long ago."""
         broker, target = self._replacement.broker, self._replacement.target
 
         def find_reason() -> str:
-            if not self._world.is_registered(broker) or self._world.find_side(broker) is target:
+            if not self._cluster.is_registered(broker) or self._cluster.find_side(broker) is target:
                 return ""
-            return "; ".join(self._world.find_problems(target))
+            return "; ".join(self._cluster.find_problems(target))
 
-        if self._orders.is_checked:
+        if self._options.is_checked:
             self._tell(f"broker {broker}: check again before it is stopped")
             self._wait(find_reason)
 
     def _take_evidence(self, *, is_first: bool) -> None:
-        if not self._orders.has_evidence:
+        if not self._options.has_evidence:
             self._tell("no evidence is taken: nothing will be proven of this replacement")
             return
         path = self._directory / (BEFORE_FILE if is_first else AFTER_FILE)
         try:
             read_sealed(path)
         except FileNotFoundError:
-            self._world.take_evidence(self._directory, is_first=is_first)
+            self._cluster.take_evidence(self._directory, is_first=is_first)
         except IncompleteEvidenceError:  # an earlier process was killed while it wrote this
             path.unlink()
-            self._world.take_evidence(self._directory, is_first=is_first)
+            self._cluster.take_evidence(self._directory, is_first=is_first)
 
     def _stop(self) -> None:
         broker, target = self._replacement.broker, self._replacement.target
-        if self._world.is_registered(broker) and self._world.find_side(broker) is target:
+        if self._cluster.is_registered(broker) and self._cluster.find_side(broker) is target:
             self._tell(f"broker {broker} is {NAMES[target]} already: nothing is stopped")
             return
-        self._world.run_command(self._orders.stop_command, broker)
-        self._wait(lambda: f"broker {broker} is still registered" if self._world.is_registered(broker) else "")
+        self._cluster.run_command(self._options.stop_command, broker)
+        self._wait(lambda: f"broker {broker} is still registered" if self._cluster.is_registered(broker) else "")
 
     def _start(self) -> None:
         broker = self._replacement.broker
-        if not self._world.is_registered(broker):
-            self._world.run_command(self._orders.start_command, broker)
+        if not self._cluster.is_registered(broker):
+            self._cluster.run_command(self._options.start_command, broker)
         self._wait(self._find_unstarted)
 
     def _find_unstarted(self) -> str:
         """Return why the broker does not run as one of the target side yet. Raises RefusedError where the old program runs again."""
         broker = self._replacement.broker
-        if not self._world.is_registered(broker):
+        if not self._cluster.is_registered(broker):
             return f"broker {broker} has not registered"
-        side = self._world.find_side(broker)
+        side = self._cluster.find_side(broker)
         if side is None:
             return f"broker {broker} does not answer"
         if side is not self._replacement.target:
@@ -193,16 +198,16 @@ class Replacing:
         return ""
 
     def _settle(self) -> None:
-        self._wait(lambda: self._world.find_unsettled(self._replacement.broker, self._replacement.target))
+        self._wait(lambda: self._cluster.find_unsettled(self._replacement.broker, self._replacement.target))
 
     def _verify(self) -> None:
-        if self._orders.has_evidence:
+        if self._options.has_evidence:
             self._take_evidence(is_first=False)
-            if problems := self._world.audit_evidence(self._directory):
+            if problems := self._cluster.audit_evidence(self._directory):
                 raise RefusedError(problems)
 
     def _wait(self, find_reason: Callable[[], str]) -> None:
-        deadline_s = time.monotonic() + self._orders.wait_s
+        deadline_s = time.monotonic() + self._options.wait_s
         while reason := find_reason():
             if time.monotonic() > deadline_s:
                 raise NotYetError(reason)

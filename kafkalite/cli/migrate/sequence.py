@@ -36,7 +36,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A broker that becomes one of a side; `number` counts from 1, ways back included."""
+    """A broker that becomes one of a side; `number` counts from 1, rollbacks included."""
 
     number: int
     broker: int

@@ -12,12 +12,13 @@ import click
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.doctor.findings import Status
+from kafkalite.cli.migrate.auditing import OFFSETS
 from kafkalite.cli.output import Exit, fail, fail_each, note
 from kafkalite.cli.zookeeper.session import zookeeper_option, zookeeper_security
 
 if TYPE_CHECKING:
     from kafkalite.cli.migrate.plan import Plan
-    from kafkalite.cli.migrate.replacing import Orders
+    from kafkalite.cli.migrate.replacing import StepOptions
     from kafkalite.cli.migrate.sequence import Entry, Replacement
     from kafkalite.cli.migrate.survey import Side
     from kafkalite.client import Admin
@@ -76,6 +77,16 @@ def _options(function: Decorated) -> Decorated:
 
 @click.command()
 @_options
+@click.option(
+    "-t", "--topic", "topics", multiple=True, help="Evidence of only this topic; may be repeated. Without: all."
+)
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=OFFSETS,
+    show_default=True,
+    help="Evidence of so many offsets of each partition.",
+)
 @zookeeper_option
 @bootstrap_option
 def step(
@@ -86,6 +97,8 @@ def step(
     wait_s: float,
     dry_run: bool,
     yes: bool,
+    topics: tuple[str, ...],
+    last: int,
     zookeeper: str,
 ) -> None:
     """Replace the next broker of PLAN: check, note what can be read, stop, start, wait until it is in sync, compare.
@@ -97,11 +110,12 @@ def step(
     that fails, evidence or a journal that is not whole, a rollback that is not finished, another tool at work.
     """
     from kafkalite.cli.migrate.journal import evidence_path
-    from kafkalite.cli.migrate.replacing import Orders
+    from kafkalite.cli.migrate.replacing import StepOptions
     from kafkalite.cli.migrate.sequence import choose_step
 
     directory = evidence or evidence_path(plan_file)
-    _replace(plan_file, choose_step, Orders(stop_command, start_command, directory, wait_s), zookeeper, dry_run, yes)
+    options = StepOptions(stop_command, start_command, directory, wait_s)
+    _replace(plan_file, choose_step, options, zookeeper, dry_run, yes, topics, last)
 
 
 @click.command()
@@ -138,21 +152,25 @@ def rollback(
     from functools import partial
 
     from kafkalite.cli.migrate.journal import evidence_path
-    from kafkalite.cli.migrate.replacing import Orders
+    from kafkalite.cli.migrate.replacing import StepOptions
     from kafkalite.cli.migrate.sequence import choose_rollback
 
     directory = evidence or evidence_path(plan_file)
-    orders = Orders(stop_command, start_command, directory, wait_s, is_checked=False, has_evidence=not without_evidence)
-    _replace(plan_file, partial(choose_rollback, broker=broker), orders, zookeeper, dry_run, yes)
+    options = StepOptions(
+        stop_command, start_command, directory, wait_s, is_checked=False, has_evidence=not without_evidence
+    )
+    _replace(plan_file, partial(choose_rollback, broker=broker), options, zookeeper, dry_run, yes)
 
 
 def _replace(
     plan_file: Path,
     choose: Callable[[Plan, Sequence[Entry]], Replacement],
-    orders: Orders,
+    options: StepOptions,
     zookeeper: str,
     dry_run: bool,
     yes: bool,
+    topics: tuple[str, ...] = (),
+    last: int = OFFSETS,
 ) -> None:
     from kafkalite.cli.migrate.evidence import IncompleteEvidenceError
     from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
@@ -166,16 +184,16 @@ def _replace(
         plan = parse_plan_file(plan_file)
         entries = read_journal(path)
         chosen = choose(plan, entries)
-        acts = [each for each in list_acts_left(entries, chosen) if orders.is_checked or each is not Act.CHECK]
+        acts = [each for each in list_acts_left(entries, chosen) if options.is_checked or each is not Act.CHECK]
         note(f"broker {chosen.broker} becomes {NAMES[chosen.target]}: {', '.join(acts)}")
-        note(f"stop: {orders.stop_command}\nstart: {orders.start_command}\nevidence: {orders.evidence_of(chosen)}")
+        note(f"stop: {options.stop_command}\nstart: {options.start_command}\nevidence: {options.evidence_of(chosen)}")
         if dry_run:
             return
         confirm(f"Replace broker {chosen.broker}?", yes)
         with Journal(path) as journal:
             if choose(plan, journal.entries) != chosen:
                 fail(f"somebody else went on with {path} meanwhile: look again")
-            Replacing(_Cluster(plan, zookeeper), journal, chosen, orders, note).run()
+            Replacing(_Cluster(plan, zookeeper, topics, last), journal, chosen, options, note).run()
     except PlanError as failed:
         fail(f"{plan_file} is no plan: {failed}", Exit.USAGE)
     except SequenceError as failed:
@@ -192,10 +210,10 @@ def _replace(
 
 
 class _Cluster:
-    """The world of `replacing`: the cluster of the command line, and the operator's commands."""
+    """The `Cluster` of `replacing`: that of the command line, and the operator's commands."""
 
-    def __init__(self, plan: Plan, zookeeper: str) -> None:
-        self._plan, self._zookeeper = plan, zookeeper
+    def __init__(self, plan: Plan, zookeeper: str, topics: tuple[str, ...] = (), last: int = OFFSETS) -> None:
+        self._plan, self._zookeeper, self._topics, self._last = plan, zookeeper, topics, last
 
     def find_problems(self, target: Side) -> list[str]:
         from kafkalite.cli.migrate.surveying import list_areas
@@ -230,7 +248,7 @@ class _Cluster:
     def take_evidence(self, directory: Path, *, is_first: bool) -> None:
         from kafkalite.cli.migrate.auditing import take_evidence
 
-        take_evidence(directory, is_first=is_first)
+        take_evidence(directory, is_first=is_first, topics=self._topics, last=self._last)
 
     def audit_evidence(self, directory: Path) -> list[str]:
         from kafkalite.cli.migrate.auditing import audit_evidence

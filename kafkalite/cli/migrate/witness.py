@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.group_offsets import partitions_of
@@ -27,6 +28,8 @@ _READ_EVERYTHING: Final[Mapping[str, Any]] = {
 }
 """Options that win over those of contexts and the command line."""
 
+_POLICY_KEYS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+
 Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 
 
@@ -38,7 +41,7 @@ async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics:
         place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
         for place, each in bounds.items()
     }
-    return await _take_moment(admin, consumer_options, bounds, ranges, groups, None)
+    return replace(await _take_moment(admin, consumer_options, bounds, ranges, groups, None), last=last)
 
 
 async def take_after(
@@ -66,21 +69,30 @@ async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartit
     earliest = await admin.list_offsets(dict.fromkeys(places, "earliest"))
     latest = await admin.list_offsets(dict.fromkeys(places, "latest"))
     resources = [ConfigResource("topic", each.name) for each in described]
-    policies = await admin.describe_resource_configs(resources, keys=["cleanup.policy"])
-    compacted = {
-        resource.name
-        for resource, entries in policies.items()
-        for entry in entries.values()
-        if "compact" in (entry.value or "")
+    described_policies = await admin.describe_resource_configs(resources, keys=_POLICY_KEYS)
+    policies = {
+        resource.name: judge_policy({name: each.value for name, each in entries.items()})
+        for resource, entries in described_policies.items()
     }
 
     def offset_of(found: Any) -> int:
         return 0 if found is None else int(found.offset)
 
     return {
-        place: PartitionBounds(*place, offset_of(earliest[place]), offset_of(latest[place]), place.topic in compacted)
+        place: PartitionBounds(
+            *place, offset_of(earliest[place]), offset_of(latest[place]), *policies.get(place.topic, (False, True))
+        )
         for place in places
     }
+
+
+def judge_policy(settings: Mapping[str, str | None]) -> tuple[bool, bool]:
+    """Return whether a topic with these settings is compacted, and whether retention may delete its oldest records, also when they do not
+    tell.
+    """
+    policy = settings.get("cleanup.policy")
+    is_endless = all(settings.get(name) == "-1" for name in ("retention.ms", "retention.bytes"))
+    return "compact" in (policy or ""), not is_endless and "delete" in (policy or "delete")
 
 
 async def _take_moment(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kafkalite.cli.doctor.findings import Status
 from kafkalite.cli.main import main
 from kafkalite.cli.migrate.audit import ForeignEvidenceError, audit
 from kafkalite.cli.migrate.digests import PartitionDigester, digest_record, split_range
@@ -26,7 +29,8 @@ from kafkalite.cli.migrate.evidence import (
     ledger_header,
     write_moment,
 )
-from kafkalite.cli.migrate.witness import number_of, probe_key
+from kafkalite.cli.migrate.journal import Journal
+from kafkalite.cli.migrate.witness import judge_policy, number_of, probe_key
 from kafkalite.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -52,7 +56,7 @@ def moment(
         T0: PartitionBounds("t", 0, log_start, len(values) if end is None else end, is_compacted),
         T1: PartitionBounds("t", 1, 0, 0, False),
     }
-    return Moment(2000, "id", bounds, digests(values), {("g", T0): 20}, "probe-1", PROBED)
+    return Moment(2000, "id", bounds, digests(values), {("g", T0): 20}, "probe-1", PROBED, last=25)
 
 
 def before_of(values: Sequence[bytes | None]) -> Moment:
@@ -126,7 +130,45 @@ def test_retention_and_compaction_are_told_apart_from_losses() -> None:
     assert "1 range deleted by retention meanwhile, and not compared" in [each.found for each in findings]
     compacted = audit(BEFORE, moment([*VALUES[:12], None, *VALUES[13:]], is_compacted=True), LEDGER)
     assert not [each for each in compacted if each.remedy]
-    assert any("1 range of compacted topics differ" in each.found for each in compacted)
+    assert any("1 range of compacted topics have fewer records" in each.found for each in compacted)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ([*VALUES[:12], b"other", *VALUES[13:]], "t-0, offsets 10 to 20: records are changed"),
+        (
+            [*VALUES[:12], VALUES[13], VALUES[12], *VALUES[14:]],
+            "t-0, offsets 10 to 20: records are in another order, or at other offsets",
+        ),
+    ],
+)
+def test_compaction_takes_records_out_and_changes_none(values: list[bytes], problem: str) -> None:
+    assert found(moment(values, is_compacted=True)) == [problem]
+    unread = moment(is_compacted=True)
+    ranges = {key: each for key, each in unread.ranges.items() if key[1] != 10}
+    assert found(replace(unread, ranges=ranges)) == ["t-0, offsets 10 to 20: they were not read after"]
+
+
+def test_what_is_gone_from_a_topic_without_retention_is_a_warning() -> None:
+    """Somebody may have deleted records; nothing tells of it."""
+
+    def endless(of: Moment) -> Moment:
+        return replace(of, partitions={**of.partitions, T0: replace(of.partitions[T0], may_expire=False)})
+
+    after = moment(VALUES, log_start=10)
+    after = replace(after, ranges={key: each for key, each in BEFORE.ranges.items() if key[1]})
+    (told,) = [each for each in audit(endless(BEFORE), endless(after), LEDGER) if each.remedy]
+    assert told.status is Status.WARNING and told.found == "t-0 begins at offset 10: 1 range gone without retention"
+    assert found(after, before=endless(BEFORE)) == [], "it may expire since"
+
+
+def test_settings_by_which_records_may_go() -> None:
+    assert judge_policy({}) == (False, True)
+    assert judge_policy({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "9"}) == (False, True)
+    assert judge_policy({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}) == (False, False)
+    assert judge_policy({"cleanup.policy": "compact", "retention.ms": "9"}) == (True, False)
+    assert judge_policy({"cleanup.policy": "compact,delete"}) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -286,13 +328,55 @@ def test_a_ledger_that_does_not_account_for_all_that_was_sent_is_refused(
     assert result.exit_code == 1 and why in result.stderr
 
 
-@pytest.mark.parametrize(("left_out", "gap"), [(10, "from offset 10 to 20"), (20, "from offset 20 to 25")])
-def test_ranges_that_do_not_cover_a_partition_are_refused(directory: Path, left_out: int, gap: str) -> None:
+@pytest.mark.parametrize(
+    ("left_out", "gap"),
+    [
+        ([0], "from offset 0 to 10"),
+        ([10], "from offset 10 to 20"),
+        ([20], "from offset 20 to 25"),
+        ([0, 10, 20], "from offset 0 to 25"),
+    ],
+)
+def test_ranges_that_do_not_cover_a_partition_are_refused(directory: Path, left_out: list[int], gap: str) -> None:
     (directory / BEFORE_FILE).unlink()
-    ranges = {key: each for key, each in BEFORE.ranges.items() if key[1] != left_out}
+    ranges = {key: each for key, each in BEFORE.ranges.items() if key[1] not in left_out}
     write_moment(directory / BEFORE_FILE, replace(BEFORE, ranges=ranges))
     result = verify(directory)
     assert result.exit_code == 1 and f"t-0 is not covered {gap}" in result.stderr
+
+
+def test_only_ranges_of_the_last_offsets_are_needed(directory: Path) -> None:
+    (directory / BEFORE_FILE).unlink()
+    ranges = {key: each for key, each in BEFORE.ranges.items() if key[1] == 20}
+    write_moment(directory / BEFORE_FILE, replace(BEFORE, ranges=ranges, last=5))
+    assert verify(directory).exit_code == 0
+
+
+def test_a_ledger_that_is_not_whole_does_not_spoil_what_needs_no_probe(directory: Path) -> None:
+    """As of a probe that was killed."""
+    path = directory / LEDGER_FILE
+    path.write_bytes(path.read_bytes().rpartition(b"{")[0])
+    assert verify(directory).exit_code == 1
+    result = verify(directory, "--without-probe")
+    assert result.exit_code == 0 and "acknowledged" not in result.stdout
+
+
+def test_evidence_and_its_name_are_on_disk_before_anything_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, int]] = []
+
+    def note_file(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        synced.append((found.st_ino, found.st_size if stat.S_ISREG(found.st_mode) else 0))
+
+    monkeypatch.setattr(os, "fsync", note_file)
+    path = tmp_path / BEFORE_FILE
+    write_moment(path, BEFORE)
+    assert synced == [(path.stat().st_ino, path.stat().st_size), (tmp_path.stat().st_ino, 0)]
+    synced.clear()
+    with Journal(tmp_path / "journal"):
+        assert synced == [(tmp_path.stat().st_ino, 0)]
 
 
 # -- digests

@@ -68,3 +68,9 @@ def test_what_is_no_plan_is_refused_with_the_reason(was: str, becomes: str, wron
     assert was in text
     with pytest.raises(PlanError, match=wrong):
         parse_plan(text.replace(was, becomes))
+
+
+def test_actions_are_those_of_a_step() -> None:
+    """Held settings are written before the first step, and by nobody in a step."""
+    (step,) = plan_of(broker(1), controller=2).steps
+    assert [each.split()[0] for each in step.actions] == ["wait", "note", "stop", "start", "wait", "let", "compare"]

@@ -13,7 +13,7 @@ import pytest
 from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, Moment, write_moment
 from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
 from kafkalite.cli.migrate.plan import Plan, PlannedStep
-from kafkalite.cli.migrate.replacing import NotYetError, Orders, RefusedError, Replacing
+from kafkalite.cli.migrate.replacing import NotYetError, RefusedError, Replacing, StepOptions
 from kafkalite.cli.migrate.sequence import (
     Act,
     Entry,
@@ -199,11 +199,11 @@ def broker() -> Broker:
 
 @pytest.fixture
 def run(broker: Broker, tmp_path: Path) -> Run:
-    def carry_out(replacement: Replacement, **orders: bool) -> None:
+    def carry_out(replacement: Replacement, **options: bool) -> None:
         broker.target = replacement.target
         with Journal(tmp_path / "journal") as journal:
-            plan = Orders("stop", "start", tmp_path / "evidence", 0.0)
-            Replacing(broker, journal, replacement, replace(plan, **orders), lambda text: None).run()
+            plan = StepOptions("stop", "start", tmp_path / "evidence", 0.0)
+            Replacing(broker, journal, replacement, replace(plan, **options), lambda text: None).run()
 
     return carry_out
 
@@ -260,8 +260,8 @@ def test_nothing_is_touched_while_something_stands_against_it(broker: Broker, ru
 def test_a_way_back_is_not_held_up_by_the_check_nor_by_what_cannot_be_read(broker: Broker, tmp_path: Path) -> None:
     broker.problems, broker.side, broker.target = ["no leaders"], OURS, THEIRS
     with Journal(tmp_path / "journal") as journal:
-        orders = Orders("stop", "start", tmp_path / "evidence", 0.0, is_checked=False, has_evidence=False)
-        Replacing(broker, journal, BACK, orders, lambda text: None).run()
+        options = StepOptions("stop", "start", tmp_path / "evidence", 0.0, is_checked=False, has_evidence=False)
+        Replacing(broker, journal, BACK, options, lambda text: None).run()
     assert broker.happened == ["stop", "start"] and broker.side is THEIRS
 
 
