@@ -101,7 +101,7 @@ def step(
     last: int,
     zookeeper: str,
 ) -> None:
-    """Replace the next broker of PLAN: check, note what can be read, stop, start, wait until it is in sync, compare.
+    """Replace the next broker of PLAN: check, digest the readable records, stop, start, wait until it is in sync, compare.
 
     What was done is kept in PLAN.journal. Run the same command again to resume an interrupted step.
 

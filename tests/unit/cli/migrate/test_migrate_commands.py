@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
 from kafkalite.cli.main import main
-from kafkalite.cli.migrate import surveying
-from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, Moment, write_moment
+from kafkalite.cli.migrate import auditing, stepping, surveying
+from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, LEDGER_FILE, Moment, write_moment
 from kafkalite.cli.migrate.journal import Journal, journal_path
 from kafkalite.cli.migrate.plan import Plan, PlannedStep, format_plan
 from kafkalite.cli.migrate.replacing import NotYetError, RefusedError
@@ -162,3 +162,20 @@ def test_what_could_not_be_looked_at_does_not_count_as_well(monkeypatch: pytest.
         "brokers' disks could not be looked at: not authorized",
         "moves: t (wait)",
     ]
+
+
+def test_what_a_step_reads_may_be_less_than_all(plan_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(auditing, "take_evidence", lambda directory, **options: asked.append(options))
+    _Cluster(PLAN, "", ("t",), 5).take_evidence(plan_file, is_first=True)
+    assert asked == [{"is_first": True, "topics": ("t",), "last": 5}]
+    monkeypatch.setattr(stepping, "_Cluster", lambda plan, zookeeper, *options: raise_it(RefusedError([str(options)])))
+    assert "(('t', 'u'), 5)" in replace("step", plan_file, "-t", "t", "-t", "u", "--last", "5").stderr
+
+
+def test_evidence_after_goes_without_the_ledger_of_a_killed_probe(tmp_path: Path) -> None:
+    write_moment(tmp_path / BEFORE_FILE, Moment(1, "id", {}, {}, {}))
+    (tmp_path / LEDGER_FILE).write_text("{}\n")
+    words = ("evidence", "after", str(tmp_path), "-b", "127.0.0.1:1")
+    assert migrate(*words).exit_code == 1
+    assert migrate(*words, "--without-probe").exit_code == 5, "it goes as far as the cluster"

@@ -222,13 +222,16 @@ def test_a_step_and_its_way_back(broker: Broker, run: Run, tmp_path: Path) -> No
 
 
 def test_the_tool_may_be_killed_anywhere(broker: Broker, run: Run, tmp_path: Path) -> None:
-    """Killed at each point in turn, and once more at each point of what is left: evidence of before is of before."""
+    """Killed at each point in turn, and once more at each point of what is left: evidence of before is of before. What goes wrong after a
+    kill keeps the old program from being stopped.
+    """
+    refused = 0
     for lives in range(1_000):
         broker.__init__()  # type: ignore[misc]
         for each in (tmp_path / "evidence").glob("*/*"):
             each.unlink()
         (tmp_path / "journal").unlink(missing_ok=True)
-        killed = 0
+        killed = stopped = 0
         while True:
             broker.lives = iter(range(lives, -1, -1)) if killed < 2 else count(1_000_000, -1)
             try:
@@ -236,13 +239,18 @@ def test_the_tool_may_be_killed_anywhere(broker: Broker, run: Run, tmp_path: Pat
                 break
             except Killed:
                 killed += 1
+                stopped = broker.happened.count("stop")
+                broker.problems = ["out of sync"] if broker.side is THEIRS else ()
+            except (RefusedError, NotYetError):
+                assert broker.problems and broker.happened.count("stop") == stopped
+                broker.problems, refused = (), refused + 1
         assert broker.side is OURS
         assert broker.happened[0].startswith("before.jsonl") and broker.happened[-1].startswith("after.jsonl")
         assert all("apache-kafka" in each for each in broker.happened if each.startswith("before"))
         assert all("kafkalite" in each for each in broker.happened if each.startswith("after"))
         assert {"stop", "start"} <= set(broker.happened)
         if not killed:
-            assert lives > 10
+            assert lives > 10 and refused > 5
             return
     raise AssertionError("it was killed every time")
 
