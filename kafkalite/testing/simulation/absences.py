@@ -8,13 +8,13 @@ KRaft (KIP-966).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.faults import Fault
-from kafkalite.types import BrokerId
+from kafkalite.types import BrokerId, TopicPartition
 
 _MAY_FORGET: Final = frozenset({"lose-power", "bad-disk"})
 _TAKE_AWAY: Final = _MAY_FORGET | {
@@ -33,6 +33,13 @@ _TAKE_AWAY: Final = _MAY_FORGET | {
 }
 
 
+class _Forgotten(NamedTuple):
+    """What a broker was when it lost power: the epoch of its registration, and the leader epochs of what it was in sync with."""
+
+    broker_epoch: int | None
+    leader_epochs: Mapping[TopicPartition, int]
+
+
 class NotNow(Exception):
     """The fault makes no sense, or takes more than was promised, as things are."""
 
@@ -45,8 +52,7 @@ class Absences:
         self._survives_a_loss = survives_a_loss
         self._away: Counter[str] = Counter()
         """Brokers that a fault has taken away, by their names."""
-        self._forgot: dict[BrokerId, int | None] = {}
-        """Brokers that lost power, with the epoch of the registration that outlived it."""
+        self._forgot: dict[BrokerId, _Forgotten] = {}
 
     def may_forget(self) -> None:
         """Raise NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
@@ -61,13 +67,26 @@ class Absences:
 
     def forgets(self, broker_id: BrokerId) -> None:
         """Note that the broker loses its power."""
-        self._forgot[broker_id] = self._cluster.broker_epoch(broker_id)
+        epochs = {}
+        for partition in self._cluster.partitions():
+            state = self._cluster.partition_state(partition)
+            if state is not None and broker_id in state.isr:
+                epochs[partition] = state.leader_epoch
+        self._forgot[broker_id] = _Forgotten(self._cluster.broker_epoch(broker_id), epochs)
 
     @property
     def _forgetful(self) -> set[BrokerId]:
-        """Brokers that lost power and are still registered: their replicas count as in sync."""
-        epoch_of = self._cluster.broker_epoch
-        return {broker for broker, epoch in self._forgot.items() if epoch_of(broker) == epoch is not None}
+        """Brokers that lost power, whose replicas still count as in sync because no controller has noticed."""
+        return {broker for broker, forgotten in self._forgot.items() if not self._is_noticed(broker, forgotten)}
+
+    def _is_noticed(self, broker: BrokerId, forgotten: _Forgotten) -> bool:
+        """True if the replicas have left their ISRs since, though they may be back in them by now with all the records."""
+        is_new = self._cluster.broker_epoch(broker) != forgotten.broker_epoch
+        for partition, leader_epoch in forgotten.leader_epochs.items():
+            state = self._cluster.partition_state(partition)
+            if state is not None and broker in state.isr and not (is_new and state.leader_epoch > leader_epoch):
+                return False
+        return True
 
     def nobody_forgot(self) -> None:
         """Raise NotNow while there are such brokers. When the sessions of all others end, one is the last of each ISR, and they cut off
