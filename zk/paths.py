@@ -169,8 +169,13 @@ def broker_config(broker_id: int | None) -> str:
 
 def user_config(user: str, client_id: str | None = None) -> str:
     """Return the path of a user's configuration, or that of a client of the user."""
-    path = f"{CONFIG_USERS}/{sanitize(user)}"
-    return path if client_id is None else f"{path}/clients/{sanitize(client_id)}"
+    name = sanitize(user)
+    return f"{CONFIG_USERS}/{name}" if client_id is None else f"{user_clients(name)}/{sanitize(client_id)}"
+
+
+def user_clients(user_name: str) -> str:
+    """Return the parent of the configurations of a user's clients, by the name of the user's znode."""
+    return f"{CONFIG_USERS}/{user_name}/clients"
 
 
 def acls_of_type(resource_type: str, is_prefixed: bool) -> str:

@@ -158,11 +158,13 @@ class ControllerTerm:
         most_bytes = min(WRITE_BYTES_TOGETHER, self.cluster.settings.size_limits.request_bytes - _CHECK_BYTES)
         groups = split_operations(operations, WRITES_TOGETHER, most_bytes)
         written = await asyncio.gather(*(self._write_group(group) for group in groups), return_exceptions=True)
+        results: list[Result] = []
         for outcome in written:  # when all have ended: none of them is written beside the next event
             if isinstance(outcome, BaseException):
                 raise outcome
+            results += outcome
         reach("controller.written")
-        return [result for results in written if not isinstance(results, BaseException) for result in results]
+        return results
 
     async def _write_group(self, group: Sequence[Operation]) -> list[Result]:
         """Write a group when its turn has come. Raises TermEnded if the term has ended meanwhile: nothing is written in a later session."""

@@ -47,9 +47,7 @@ async def all_settings(store: Store, read: Read) -> dict[QuotaEntity, Mapping[st
     clients, users, ips = await asyncio.gather(
         *(_children(store, path) for path in (paths.CONFIG_CLIENTS, paths.CONFIG_USERS, paths.CONFIG_IPS))
     )
-    of_users = await asyncio.gather(
-        *(_children(store, f"{paths.child(paths.CONFIG_USERS, user)}/clients") for user in users)
-    )
+    of_users = await asyncio.gather(*(_children(store, paths.user_clients(user)) for user in users))
     entities = [QuotaEntity(_name(user)) for user in users]
     entities += [QuotaEntity(client_id=_name(client)) for client in clients]
     for user, of_user in zip(users, of_users, strict=True):

@@ -13,9 +13,9 @@ from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.context.settings import working_directory
 from kafkalite.cli.doctor import areas
-from kafkalite.cli.doctor.findings import Finding, any_problem, ok, problem
-from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
-from kafkalite.cli.progress import patience
+from kafkalite.cli.doctor.findings import Finding, ok, problem
+from kafkalite.cli.doctor.report import report_areas
+from kafkalite.cli.output import fail, format_count, note, output_option
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from zk.security.store_security import StoreSecurity
     from zk.size_limits import SizeLimits
 
-_COLUMNS = ("status", "check", "found", "remedy")
 _PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
 
 
@@ -88,16 +87,7 @@ def doctor(
         "cluster": lambda: iter(asyncio.run(areas.check_cluster(own_address, timeout_s))),
         "disks": lambda: iter(asyncio.run(areas.check_disks(own_address))),
     }
-    for name, look in parts.items():
-        if not only or name in only:
-            with patience(f"looking at {name}"):
-                findings += look()
-    rows = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
-    write_rows(rows, output, columns=_COLUMNS, name="check")
-    if any_problem(findings):
-        raise SystemExit(int(Exit.CHECK_FAILED))
-    if not rows and output in ("table", "wide"):
-        note("all is well")
+    report_areas(parts, only, output, only_problems=only_problems, findings=findings)
 
 
 def _settings(config: Path | None, properties: tuple[str, ...]) -> tuple[BrokerConfig | None, list[Finding]]:

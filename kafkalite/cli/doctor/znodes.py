@@ -116,7 +116,7 @@ def _strays(seen: Snapshot) -> Iterator[Repair]:
 
 
 def _later_epochs(seen: Snapshot) -> Iterator[Repair]:
-    """Return partitions whose state was written in an epoch above `/controller_epoch`, by a KRaft controller before a way back to ZooKeeper
+    """Return partitions whose state was written in an epoch above `/controller_epoch`, by a KRaft controller before a rollback to ZooKeeper
     (KAFKA-20488): no controller elects a leader for them or changes their ISR.
     """
     if seen.epoch is None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run
-from kafkalite.cli.doctor.findings import Finding, any_problem
-from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
+from kafkalite.cli.doctor.findings import Finding
+from kafkalite.cli.doctor.report import report_findings
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option
 
 if TYPE_CHECKING:
     from kafkalite.cli.migrate.evidence import Ledger, Moment
     from kafkalite.client import Admin
 
-_COLUMNS: Final = ("status", "check", "found", "remedy")
 OFFSETS: Final = 100_000
 """How many offsets of each partition are read unless it is said otherwise."""
 _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
@@ -130,10 +130,7 @@ def verify(directory: Path, without_probe: bool, only_problems: bool, output: st
     Exits with 7 when it is not, with 1 when the evidence is incomplete, so that nothing follows from it, and with 3 when a file is missing.
     """
     findings = audit_evidence(directory, without_probe=without_probe)
-    rows: list[dict[str, Any]] = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
-    write_rows(rows, output, columns=_COLUMNS, name="check")
-    if any_problem(findings):
-        raise SystemExit(int(Exit.CHECK_FAILED))
+    report_findings(findings, output, only_problems=only_problems)
 
 
 def audit_evidence(directory: Path, *, without_probe: bool) -> list[Finding]:

@@ -9,15 +9,13 @@ from typing import Final
 import click
 
 from kafkalite.cli.calls import bootstrap_option
-from kafkalite.cli.doctor.findings import any_problem
+from kafkalite.cli.doctor.report import report_areas
 from kafkalite.cli.migrate.auditing import evidence, probe, verify
 from kafkalite.cli.migrate.stepping import rollback, step
 from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
-from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line, write_rows
-from kafkalite.cli.progress import patience
+from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
-_COLUMNS: Final = ("status", "check", "found", "remedy")
 _SIDES: Final = ("kafkalite", "apache-kafka")
 _AREAS: Final = ("zookeeper", "znodes", "cluster", "disks", "brokers", "metadata")
 
@@ -50,17 +48,7 @@ def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: st
 
     Exits with 7 when there is a problem, and with 5 when ZooKeeper or the brokers cannot be reached; warnings are not problems.
     """
-    findings = []
-    for name, look in list_areas(target, zookeeper).items():
-        if not only or name in only:
-            with patience(f"looking at {name}"):
-                findings += look()
-    rows = [each.to_dict() for each in findings if each.remedy is not None or not only_problems]
-    write_rows(rows, output, columns=_COLUMNS, name="check")
-    if any_problem(findings):
-        raise SystemExit(int(Exit.CHECK_FAILED))
-    if not rows and output in ("table", "wide"):
-        note("all is well")
+    report_areas(list_areas(target, zookeeper), only, output, only_problems=only_problems)
 
 
 @migrate.command()

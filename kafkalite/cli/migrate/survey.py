@@ -209,7 +209,7 @@ class _Reading:
             await self._collect(parent, found)
         users = await list_children(self._store, self._chroot + paths.CONFIG_USERS)
         for user in users:
-            await self._collect(f"{paths.child(paths.CONFIG_USERS, user)}/clients", found)
+            await self._collect(paths.user_clients(user), found)
         return found
 
     async def _collect(self, parent: str, found: dict[str, Mapping[str, str]]) -> None:

@@ -66,7 +66,7 @@ def before_of(values: Sequence[bytes | None]) -> Moment:
 BEFORE = before_of(VALUES)
 
 
-def found(after: Moment, before: Moment = BEFORE, ledger: Ledger | None = LEDGER) -> list[str]:
+def problems_of(after: Moment, before: Moment = BEFORE, ledger: Ledger | None = LEDGER) -> list[str]:
     """The problems, in words."""
     return [each.found for each in audit(before, after, ledger) if each.remedy is not None]
 
@@ -79,7 +79,7 @@ def test_what_is_as_it_was_has_no_problem() -> None:
         "1 committed offset where they were, or further",
         "6 records there once, in order; none without an answer",
     ]
-    assert found(replace(moment([*VALUES, b"new"]), ranges=BEFORE.ranges, groups={("g", T0): 26})) == []
+    assert problems_of(replace(moment([*VALUES, b"new"]), ranges=BEFORE.ranges, groups={("g", T0): 26})) == []
 
 
 @pytest.mark.parametrize(
@@ -95,22 +95,24 @@ def test_what_is_as_it_was_has_no_problem() -> None:
     ],
 )
 def test_records_that_differ_are_found_by_their_range(values: list[bytes | None], problem: str) -> None:
-    assert found(moment(values)) == [problem]
+    assert problems_of(moment(values)) == [problem]
 
 
 def test_a_record_where_none_was() -> None:
     with_gap = before_of([*VALUES[:12], None, *VALUES[13:]])
-    assert found(moment(), before=with_gap) == ["t-0, offsets 10 to 20: 1 record more than the 9 before"]
+    assert problems_of(moment(), before=with_gap) == ["t-0, offsets 10 to 20: 1 record more than the 9 before"]
 
 
 def test_a_record_that_is_doubled_moves_those_behind_it() -> None:
     doubled = [*VALUES[:23], VALUES[22], *VALUES[23:]]
-    assert found(replace(moment(doubled), ranges=digests(doubled))) == ["t-0, offsets 20 to 25: records are changed"]
+    assert problems_of(replace(moment(doubled), ranges=digests(doubled))) == [
+        "t-0, offsets 20 to 25: records are changed"
+    ]
 
 
 def test_a_log_that_ends_before_its_end() -> None:
     short = replace(moment(VALUES[:20]), ranges={key: each for key, each in BEFORE.ranges.items() if key[1] < 20})
-    assert found(replace(short, groups={("g", T0): 20})) == [
+    assert problems_of(replace(short, groups={("g", T0): 20})) == [
         "t-0 ended at offset 25 and ends at 20",
         "t-0, offsets 20 to 25: they were not read after",
     ]
@@ -118,7 +120,7 @@ def test_a_log_that_ends_before_its_end() -> None:
 
 def test_a_partition_that_was_forgotten() -> None:
     after = moment()
-    assert found(replace(after, partitions={T0: after.partitions[T0]})) == ["t-1 is not there after"]
+    assert problems_of(replace(after, partitions={T0: after.partitions[T0]})) == ["t-1 is not there after"]
 
 
 def test_retention_and_compaction_are_told_apart_from_losses() -> None:
@@ -144,10 +146,10 @@ def test_retention_and_compaction_are_told_apart_from_losses() -> None:
     ],
 )
 def test_compaction_takes_records_out_and_changes_none(values: list[bytes], problem: str) -> None:
-    assert found(moment(values, is_compacted=True)) == [problem]
+    assert problems_of(moment(values, is_compacted=True)) == [problem]
     unread = moment(is_compacted=True)
     ranges = {key: each for key, each in unread.ranges.items() if key[1] != 10}
-    assert found(replace(unread, ranges=ranges)) == ["t-0, offsets 10 to 20: they were not read after"]
+    assert problems_of(replace(unread, ranges=ranges)) == ["t-0, offsets 10 to 20: they were not read after"]
 
 
 def test_what_is_gone_from_a_topic_without_retention_is_a_warning() -> None:
@@ -160,7 +162,7 @@ def test_what_is_gone_from_a_topic_without_retention_is_a_warning() -> None:
     after = replace(after, ranges={key: each for key, each in BEFORE.ranges.items() if key[1]})
     (told,) = [each for each in audit(endless(BEFORE), endless(after), LEDGER) if each.remedy]
     assert told.status is Status.WARNING and told.found == "t-0 begins at offset 10: 1 range gone without retention"
-    assert found(after, before=endless(BEFORE)) == [], "it may expire since"
+    assert problems_of(after, before=endless(BEFORE)) == [], "it may expire since"
 
 
 def test_settings_by_which_records_may_go() -> None:
@@ -180,7 +182,7 @@ def test_settings_by_which_records_may_go() -> None:
     ],
 )
 def test_a_group_that_is_behind_or_beyond(groups: dict[tuple[str, TopicPartition], int], problem: str) -> None:
-    assert found(replace(moment(), groups=groups)) == [problem]
+    assert problems_of(replace(moment(), groups=groups)) == [problem]
 
 
 def probed(*changes: tuple[int, ProbeRecord | None], more: Sequence[ProbeRecord] = ()) -> Moment:
@@ -211,15 +213,15 @@ def probed(*changes: tuple[int, ProbeRecord | None], more: Sequence[ProbeRecord]
     ids=["left out", "doubled", "changed", "reordered", "made up"],
 )
 def test_acknowledged_records_that_are_not_as_they_were(after: Moment, problems: list[str]) -> None:
-    assert found(after) == problems
+    assert problems_of(after) == problems
 
 
 def test_records_without_an_answer_may_be_there_once_or_not() -> None:
     ledger = replace(LEDGER, sent=7, unresolved=frozenset({6}))
     there = ProbeRecord(6, 0, 103, "0" * 32)
-    assert found(moment(), ledger=ledger) == []
-    assert found(probed(more=[there]), ledger=ledger) == []
-    assert found(probed(more=[there, replace(there, offset=104)]), ledger=ledger) == [
+    assert problems_of(moment(), ledger=ledger) == []
+    assert problems_of(probed(more=[there]), ledger=ledger) == []
+    assert problems_of(probed(more=[there, replace(there, offset=104)]), ledger=ledger) == [
         "record 6 is there 2 times: offset 103 of probed-0, offset 104 of probed-0"
     ]
 
