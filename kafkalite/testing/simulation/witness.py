@@ -58,6 +58,8 @@ class Witness:
         self._cluster = cluster
         self._recorder = recorder
         self._topics = frozenset(topics)
+        self._allowed: dict[tuple[str, str], int] = {}
+        """Of each broker's name and resource: the count at the baseline and the slack."""
         self._transactions = 0
         self._known: dict[tuple[str, TopicPartition], tuple[int, int, int]] = {}
         protocol = cluster.settings.get("inter.broker.protocol.version")
@@ -147,6 +149,19 @@ class Witness:
                     self._recorder.now_ns(), broker.name, resource, is_baseline, count, _SLACK[resource]
                 )
                 self._recorder.add(seen)
+                if is_baseline:
+                    self._allowed[broker.name, resource] = count + _SLACK[resource]
+
+    def resources_are_back(self) -> bool:
+        """True if no running broker has more than at the baseline and the slack.
+
+        That may take as long as a request of a producer waits at a leader whose successor it has not been told of.
+        """
+        return all(
+            count <= self._allowed.get((broker.name, resource), count)
+            for broker in self._cluster.running()
+            for resource, count in _resources(broker).items()
+        )
 
     # the end
 
