@@ -186,7 +186,7 @@ class SessionlessWatch:
 
     on_high_watermark = on_append
 
-    def on_refusal(self, partition: Partition) -> None:
+    def on_isr_exit(self, partition: Partition) -> None:
         """Do nothing: each fetch without a session reads all partitions."""
 
 

@@ -113,7 +113,7 @@ class FetchSession:
         if self.on_ready is not None:
             self.on_ready(partition, not self.is_follower)
 
-    def on_refusal(self, partition: Partition) -> None:
+    def on_isr_exit(self, partition: Partition) -> None:
         """Read the partition in the next fetch, which asks again; the delayed one lasts its time, so that nobody asks all the time."""
         self._mark_ready(partition)
 

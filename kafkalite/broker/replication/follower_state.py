@@ -41,7 +41,6 @@ class FollowerState:
     leader_end_at_last_fetch: int = 0
     last_caught_up_ms: float = NEVER_MS
     requester: FetchRequester = _NEVER_FETCHED
-    missed_expansion: bool = False  # it caught up while a change of the ISR without it was in flight
 
     def caught_up_ms(self, leader_end_offset: int) -> float:
         """Return when the follower last had all that the leader had, as far as its fetches tell."""

@@ -153,8 +153,7 @@ class Partition:
         if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
         self._adopt(state)
-        self.isr = state.isr
-        _withdraw_change(self)
+        _set_isr(self, state.isr)
         kept = {} if newer_epoch else self.followers
         followers = {}
         for broker in state.replicas:
@@ -353,10 +352,7 @@ class Partition:
         end, isr = self.log.log_end_offset, self.maximal_isr
         self._is_settled = not self.is_leader or (
             self.log.high_watermark == end
-            and all(
-                not each.missed_expansion and (each.log_end_offset == end or each.broker_id not in isr)
-                for each in self.followers.values()
-            )
+            and all(each.log_end_offset == end or each.broker_id not in isr for each in self.followers.values())
         )
         return self._is_settled
 
@@ -365,9 +361,6 @@ class Partition:
 
         Nothing else would notice if such a replica was the last that the high watermark waited for.
         """
-        for follower in self.followers.values():
-            if follower.missed_expansion and not self._host.is_eligible(follower.broker_id):
-                follower.missed_expansion = False  # after its restart it has to catch up by itself
         if self.log.high_watermark < self.log.log_end_offset:
             self._advance_high_watermark(now_ms)
 
@@ -413,24 +406,15 @@ class Partition:
     # ISR changes
 
     def _expansion(self, follower: FollowerState) -> IsrChange | None:
-        pending, follower.missed_expansion = self.pending_change, False
         if (
-            follower.broker_id in (self.isr if pending is None else pending.isr)
+            self.pending_change is not None  # its end is told to the watchers, so that the next fetch asks again
+            or follower.broker_id in self.isr
             or follower.log_end_offset < max(self.log.high_watermark, self.leader_epoch_start_offset)
             or 0 <= follower.log_start_offset < self.log.log_start_offset  # it would bring back what was deleted
             or not self._host.is_eligible(follower.broker_id)
         ):
             return None
-        if pending is not None:
-            follower.missed_expansion = True
-            self._unsettle()
-            return None
         return self._propose((*self.isr, follower.broker_id), f"replica {follower.broker_id} caught up")
-
-    def missed_expansion(self) -> IsrChange | None:
-        """Return the expansion by a follower that caught up while a change was in flight: no idle partition is fetched again."""
-        missed = [f for f in self.followers.values() if f.missed_expansion and self.pending_change is None]
-        return next(filter(None, map(self._expansion, missed)), None)
 
     def shrink(self, now_ms: float) -> IsrChange | None:
         """Return the ISR change without members that have been behind for longer than replica.lag.time.max.ms.
@@ -474,25 +458,26 @@ class Partition:
             or partition_epoch < self.partition_epoch
         ):
             return False
-        self.isr = tuple(isr)
+        written = tuple(isr)
         ensure(
-            self.local_id in self.isr,
-            f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {self.isr}",
+            self.local_id in written,
+            f"{self.topic_partition}: leader {self.local_id} is not in the written ISR {written}",
         )
         self.partition_epoch = partition_epoch
-        _withdraw_change(self)
+        _set_isr(self, written)
         self._advance_high_watermark(now_ms)
         return True
 
     def isr_refused(self, change: IsrChange) -> None:
         """Withdraw a change that was not written; it may be proposed again."""
         if self.pending_change is change:
-            _withdraw_change(self)
+            _set_isr(self, self.isr)
 
 
-def _withdraw_change(partition: Partition) -> None:
-    """End the change of the ISR that is in flight; a replica that it would have added and that is still outside may try again."""
-    change, partition.pending_change = partition.pending_change, None
-    if change is not None and not set(change.isr) <= set(partition.isr):
+def _set_isr(partition: Partition, isr: tuple[BrokerId, ...]) -> None:
+    """Set the ISR and end the change that is in flight; a replica that may have been in the ISR and is outside now may try to join."""
+    maximal = partition.maximal_isr
+    partition.isr, partition.pending_change = isr, None
+    if not set(maximal) <= set(isr):
         for watcher in partition.watchers:
-            watcher.on_refusal(partition)
+            watcher.on_isr_exit(partition)

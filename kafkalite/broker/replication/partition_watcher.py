@@ -17,8 +17,8 @@ class Watcher(Protocol[PartitionT]):
     def on_high_watermark(self, partition: PartitionT) -> None:
         """Called when more records are committed."""
 
-    def on_refusal(self, partition: PartitionT) -> None:
-        """Called when a replica that was about to join the ISR is not in it."""
+    def on_isr_exit(self, partition: PartitionT) -> None:
+        """Called when a replica that was in the ISR, or was about to join it, is outside."""
 
 
 NO_WATCHERS: Final[Mapping[Watcher[Any], None]] = {}

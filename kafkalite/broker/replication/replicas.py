@@ -438,7 +438,7 @@ class Replicas:
     # Upkeep
 
     async def shrink_isrs(self) -> None:
-        """Propose ISRs without replicas that lag or with those that could not join, and wait for no others.
+        """Propose ISRs without replicas that lag, and wait for no others.
 
         Every replica.lag.time.max.ms / 2.
         """
@@ -450,7 +450,7 @@ class Replicas:
             if (partition := self._find_unsettled(topic_partition)) is not None:
                 now_ms = self.clock.monotonic_ms()
                 partition.stop_waiting(now_ms)
-                change = partition.shrink(now_ms) or partition.missed_expansion()
+                change = partition.shrink(now_ms)
                 if change is not None:
                     self.propose_isr(partition, change)
 

@@ -328,8 +328,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _PARTITION,
-                "            follower.missed_expansion = True\n",
-                "            follower.missed_expansion = False\n",
+                "    if not set(maximal) <= set(isr):\n",
+                "    if False:\n",
             ),
         ),
     ),

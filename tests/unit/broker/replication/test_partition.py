@@ -33,8 +33,8 @@ class Recorder:
     def on_high_watermark(self, partition: Partition) -> None:
         self.seen.append("high watermark")
 
-    def on_refusal(self, partition: Partition) -> None:
-        self.seen.append("refused")
+    def on_isr_exit(self, partition: Partition) -> None:
+        self.seen.append("left the ISR")
 
 
 def lead(
@@ -279,34 +279,29 @@ def test_an_idle_follower_that_has_everything_stays() -> None:
     assert partition.shrink(LAG_MAX_MS * 100) is None
 
 
-def test_who_caught_up_while_its_shrink_was_in_flight_stayed_out_of_an_idle_partition() -> None:
-    partition = lead(isr=(1, 2, 3))
+def test_who_caught_up_while_its_shrink_was_in_flight_is_read_for_again() -> None:
+    """In its session it fetches no idle partition by itself, whatever became of its process or its registration meanwhile."""
+    partition, recorder = lead(isr=(1, 2, 3)), Recorder()
     append(partition, 5)
+    partition.watchers = {recorder: None}
     fetch(partition, 2, 5, LAG_MAX_MS)
     shrink = partition.shrink(LAG_MAX_MS + 1)
     assert shrink is not None and shrink.isr == (1, 2)
     assert fetch(partition, 3, 5, LAG_MAX_MS + 2) is None, "one change at a time"
-    assert partition.missed_expansion() is None
+    assert "left the ISR" not in recorder.seen
     assert partition.isr_committed(shrink, (1, 2), 0, 1, LAG_MAX_MS + 3)
-    expansion = partition.missed_expansion()
+    assert recorder.seen[-1] == "left the ISR"
+    expansion = fetch(partition, 3, 5, LAG_MAX_MS + 4)
     assert expansion is not None and expansion.isr == (1, 2, 3)
-    refused(partition, expansion)
-    assert partition.missed_expansion() is None
 
 
-def test_who_died_after_it_caught_up_has_to_catch_up_again() -> None:
-    alive = {1, 2, 3}
-    partition = lead(isr=(1, 2, 3), alive=alive)
-    append(partition, 5)
-    fetch(partition, 2, 5, LAG_MAX_MS)
-    shrink = partition.shrink(LAG_MAX_MS + 1)
-    assert shrink is not None
-    fetch(partition, 3, 5, LAG_MAX_MS + 2)
-    alive.remove(3)
-    partition.stop_waiting(LAG_MAX_MS + 3)
-    alive.add(3)
-    assert partition.isr_committed(shrink, (1, 2), 0, 1, LAG_MAX_MS + 4)
-    assert partition.missed_expansion() is None
+def test_who_the_controller_takes_out_of_the_isr_is_read_for_again() -> None:
+    partition, recorder = lead(isr=(1, 2, 3)), Recorder()
+    partition.watchers = {recorder: None}
+    partition.become_leader(assignment(isr=(1, 2, 3), partition_epoch=1), 10.0)
+    assert recorder.seen == []
+    partition.become_leader(assignment(isr=(1, 2), partition_epoch=2), 20.0)
+    assert recorder.seen == ["left the ISR"]
 
 
 def test_after_idleness_a_follower_gets_its_whole_time() -> None:

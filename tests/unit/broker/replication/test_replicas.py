@@ -97,7 +97,7 @@ class Watch:
     def on_high_watermark(self, partition: Partition) -> None:
         self.told += 1
 
-    def on_refusal(self, partition: Partition) -> None:
+    def on_isr_exit(self, partition: Partition) -> None:
         self.told += 1
 
 
