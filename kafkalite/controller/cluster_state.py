@@ -26,6 +26,8 @@ class PartitionStatus(Enum):
     ONLINE = "OnlinePartition"
     OFFLINE = "OfflinePartition"
 
+    __hash__ = object.__hash__  # members are compared by identity, and that of Enum is a call in Python
+
 
 class ReplicaStatus(Enum):
     """The states of a replica; the values are Kafka's names in its state-change log."""
@@ -37,6 +39,8 @@ class ReplicaStatus(Enum):
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+    __hash__ = object.__hash__
 
 
 class PartitionAndReplica(NamedTuple):
@@ -282,6 +286,22 @@ class ClusterState:
             self.leaderless.add(partition)
         else:
             self.leaderless.discard(partition)
+
+    def set_statuses(
+        self, partitions: Iterable[TopicPartition], status: PartitionStatus
+    ) -> list[tuple[TopicPartition, PartitionStatus]]:
+        """Set the status of many partitions; return those that they had before, in order."""
+        before: list[tuple[TopicPartition, PartitionStatus]] = []
+        for partition in partitions:
+            state = self.partition(partition)
+            before.append((partition, state.status))
+            state.status = status
+        changed = (partition for partition, _ in before)
+        if status in (PartitionStatus.NEW, PartitionStatus.OFFLINE):
+            self.leaderless.update(changed)
+        elif self.leaderless:
+            self.leaderless.difference_update(changed)
+        return before
 
     def replica_status(self, replica: PartitionAndReplica) -> ReplicaStatus:
         state = self.find(replica.partition)

@@ -152,15 +152,18 @@ def _set_replica_states(cluster: ClusterState) -> Steps[None]:
 
 def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
     """Set the state of every partition by its leader; `renewed` need an election although their leaders are online."""
+    sound = cluster.sound_brokers
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             leadership = state.leadership
             if leadership is None:
                 cluster.set_status(partition, PartitionStatus.NEW)
-            elif cluster.is_online(leadership.leader, partition) and partition not in renewed:
-                cluster.set_status(partition, PartitionStatus.ONLINE)
-            else:
+            elif partition in renewed or not (
+                leadership.leader in sound or cluster.is_online(leadership.leader, partition)
+            ):
                 cluster.set_status(partition, PartitionStatus.OFFLINE)
+            else:
+                state.status = PartitionStatus.ONLINE
         yield Pause()
 
 
@@ -227,9 +230,10 @@ def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartitio
         for partition in some:
             state = cluster.partition(partition)
             if state.leadership is not None:
-                online = [b for b, status in state.replica_statuses.items() if status is ReplicaStatus.ONLINE]
-                batch.leader_and_isr(online, partition)
-            batch.update_metadata((partition,))
+                for broker, status in state.replica_statuses.items():
+                    if status is ReplicaStatus.ONLINE:
+                        batch.add_role(broker, partition, is_new=False)
+        batch.update_metadata(some)
         yield Pause()
 
 

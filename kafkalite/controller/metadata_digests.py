@@ -24,6 +24,7 @@ TOGETHER: Final = 16
 """Partitions that are one unit of work: each takes about a microsecond, and elections wait for the answer of a busy broker."""
 _TOPIC: Final = struct.Struct(">H16sI")
 """Length of the name, topic id, number of partitions."""
+_INDEX: Final = struct.Struct(">i")
 
 
 class KnownTopic(Protocol):
@@ -52,6 +53,8 @@ def digest_metadata(topics: Iterable[KnownTopic], buckets: int) -> Work[bytes]:
             yield
         by_bucket[bucket_of(topic.name, buckets)].append(topic)
     digests, done = [], 0
+    packed: dict[int, tuple[PartitionMetadata, bytes]] = {}
+    """Bytes by the id of a state, which many partitions share; the state is kept so that its id is of no other."""
     for bucket in range(buckets):
         digest = blake2b(digest_size=DIGEST_BYTES)
         for topic in sorted(by_bucket.get(bucket, ()), key=lambda each: each.name):
@@ -61,7 +64,11 @@ def digest_metadata(topics: Iterable[KnownTopic], buckets: int) -> Work[bytes]:
                 done += 1
                 if done % TOGETHER == 0:
                     yield
-                digest.update(_partition_bytes(index, topic.partitions[index]))
+                state = topic.partitions[index]
+                known = packed.get(id(state))
+                if known is None:
+                    known = packed[id(state)] = state, _state_bytes(state)
+                digest.update(_INDEX.pack(index) + known[1])
         done += 1
         if done % TOGETHER == 0:
             yield
@@ -69,11 +76,10 @@ def digest_metadata(topics: Iterable[KnownTopic], buckets: int) -> Work[bytes]:
     return b"".join(digests)
 
 
-def _partition_bytes(index: int, state: PartitionMetadata) -> bytes:
+def _state_bytes(state: PartitionMetadata) -> bytes:
     """Return all fields of a partition's metadata, each list behind its length, so that no two states have the same bytes."""
     isr, replicas, offline = state.isr, state.replicas, state.offline_replicas
     numbers = (
-        index,
         state.leader,
         state.leader_epoch,
         state.partition_epoch,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from kafkalite.controller.control_requests import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
     MetadataDigests,
+    PartitionMetadata,
     StopReplica,
     UpdateMetadata,
     UpdateMetadataTopic,
@@ -40,6 +41,7 @@ _BROKER: Final = "LiveBroker"
 _COPIED_BYTES: Final = 4096
 """Longest buffer that is copied for each receiver with its broker epoch; only the head of a longer one is."""
 _BROKER_EPOCH: Final = struct.Struct(">q")
+_INDEX: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +100,34 @@ def _errors(partition_errors: Iterable[Any]) -> dict[TopicPartition, int]:
     return {TopicPartition(error.topic_name, error.partition_index): error.error_code for error in partition_errors}
 
 
+class _StateEncoder:
+    """Encodes states of partitions in one version of a request. Most differ in their index only: the rest is encoded once for all of them.
+
+    The index is the first field, unless it follows the name of the topic (versions below `by_topic`).
+    """
+
+    def __init__(self, api_key: ApiKey, version: int, by_topic: int) -> None:
+        self._encode = codec.request_item_writer(api_key, version, _PARTITION)
+        self._is_by_topic = version >= by_topic
+        self._known: dict[object, bytes] = {}
+
+    def encode(self, index: int, key: object, make: Callable[[int], Any]) -> bytes:
+        """Return the encoded `make(index)`; `key` stands for all of it but the index."""
+        if not self._is_by_topic:
+            return self._encode(make(index))
+        rest = self._known.get(key)
+        if rest is None:
+            rest = self._known[key] = self._encode(make(index))[_INDEX.size :]
+        return _INDEX.pack(index) + rest
+
+
 class _Encoder:
     """Encodes the requests of one batch; shared parts are found by identity, which holds while the batch exists."""
 
     def __init__(self, versions: InterBrokerVersions) -> None:
         self._versions = versions
         self._states: dict[int, bytes] = {}
+        self._roles = cache(lambda version: _StateEncoder(ApiKey.LEADER_AND_ISR, version, _LEADER_AND_ISR_BY_TOPIC))
         self._metadata: tuple[Sequence[UpdateMetadataTopic], _SharedBody] | None = None
 
     def encode(self, command: Command) -> Work[list[OutgoingRequest]]:
@@ -132,7 +156,7 @@ class _Encoder:
     def _leader_and_isr(self, request: LeaderAndIsr, version: int) -> Work[list[Buffer]]:
         """Encode a LeaderAndIsr. Brokers host different partitions, so what they share is the state of each partition."""
         m, states = messages.leader_and_isr_request, self._states
-        encode_state = codec.request_item_writer(ApiKey.LEADER_AND_ISR, version, _PARTITION)
+        encode = self._roles(version).encode
         topics = []
         for topic in request.topics:
             yield
@@ -141,7 +165,8 @@ class _Encoder:
                 known = states.get(id(state))
                 if known is None:
                     yield
-                    known = states[id(state)] = encode_state(_leader_and_isr_state(state))
+                    make = partial(_leader_and_isr_state, state)
+                    known = states[id(state)] = encode(state.topic_partition.partition, _role_key(state), make)
                 encoded.append(known)
             topics.append(m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=encoded))
         message = m.LeaderAndIsrRequest(
@@ -197,10 +222,26 @@ def _broker_epoch_position(api_key: ApiKey, version: int) -> int | None:
     return None
 
 
-def _leader_and_isr_state(state: LeaderAndIsrPartition) -> messages.leader_and_isr_request.PartitionState:
+def _role_key(state: LeaderAndIsrPartition) -> tuple[object, ...]:
+    """Return all of a state but its partition."""
+    return (
+        state.leader,
+        state.leader_epoch,
+        state.partition_epoch,
+        state.controller_epoch,
+        state.isr,
+        state.replicas,
+        state.adding_replicas,
+        state.removing_replicas,
+        state.is_new,
+        state.recovering,
+    )
+
+
+def _leader_and_isr_state(state: LeaderAndIsrPartition, index: int) -> messages.leader_and_isr_request.PartitionState:
     return messages.leader_and_isr_request.PartitionState(
         topic_name=state.topic_partition.topic,
-        partition_index=state.topic_partition.partition,
+        partition_index=index,
         controller_epoch=state.controller_epoch,
         leader=state.leader,
         leader_epoch=state.leader_epoch,
@@ -216,9 +257,10 @@ def _leader_and_isr_state(state: LeaderAndIsrPartition) -> messages.leader_and_i
 
 def _encode_metadata(request: UpdateMetadata, version: int) -> Work[list[Buffer]]:
     m = messages.update_metadata_request
+    states = _StateEncoder(ApiKey.UPDATE_METADATA, version, _UPDATE_METADATA_BY_TOPIC)
     topics = []
     for topic in request.topics:
-        topics.append((yield from _metadata_states(topic, version)))
+        topics.append((yield from _metadata_states(topic, states)))
     brokers: list[Any] = [
         _encode_broker(broker.broker_id, tuple(broker.endpoints.values()), broker.rack, version)
         for broker in request.brokers
@@ -256,43 +298,47 @@ def _encode_broker(broker_id: BrokerId, endpoints: tuple[Endpoint, ...], rack: s
     )
 
 
-def _metadata_states(topic: UpdateMetadataTopic, version: int) -> Work[messages.update_metadata_request.TopicState]:
-    m = messages.update_metadata_request
-    encode_state = codec.request_item_writer(ApiKey.UPDATE_METADATA, version, _PARTITION)
+def _metadata_states(
+    topic: UpdateMetadataTopic, states: _StateEncoder
+) -> Work[messages.update_metadata_request.TopicState]:
     encoded: list[Any] = []
     for index, known in topic.partitions.items():
         yield
-        encoded.append(
-            encode_state(
-                m.PartitionState(
-                    topic_name=topic.name,
-                    partition_index=index,
-                    controller_epoch=known.controller_epoch,
-                    leader=known.leader,
-                    leader_epoch=known.leader_epoch,
-                    isr=known.isr,
-                    zk_version=known.partition_epoch,
-                    replicas=known.replicas,
-                    offline_replicas=known.offline_replicas,
-                )
-            )
-        )
-    for index, known in topic.deleted.items():  # as Kafka's LeaderAndIsr.duringDelete: epochs are 0
+        encoded.append(states.encode(index, id(known), partial(_metadata_state, topic.name, known)))
+    for index, known in topic.deleted.items():
         yield
-        encoded.append(
-            encode_state(
-                m.PartitionState(
-                    topic_name=topic.name,
-                    partition_index=index,
-                    controller_epoch=known.controller_epoch,
-                    leader=LEADER_DURING_DELETE,
-                    isr=known.isr,
-                    replicas=known.replicas,
-                    offline_replicas=known.offline_replicas,
-                )
-            )
-        )
+        encoded.append(states.encode(index, (id(known), True), partial(_deleted_state, topic.name, known)))
+    m = messages.update_metadata_request
     return m.TopicState(topic_name=topic.name, topic_id=topic.topic_id, partition_states=encoded)
+
+
+def _metadata_state(
+    topic: str, known: PartitionMetadata, index: int
+) -> messages.update_metadata_request.PartitionState:
+    return messages.update_metadata_request.PartitionState(
+        topic_name=topic,
+        partition_index=index,
+        controller_epoch=known.controller_epoch,
+        leader=known.leader,
+        leader_epoch=known.leader_epoch,
+        isr=known.isr,
+        zk_version=known.partition_epoch,
+        replicas=known.replicas,
+        offline_replicas=known.offline_replicas,
+    )
+
+
+def _deleted_state(topic: str, known: PartitionMetadata, index: int) -> messages.update_metadata_request.PartitionState:
+    """Return the state of a partition of a topic that is being deleted; as in Kafka's LeaderAndIsr.duringDelete its epochs are 0."""
+    return messages.update_metadata_request.PartitionState(
+        topic_name=topic,
+        partition_index=index,
+        controller_epoch=known.controller_epoch,
+        leader=LEADER_DURING_DELETE,
+        isr=known.isr,
+        replicas=known.replicas,
+        offline_replicas=known.offline_replicas,
+    )
 
 
 def _ungroup(topics: Iterable[Any]) -> list[Any]:

@@ -118,24 +118,35 @@ class View(NamedTuple):
     held: int = 0
     """A dead broker leads them, or is in sync while another one is too."""
 
+    lost: int = 0
+    """A dead broker leads them."""
+
 
 def view_of(partitions: Iterable[tuple[int, Sequence[int], Sequence[int]]], alive: Iterable[int]) -> View:
     """Count partitions, given as leader, replicas and ISR."""
     living = frozenset(alive)
-    count = led = preferred = in_sync = held = 0
+    count = led = preferred = in_sync = held = lost = 0
     for leader, replicas, isr in partitions:
         count += 1
         led += leader in living
         preferred += leader == replicas[0]
         in_sync += len(isr) == len(replicas)
-        held += (leader >= 0 and leader not in living) or (len(isr) > 1 and not living.issuperset(isr))
-    return View(count, led, preferred, in_sync, held)
+        is_lost = leader >= 0 and leader not in living
+        lost += is_lost
+        held += is_lost or (len(isr) > 1 and not living.issuperset(isr))
+    return View(count, led, preferred, in_sync, held, lost)
 
 
 def sample_of(names: Sequence[str], most: int = 4) -> list[str]:
-    """Return at most so many names, evenly spaced, the last one among them."""
+    """Return some names, evenly spaced: the last one among them, and the last one in order, of which a controller tells last."""
     step = max(1, math.ceil(len(names) / most))
-    return list(names[::-1][::step])
+    sample = list(names[::-1][::step])
+    last = max(names, default="")
+    return sample if last in sample or not names else [*sample, last]
+
+
+LED: Final = "led"
+"""Stage of a death or takeover: until brokers tell of a living leader of each partition of a sample."""
 
 
 def figures_of(step: str, costs: Costs) -> dict[str, float]:
@@ -148,6 +159,8 @@ def figures_of(step: str, costs: Costs) -> dict[str, float]:
         f"{step}, ZooKeeper packets": float(costs.zookeeper.get("packets received", 0)),
         f"{step}, ZooKeeper transactions": float(costs.zookeeper.get("transactions", 0)),
     }
+    if LED in costs.stages:
+        found[f"{step} until all are led, s"] = costs.stages[LED]
     return {name: value for name, value in found.items() if value}
 
 

@@ -168,23 +168,35 @@ async def ask_view(broker: BrokerProcess, topics: Sequence[str] | None, alive: I
 
 
 def wait_for_views(
-    brokers: Iterable[BrokerProcess], idle: Idle, condition: Condition, alive: Iterable[int], timeout_s: float
+    brokers: Iterable[BrokerProcess],
+    idle: Idle,
+    condition: Condition,
+    alive: Iterable[int],
+    timeout_s: float,
+    *,
+    of_few: bool = False,
 ) -> float:
     """Wait until each broker tells what is waited for, first of a few topics and then of all; return when it was asked, by time.monotonic.
 
-    To ask for all is expensive, so it is done once the few are as they should be.
+    To ask for all is expensive, so it is done once the few are as they should be, and not at all where it is told `of_few` only.
     """
-    return asyncio.run(_wait_for_views(list(brokers), idle, condition, frozenset(alive), timeout_s))
+    return asyncio.run(_wait_for_views(list(brokers), idle, condition, frozenset(alive), timeout_s, of_few))
 
 
 async def _wait_for_views(
-    brokers: Sequence[BrokerProcess], idle: Idle, condition: Condition, alive: frozenset[int], timeout_s: float
+    brokers: Sequence[BrokerProcess],
+    idle: Idle,
+    condition: Condition,
+    alive: frozenset[int],
+    timeout_s: float,
+    of_few: bool,
 ) -> float:
     asked_s, view = time.monotonic(), View()
+    few, everything = (idle.few, idle.partitions_of_few), (None, idle.partitions)
     try:
         async with asyncio.timeout(timeout_s):
             for broker in brokers:
-                for topics, size in ((idle.few, idle.partitions_of_few), (None, idle.partitions)):
+                for topics, size in (few,) if of_few else (few, everything):
                     while True:
                         asked_s = time.monotonic()
                         view = await _ask_again(broker, topics, alive)

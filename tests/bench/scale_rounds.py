@@ -6,6 +6,7 @@
 | controlled stop | with SIGTERM to a broker that is not the controller | when the process has ended |
 | restart after a stop, after kill -9 | with the start of the process | when every broker tells that it leads again what it led, in sync |
 | a broker's death | when its session has ended | when no other broker tells of it as a leader, or in an ISR with others |
+| the same, stage `led` | when its session has ended | when each other broker tells of living leaders, of a sample of topics |
 | takeover | when the controller's session has ended | as a broker's death |
 
 A dead broker's session is ended at once, as a verdict does, so that no session's timeout is part of a figure. What a restart waits for in
@@ -38,7 +39,7 @@ from tests.bench.idle_topics import (
     create_idle,
     spread_leaders,
 )
-from tests.bench.scale_figures import Costs, View
+from tests.bench.scale_figures import LED, Costs, View
 from tests.bench.scale_probes import Condition, Meter, end_owner, idle_of, owner_of, resident_mb, wait_for_views
 from zk import paths
 
@@ -123,8 +124,10 @@ class Scale:
             kill(self._cluster, victim)
             end_owner(self._cluster, owner)
             ended_s = ended.wait(ROUND_TIMEOUT_S) / 1e9
+            led_s = self._wait_for_views(lambda view: not view.lost and self._is_led_enough(view), of_few=True)
             told_s = self._wait_for_views(lambda view: not view.held and self._is_led_enough(view))
             stages = {"seat": max(seat.wait(ROUND_TIMEOUT_S) / 1e9 - ended_s, 0.0)} if was_controller else {}
+            stages[LED] = led_s - ended_s
             return meter.read(stages, seconds=told_s - ended_s)
         finally:
             ended.cancel()
@@ -159,9 +162,10 @@ class Scale:
         finally:
             registered.cancel()
 
-    def _wait_for_views(self, condition: Condition) -> float:
+    def _wait_for_views(self, condition: Condition, *, of_few: bool = False) -> float:
         running = [each for each in self._cluster.brokers.values() if each.running]
-        return wait_for_views(running, self._idle, condition, [each.id for each in running], SET_UP_TIMEOUT_S)
+        alive = [each.id for each in running]
+        return wait_for_views(running, self._idle, condition, alive, SET_UP_TIMEOUT_S, of_few=of_few)
 
     def _other_than_controller(self) -> int:
         controller = self._facts.controller()

@@ -71,7 +71,7 @@ def test_a_view_counts_what_is_true_of_partitions() -> None:
         (3, [3, 1, 2], [3]),
         (-1, [3], [3]),  # the last one in sync stays in it
     ]
-    assert view_of(partitions, [1, 2]) == View(partitions=5, led=3, preferred=2, in_sync=2, held=3)
+    assert view_of(partitions, [1, 2]) == View(partitions=5, led=3, preferred=2, in_sync=2, held=3, lost=1)
     assert view_of([], [1]) == View()
 
 
@@ -161,3 +161,14 @@ def test_what_stand_ins_got_is_summed() -> None:
         "bytes": {"UPDATE_METADATA": 150, "LEADER_AND_ISR": 10},
         "bytes to one": [0, 60, 100],
     }
+
+
+def test_a_death_tells_also_when_all_partitions_were_led() -> None:
+    figures = figures_of("death", Costs(2.0, {"led": 0.5}))
+    assert figures == {"death, s": 2.0, "death until all are led, s": 0.5}
+
+
+def test_a_sample_has_the_last_topic_in_order_too() -> None:
+    names = [f"idle-{number}" for number in range(200)]
+    assert {"idle-199", "idle-99"} <= set(sample_of(names))
+    assert sample_of([]) == []

@@ -27,6 +27,10 @@ _USUAL_STATE: Final = re.compile(
 """A state as Kafka and this module write it. What is written in another way takes five times as long to read."""
 _ISRS: Final = 10_000
 """Lists of in-sync replicas whose text is remembered: there are many partitions and few lists."""
+_STATES: Final = 10_000
+"""States that are remembered: a hundred thousand partitions are in a few."""
+_USUAL_BYTES: Final = 1_000
+"""Longest data of a state that is remembered."""
 
 Replicas = Mapping[int, tuple[int, ...]]
 """Broker ids by partition index."""
@@ -82,20 +86,15 @@ class PartitionState:
     recovering: bool = False
 
     def encode(self) -> bytes:
-        """Version 1. Written without a dict and `json.dumps`, which take five times as long, for there may be a hundred thousand."""
-        recovery = ',"leader_recovery_state":1' if self.recovering else ""
-        return (
-            f'{{"controller_epoch":{self.controller_epoch},"leader":{self.leader},"version":1,'
-            f'"leader_epoch":{self.leader_epoch},"isr":[{_join(self.isr)}]{recovery}}}'
-        ).encode()
+        """Return the data of the znode."""
+        return encode_partition_state(self.leader, self.leader_epoch, self.isr, self.controller_epoch, self.recovering)
 
     @classmethod
     def decode(cls, data: bytes) -> PartitionState:
         """Raises MalformedZnodeError when something is missing, or the ISR empty, from which nobody could ever be elected."""
-        usual = _USUAL_STATE.fullmatch(data)
+        usual = _decode_usual(data) if len(data) <= _USUAL_BYTES else None
         if usual is not None:
-            controller_epoch, leader, leader_epoch, isr, recovery_text = usual.groups()
-            return cls(int(leader), int(leader_epoch), _split(isr), int(controller_epoch), recovery_text == b"1")
+            return usual
         fields = Fields.parse("partition state", data)
         recovery_state = fields.integer("leader_recovery_state", 0)
         if recovery_state not in (0, 1):
@@ -110,6 +109,28 @@ class PartitionState:
         if not state.isr:
             raise fields.refuse("isr is empty")
         return state
+
+
+@lru_cache(maxsize=_STATES)
+def _decode_usual(data: bytes) -> PartitionState | None:
+    """Return a state that is written as usual, the same object for the same data; None for another way to write it."""
+    usual = _USUAL_STATE.fullmatch(data)
+    if usual is None:
+        return None
+    controller_epoch, leader, leader_epoch, isr, recovery_text = usual.groups()
+    return PartitionState(int(leader), int(leader_epoch), _split(isr), int(controller_epoch), recovery_text == b"1")
+
+
+@lru_cache(maxsize=_STATES)
+def encode_partition_state(
+    leader: int, leader_epoch: int, isr: tuple[int, ...], controller_epoch: int, recovering: bool
+) -> bytes:
+    """Return the data of a state, version 1. Written without a dict and `json.dumps`, which take five times as long."""
+    recovery = ',"leader_recovery_state":1' if recovering else ""
+    return (
+        f'{{"controller_epoch":{controller_epoch},"leader":{leader},"version":1,'
+        f'"leader_epoch":{leader_epoch},"isr":[{_join(isr)}]{recovery}}}'
+    ).encode()
 
 
 @lru_cache(maxsize=_ISRS)

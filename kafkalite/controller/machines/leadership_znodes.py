@@ -14,6 +14,7 @@ from kafkalite.types import TopicPartition
 from zk import paths
 from zk.store import BadVersionError, Create, Stat, StoreError, Write
 from zk.znodes import ConfigEntity, MalformedZnodeError, PartitionState
+from zk.znodes.topics import encode_partition_state
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +83,13 @@ def _leadership(state: PartitionState, stat: Stat) -> Leadership:
 
 def _encode_state(leadership: Leadership) -> bytes:
     ensure(leadership.isr, "an ISR in ZooKeeper is never empty")
-    return PartitionState(
+    return encode_partition_state(
         leadership.leader,
         leadership.leader_epoch,
         leadership.isr,
         leadership.controller_epoch,
         leadership.recovering,
-    ).encode()
+    )
 
 
 @dataclass(frozen=True, slots=True)

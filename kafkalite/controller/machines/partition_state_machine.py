@@ -131,10 +131,7 @@ def _valid_changes(
 
 
 def _set_states(cluster: ClusterState, partitions: Collection[TopicPartition], target: PartitionStatus) -> None:
-    changes = [(partition, cluster.partition(partition).status) for partition in partitions]
-    for partition in partitions:
-        cluster.set_status(partition, target)
-    state_change.log_partition_changes(cluster, changes, target)
+    state_change.log_partition_changes(cluster, cluster.set_statuses(partitions, target), target)
 
 
 # -- New to Online

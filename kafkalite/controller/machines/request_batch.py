@@ -71,6 +71,7 @@ class RequestBatch:
         """Partitions whose metadata for all brokers can wait; None if there is none, not even of brokers."""
         self._stop: defaultdict[BrokerId, dict[TopicPartition, bool]] = defaultdict(dict)
         self._stops = 0
+        self._described: dict[tuple[object, ...], PartitionMetadata] = {}
 
     def leader_and_isr(
         self,
@@ -81,14 +82,17 @@ class RequestBatch:
         metadata_can_wait: bool = False,
     ) -> None:
         """Add LeaderAndIsr of a partition for these replicas, and UpdateMetadata for all brokers."""
-        registered, state = self._cluster.brokers, self._cluster.find(partition)
+        state = self._cluster.find(partition)
         statuses: Mapping[BrokerId, ReplicaStatus] = {} if state is None else state.replica_statuses
         for broker in brokers:
-            if broker in registered:
-                wanted = self._leader_and_isr[broker]
-                new = is_new or statuses.get(broker) is ReplicaStatus.NEW
-                wanted[partition] = new or wanted.get(partition, False)
+            self.add_role(broker, partition, is_new=is_new or statuses.get(broker) is ReplicaStatus.NEW)
         self.update_metadata((partition,), can_wait=metadata_can_wait)
+
+    def add_role(self, broker: BrokerId, partition: TopicPartition, *, is_new: bool) -> None:
+        """Add LeaderAndIsr of a partition for one replica, without its UpdateMetadata, which is to be added for many at once."""
+        if broker in self._cluster.brokers:
+            wanted = self._leader_and_isr[broker]
+            wanted[partition] = is_new or wanted.get(partition, False)
 
     def update_metadata(
         self,
@@ -231,19 +235,42 @@ class RequestBatch:
             state = topic.partitions.get(partition.partition)
             if state is None or state.leadership is None:
                 continue
-            leadership, replicas = state.leadership, state.assignment.replicas
-            known[partition.partition] = PartitionMetadata(
+            known[partition.partition] = self._describe(partition, state.leadership, state.assignment.replicas, sound)
+        if cluster.is_queued_for_deletion(topic.name):
+            return UpdateMetadataTopic(topic.name, topic.topic_id, {}, known)
+        return UpdateMetadataTopic(topic.name, topic.topic_id, known)
+
+    def _describe(
+        self,
+        partition: TopicPartition,
+        leadership: Leadership,
+        replicas: tuple[BrokerId, ...],
+        sound: frozenset[BrokerId],
+    ) -> PartitionMetadata:
+        """Return the metadata of a partition, the same object for partitions in the same state without offline replicas."""
+        key = (
+            leadership.leader,
+            leadership.leader_epoch,
+            leadership.partition_epoch,
+            leadership.controller_epoch,
+            leadership.isr,
+            replicas,
+        )
+        known = self._described.get(key)
+        if known is None:
+            is_sound = sound.issuperset(replicas)
+            known = PartitionMetadata(
                 leadership.leader,
                 leadership.leader_epoch,
                 list(leadership.isr),
                 list(replicas),
-                [] if sound.issuperset(replicas) else cluster.offline_replicas(partition, replicas),
+                [] if is_sound else self._cluster.offline_replicas(partition, replicas),
                 leadership.partition_epoch,
                 leadership.controller_epoch,
             )
-        if cluster.is_queued_for_deletion(topic.name):
-            return UpdateMetadataTopic(topic.name, topic.topic_id, {}, known)
-        return UpdateMetadataTopic(topic.name, topic.topic_id, known)
+            if is_sound:
+                self._described[key] = known
+        return known
 
     # -- StopReplica
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from kafkalite.controller.cluster_state import (
     ClusterState,
@@ -27,8 +27,9 @@ logger = logging.getLogger("kafkalite.state_change")
 
 _Role: TypeAlias = tuple[BrokerId, tuple[BrokerId, ...], int]
 """Leader, ISR, leader epoch."""
-_Change: TypeAlias = tuple[str, str, str, _Role | None]
-"""Broker, state before, state after, role."""
+_Status = TypeVar("_Status", PartitionStatus, ReplicaStatus)
+_Change: TypeAlias = tuple[BrokerId | None, _Status, _Role | None]
+"""Broker, state before, role."""
 
 
 def log_partition_changes(
@@ -37,25 +38,26 @@ def log_partition_changes(
     """Log that partitions changed their states from the given ones, or kept them with a new leader or ISR."""
     level = logging.INFO if after is PartitionStatus.ONLINE else logging.DEBUG
     if logger.isEnabledFor(level):
-        alike: defaultdict[_Change, list[TopicPartition]] = defaultdict(list)
+        alike: defaultdict[_Change[PartitionStatus], list[TopicPartition]] = defaultdict(list)
         for partition, before in changes:
-            alike["-", before.value, after.value, _role(cluster, partition)].append(partition)
-        _write_changes(level, cluster, alike, len(changes))
+            alike[None, before, _role(cluster, partition)].append(partition)
+        _write_changes(level, cluster, alike, after, len(changes))
 
 
 def log_replica_changes(
     cluster: ClusterState, changes: Collection[tuple[PartitionAndReplica, ReplicaStatus]], after: ReplicaStatus
 ) -> None:
     """Log that replicas changed their states from the given ones."""
-    alike: defaultdict[_Change, list[TopicPartition]] = defaultdict(list)
-    created: defaultdict[_Change, list[TopicPartition]] = defaultdict(list)
+    alike: defaultdict[_Change[ReplicaStatus], list[TopicPartition]] = defaultdict(list)
+    created: defaultdict[_Change[ReplicaStatus], list[TopicPartition]] = defaultdict(list)
+    writes, writes_creations = logger.isEnabledFor(logging.INFO), logger.isEnabledFor(logging.DEBUG)
     for (partition, broker), before in changes:
         is_creation = after is ReplicaStatus.NEW or (before is ReplicaStatus.NEW and after is ReplicaStatus.ONLINE)
-        group = created if is_creation else alike
-        if logger.isEnabledFor(logging.DEBUG if is_creation else logging.INFO):
-            group[str(broker), before.value, after.value, _role(cluster, partition)].append(partition)
-    _write_changes(logging.DEBUG, cluster, created, len(changes))
-    _write_changes(logging.INFO, cluster, alike, len(changes))
+        if writes_creations if is_creation else writes:
+            group = created if is_creation else alike
+            group[broker, before, _role(cluster, partition)].append(partition)
+    _write_changes(logging.DEBUG, cluster, created, after, len(changes))
+    _write_changes(logging.INFO, cluster, alike, after, len(changes))
 
 
 def log_failed_elections(cluster: ClusterState, failures: Mapping[TopicPartition, KafkaError]) -> None:
@@ -99,18 +101,22 @@ def _role(cluster: ClusterState, partition: TopicPartition) -> _Role | None:
 
 
 def _write_changes(
-    level: int, cluster: ClusterState, alike: Mapping[_Change, Sequence[TopicPartition]], changes: int
+    level: int,
+    cluster: ClusterState,
+    alike: Mapping[_Change[_Status], Sequence[TopicPartition]],
+    after: _Status,
+    changes: int,
 ) -> None:
-    for (broker, before, after, role), partitions in alike.items():
+    for (broker, before, role), partitions in alike.items():
         leader, isr, leader_epoch = ("-", "-", "-") if role is None else (role[0], list(role[1]), role[2])
         for names in _name(partitions, changes):
             logger.log(
                 level,
                 "%s broker=%s transition=%s->%s leader=%s isr=%s leader_epoch=%s controller=%d controller_epoch=%d reason=%s",
                 names,
-                broker,
-                before,
-                after,
+                "-" if broker is None else broker,
+                before.value,
+                after.value,
                 leader,
                 isr,
                 leader_epoch,

@@ -33,6 +33,11 @@ _REPEATED: Final = frozenset({"live_brokers"})
 """Arrays of structs that are mostly the same bytes in each message: a controller names every broker whenever one partition changes. The
 objects of the message before are used again then, so nobody may change them. Messages that are read with a budget are too long for that.
 """
+_ALIKE: Final = "PartitionState"
+"""Structs whose bytes behind the index of their partition are mostly those of another: an election ends a hundred thousand partitions in a
+few states. What was read of the other is taken, with its lists, so nobody may change them."""
+_INDEX: Final = "partition_index"
+_ALIKE_KEPT: Final = 1_000
 _NUMBERS_AT_ONCE: Final = 16_384
 _NUMBER_BYTES: Final = 96
 """Charge for a number in a long array, twice what it takes: such an array in a struct that is no generator is read in one go."""
@@ -143,6 +148,9 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
     kind = source.names[f"class_{each.name}"] = classes[each.name]
     lines = _Reading(f"def read_{each.name}({mode.arguments}):", source, classes, mode)
     lines.is_generator = isinstance(mode, Metered) and mode.yields(each)
+    alike = source.constant({}) if _repeats_behind_index(each) else ""
+    if alike:
+        _find_alike(lines, each, kind, alike)
     lines.put(f"o = class_{each.name}.__new__(class_{each.name})")
     present = {field.name for field in each.fields if field.tag is None}
     for field in kind.FIELDS:  # type: ignore[attr-defined]
@@ -153,10 +161,46 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
             _read_field(lines, field, each.flexible, f"o.{field.name}")
     if each.flexible:
         _read_tags(lines, [field for field in each.fields if field.tag is not None])
+    if alike:
+        lines.put(f"if len({alike}) > {_ALIKE_KEPT}: {alike}.clear()")
+        lines.put("known = bytes(b[q:p])")
+        lines.put(f"{alike}[known] = {alike}[None] = known, o")
     lines.put("return o, p")
     if lines.is_generator:
         lines.put("yield")  # what makes it a generator even where nothing above does
     return lines.text()
+
+
+def _repeats_behind_index(each: Struct) -> bool:
+    """True for a struct whose bytes behind the index of its partition are looked up."""
+    index, *others = each.fields
+    return (
+        each.name == _ALIKE
+        and index.name == _INDEX
+        and any(field.is_array for field in others)
+        and all(field.type in FIXED_FORMATS and field.tag is None for field in others)
+    )
+
+
+def _find_alike(lines: _Reading, each: Struct, kind: type, alike: str) -> None:
+    """Write code that returns an object like an earlier one with the same bytes behind the index, as many as the latest had.
+
+    The bytes of a struct say where it ends, so the same bytes are the same struct.
+    """
+    lines.put("q = p + 4")
+    lines.put(f"known = {alike}.get(None)")
+    lines.put("if known is not None:")
+    lines.put(f"    known = {alike}.get(bytes(b[q:q + len(known[0])]))")
+    lines.put("if known is not None:")
+    lines.indent += 1
+    lines.put("like = known[1]")
+    lines.put(f"o = class_{each.name}.__new__(class_{each.name})")
+    lines.put(f"o.{_INDEX}, = {lines.source.packer('i', 'unpack_from')}(b, p)")
+    for field in kind.FIELDS:  # type: ignore[attr-defined]
+        if field.name != _INDEX:
+            lines.put(f"o.{field.name} = like.{field.name}")
+    lines.put("return o, q + len(known[0])")
+    lines.indent -= 1
 
 
 def _default_source(field: Field, classes: dict[str, type], source: Source) -> str:

@@ -103,7 +103,11 @@ class EpochFile:
 
 def _first_other(known: _Entries, entries: _Entries) -> int:
     """Return where the first of the known entries begins that the log does not have."""
-    return next(start for place, (epoch, start) in enumerate(known) if entries[place : place + 1] != ((epoch, start),))
+    held = len(entries)
+    for place, each in enumerate(known):
+        if place >= held or entries[place] != each:
+            return each[1]
+    raise ValueError("the log has all known entries")
 
 
 def _with_records(entries: _Entries, log_end_offset: int) -> list[tuple[int, int]]:
