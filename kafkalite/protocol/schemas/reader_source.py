@@ -173,12 +173,11 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
 
 def _repeats_behind_index(each: Struct) -> bool:
     """True for a struct whose bytes behind the index of its partition are looked up."""
-    index, *others = each.fields
-    return (
-        each.name == _ALIKE
-        and index.name == _INDEX
-        and any(field.is_array for field in others)
-        and all(field.type in FIXED_FORMATS and field.tag is None for field in others)
+    if each.name != _ALIKE or each.fields[0].name != _INDEX:
+        return False
+    others = each.fields[1:]
+    return any(field.is_array for field in others) and all(
+        field.type in FIXED_FORMATS and field.tag is None for field in others
     )
 
 

@@ -157,25 +157,28 @@ def _count_encodings(patch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.parametrize("partitions", [1, 1000])
 def test_what_brokers_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
-    """An UpdateMetadata for all of its receivers, which differ in the broker epoch, and each state of a LeaderAndIsr."""
+    """An UpdateMetadata for all of its receivers, which differ in the broker epoch, and each state that partitions are in."""
     cluster = _cluster()
     batch = RequestBatch(cluster)
     for index in range(partitions):
         partition = TopicPartition("t", index)
         cluster.set_assignment(partition, ReplicaAssignment((1, 2, 3)))
-        cluster.partition(partition).leadership = Leadership(1, 7, (1, 2, 3), 4, 11)
+        cluster.partition(partition).leadership = Leadership(1, 7 + index % 3, (1, 2, 3), 4, 11)
         batch.leader_and_isr((1, 2, 3), partition)
     counts = _count_encodings(monkeypatch)
     sent = _outgoing(batch, cluster)
     assert counts == {
-        "LEADER_AND_ISR PartitionState": partitions,
+        "LEADER_AND_ISR PartitionState": min(partitions, 3),
         "LEADER_AND_ISR": 3,
-        "UPDATE_METADATA PartitionState": partitions,
+        "UPDATE_METADATA PartitionState": min(partitions, 3),
         "UPDATE_METADATA": 1,
     }
     messages = [_decode(each) for each in sent]
     assert [message.broker_epoch for message in messages] == [101, 102, 103] * 2
-    assert {len(message.topic_states[0].partition_states) for message in messages} == {partitions}
+    wanted = [(index, 7 + index % 3) for index in range(partitions)]
+    for message in messages:
+        states = message.topic_states[0].partition_states
+        assert [(state.partition_index, state.leader_epoch) for state in states] == wanted
     assert {(broker.id, broker.endpoints[0].host) for broker in messages[3].live_brokers} == {
         (1, "host1"),
         (2, "host2"),
