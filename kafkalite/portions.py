@@ -136,20 +136,10 @@ class Pace:
 
     async def unit(self, units: int = 1) -> None:
         """Wait, if necessary, before a unit, or before work of `units` of them."""
-        if not self.take(units):
-            await self.wait(units)
-
-    def take(self, units: int) -> bool:
-        """Take units of work that need not wait; else return False, and `wait` is due. Cheaper than `unit` where there are very many."""
         if self._left <= 0:
-            return False
+            await self._portions.turn()
+            self._left = PORTION_UNITS
         self._left -= units
-        return True
-
-    async def wait(self, units: int) -> None:
-        """Wait for a turn, and take units of its portion."""
-        await self._portions.turn()
-        self._left = PORTION_UNITS - units
 
 
 def in_one_go(work: Work[T]) -> T:

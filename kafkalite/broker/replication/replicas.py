@@ -159,9 +159,7 @@ class Replicas:
             configs = await self._configs_for(request, pace)
             with self._trace_roles(sum(len(topic.partitions) for topic in request.topics)) as trace:
                 for topic, state in request.leaders_first(self.broker_id):
-                    units = self._units_of(state)
-                    if not pace.take(units):
-                        await pace.wait(units)
+                    await pace.unit(self._units_of(state))
                     code = self._apply_state(topic.topic_id, state, configs.get(topic.name), trace)
                     outcome[state.topic_partition] = code
             self.has_roles = True
