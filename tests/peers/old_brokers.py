@@ -6,13 +6,14 @@ import fcntl
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from kafkalite.local.broker_process import wait_until
 from tests.conftest import foreign_program
+from tests.java_classes import compiled
 from zk.servers.java_properties import properties_text
 
 OLDEST: Final = "0.9.0.1"
@@ -27,7 +28,8 @@ _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <artifactId>old-brokers</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId><version>{version}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+      <exclusions><exclusion><groupId>org.rocksdb</groupId><artifactId>rocksdbjni</artifactId></exclusion></exclusions></dependency>
     <dependency><groupId>javax.xml.bind</groupId><artifactId>jaxb-api</artifactId><version>2.3.1</version></dependency>
     <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-log4j12</artifactId><version>1.7.21</version></dependency>
   </dependencies>
@@ -43,20 +45,29 @@ _STARTED: Final = b"started (kafka.server.KafkaServer)"
 
 def fetch(version: str) -> Path:
     """The folder with the jars of that release's broker and clients; the test is reported as not run without Maven or Java."""
+    return _fetch(f"apache-kafka-{version}", f"kafka_{_SCALA[version]}", version)
+
+
+def fetch_streams(version: str) -> Path:
+    """As `fetch`, the jars of that release's Kafka Streams; without RocksDB, which only stores on disk need."""
+    return _fetch(f"kafka-streams-{version}", "kafka-streams", version)
+
+
+def _fetch(folder: str, artifact: str, version: str) -> Path:
     foreign_program("java", "openjdk-17-jre-headless")
     maven = foreign_program("mvn", "maven")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalite" / f"apache-kafka-{version}"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalite" / folder
     home.mkdir(parents=True, exist_ok=True)
     complete = home / ".complete"
     with (home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not complete.exists():
             with tempfile.TemporaryDirectory() as scratch:
-                Path(scratch, "pom.xml").write_text(_POM.format(scala=_SCALA[version], version=version))
+                Path(scratch, "pom.xml").write_text(_POM.format(artifact=artifact, version=version))
                 command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={home}"]
                 done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=600)
             if done.returncode != 0:
-                raise RuntimeError(f"Maven could not fetch Apache Kafka {version}:\n{done.stdout}{done.stderr}")
+                raise RuntimeError(f"Maven could not fetch {artifact} {version}:\n{done.stdout}{done.stderr}")
             (home / "log4j.properties").write_text(_LOG4J)
             complete.touch()
     return home
@@ -65,13 +76,26 @@ def fetch(version: str) -> Path:
 def java(version: str, *arguments: str) -> list[str]:
     """A command line with that release's jars; `arguments` begin with a class or a source file."""
     home = fetch(version)
+    return _java(home, [f"{home}/*"], *arguments)
+
+
+def streams_command(version: str, source: Path, *arguments: str) -> list[str]:
+    """Runs a program of one Java file that uses that release's Kafka Streams."""
+    home = fetch_streams(version)
+    jars = sorted(home.glob("*.jar"))
+    folder = compiled(source, jars)
+    program, classes = (source, jars) if folder is None else (source.stem, [*jars, folder])
+    return _java(home, classes, str(program), *arguments)
+
+
+def _java(home: Path, classes: Sequence[str | Path], *arguments: str) -> list[str]:
     flags = [
         "-Xmx256m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j.configuration=file:{home}/log4j.properties",
     ]
-    return ["java", *flags, "-cp", f"{home}/*", *arguments]
+    return ["java", *flags, "-cp", os.pathsep.join(map(str, classes)), *arguments]
 
 
 @contextmanager

@@ -176,8 +176,13 @@ def own_batches(
     return [each.position for each in headers]
 
 
-def leaders_batches(records: Buffer, log_end_offset: int, leader_epoch: int | None) -> list[BatchHeader]:
+def leaders_batches(
+    records: Buffer, log_end_offset: int, leader_epoch: int | None, *, is_empty: bool
+) -> list[BatchHeader]:
     """Return the headers of the whole batches that a leader sent; one cut at the end is left out.
+
+    An empty log takes a first batch that begins before its end and reaches beyond it: the leader's log starts within that batch, up to
+    which records were deleted (as Kafka's Partition.appendRecordsToFollowerOrFutureReplica, KAFKA-6361).
 
     Batches of a later epoch than `leader_epoch` are refused, because the log may have to be truncated before it takes them
     (KAFKA-18723). It is None where the leader has confirmed the epoch, which Fetch before version 9 does not ask it for.
@@ -187,6 +192,8 @@ def leaders_batches(records: Buffer, log_end_offset: int, leader_epoch: int | No
     """
     headers = list(iter_batches(records))
     expected = log_end_offset
+    if is_empty and headers and headers[0].next_offset > log_end_offset:
+        expected = min(expected, headers[0].base_offset)
     for header in headers:
         if not has_valid_crc(records, header):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC at offset {header.base_offset}")

@@ -185,11 +185,13 @@ class PartitionLog(NotedLog):
     def append_as_follower(self, records: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> AppendResult:
         """Append whole batches as the leader has them; a batch cut at the end is left out.
 
-        `leader_epoch`, None if it need not be checked, and KafkaError CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE, FENCED_LEADER_EPOCH are as of
-        `append_checks.leaders_batches`; KAFKA_STORAGE_ERROR.
+        `leader_epoch` and errors are as of `append_checks.leaders_batches`; KAFKA_STORAGE_ERROR.
         """
-        headers = append_checks.leaders_batches(records, self.log_end_offset, leader_epoch)
+        is_empty = self.log_start_offset == self.log_end_offset
+        headers = append_checks.leaders_batches(records, self.log_end_offset, leader_epoch, is_empty=is_empty)
         first_offset = headers[0].base_offset if headers else self.log_end_offset
+        if first_offset < self.log_end_offset:  # the leader's log starts within this batch
+            self.truncate_fully_and_start_at(first_offset)
         if headers:
             self._append(memoryview(records)[: headers[-1].end], headers, now_ms)
         return AppendResult(first_offset, self.log_end_offset - 1, -1, self.log_start_offset)

@@ -184,6 +184,31 @@ def test_followers_take_batches_as_they_are(tmp_path):
     assert follower.producers.producers[7].last_sequence == 9
 
 
+def test_a_follower_begins_within_a_batch_up_to_which_the_leader_has_deleted_records(tmp_path):
+    """It was away, or is new, while records were deleted: the leader sends the batch whole, as its log has it."""
+    leader, follower = new_log(tmp_path / "a"), new_log(tmp_path / "b")
+    append(leader, produced(7, 0, 2), epoch=1)
+    append(leader, produced(7, 2, 5), epoch=2)
+    leader.set_high_watermark(7)
+    leader.delete_records(4)
+    follower.truncate_fully_and_start_at(4)
+    sent = leader.read(4, 1 << 20, upper_bound=7, min_one_batch=True).records
+    assert follower.append_as_follower(sent, now_ms=NOW_MS).first_offset == 2
+    follower.delete_records(4)
+    assert (follower.log_start_offset, follower.high_watermark, follower.log_end_offset) == (4, 4, 7)
+    assert all_bytes(follower) == bytes(sent) and segment_bases(follower) == [2]
+    assert follower.epochs.entries() == [(2, 4)] and follower.producers.producers[7].last_sequence == 6
+    assert reopened(follower, clean=False).log_end_offset == 7
+    assert refusal(follower.append_as_follower, sent, now_ms=NOW_MS) == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_batch_before_the_end_of_an_empty_log_is_refused(tmp_path):
+    log = new_log(tmp_path)
+    log.truncate_fully_and_start_at(4)
+    assert refusal(log.append_as_follower, batch(2, base_offset=2), now_ms=NOW_MS) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.log_end_offset == 4
+
+
 def test_followers_refuse_what_does_not_follow(tmp_path):
     log = new_log(tmp_path)
     append(log, batch(3))
