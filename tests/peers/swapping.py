@@ -33,7 +33,7 @@ TOPICS: Final = (ACKS, IDEMPOTENT, TRANSACTIONAL, COUNTS)
 PROGRESS: Final = 30
 """Records of each producer, and of readers, that make a cluster one that serves."""
 _SOURCE: Final = Path(__file__).with_name("SwapLoad.java")
-_WAIT_S: Final = 180.0
+_WAIT_S: Final = 300.0
 _SETTINGS: Final = {
     "zookeeper.session.timeout.ms": "10000",
     "auto.create.topics.enable": "false",

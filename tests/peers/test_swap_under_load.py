@@ -21,7 +21,7 @@ from tests.peers import apache_kafka, old_brokers
 from tests.peers.swap_ledger import COUNTS, IDEMPOTENT, find_problems
 from tests.peers.swapping import APACHE, BROKERS, TOPICS, Load, Swap
 
-pytestmark = [pytest.mark.peer, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(1800)]
 
 RELEASES: Final = (apache_kafka.VERSION, old_brokers.WITH_TOPIC_IDS, old_brokers.WITH_SESSIONS)
 

@@ -6,12 +6,12 @@ It knows nothing of what was done between, and asks no cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from kafkalite.cli.doctor.findings import Finding, ok, problem, skip_check, warning
-from kafkalite.cli.migrate.evidence import Ledger, Moment, ProbeRecord, RangeDigest
+from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem, skip_check, warning
+from kafkalite.cli.migrate.evidence import CopyDigest, Ledger, Moment, ProbeRecord, RangeDigest
 from kafkalite.cli.output import format_count
 from kafkalite.types import TopicPartition
 
@@ -34,7 +34,13 @@ def audit(before: Moment, after: Moment, ledger: Ledger | None) -> list[Finding]
         raise ForeignEvidenceError(
             f"the ledger is of probe {ledger.probe}, and after looked for {after.probe or 'none'}"
         )
-    findings = [*_audit_partitions(before, after), *_audit_ranges(before, after), *_audit_groups(before, after)]
+    findings = [
+        *_audit_partitions(before, after),
+        *_audit_transactions(before, after),
+        *_audit_ranges(before, after),
+        *_audit_copies(before, after),
+        *_audit_groups(before, after),
+    ]
     return findings + ([] if ledger is None else list(_audit_probe(ledger, after.probed)))
 
 
@@ -49,6 +55,80 @@ def _audit_partitions(before: Moment, after: Moment) -> Iterator[Finding]:
         else:
             well += 1
     yield ok(check, f"{format_count(well, 'partition')} reach as far as before")
+
+
+def _audit_transactions(before: Moment, after: Moment) -> Iterator[Finding]:
+    """Judge last stable offsets: they never go back, and one that stays before records of then is of a transaction that has not ended."""
+    check, well = "transactions", 0
+    for place, was in before.partitions.items():
+        now = after.partitions.get(place)
+        if now is None or now.stable is None or was.stable is None:
+            continue
+        if now.stable < was.stable:
+            yield problem(check, f"{place} was stable up to offset {was.stable}, and is up to {now.stable}", _REMEDY)
+        elif now.stable == was.stable < was.end:
+            found = f"the transaction at offset {was.stable} of {place} was open before, and is still"
+            yield warning(check, found, "see whether its producer lives: kafkalite transaction find-hanging --all")
+        else:
+            well += 1
+    opened = [
+        str(place) for place, each in after.partitions.items() if each.stable is not None and each.stable < each.end
+    ]
+    told = f"; open ones in {join_first(opened)}" if opened else ""
+    if well:
+        yield ok(check, f"{format_count(well, 'last stable offset')} where they were, or further{told}")
+
+
+def _audit_copies(before: Moment, after: Moment) -> Iterator[Finding]:
+    """Compare all replicas' batches with each other and with those of before."""
+    check, same, gone = "copies", 0, 0
+    copies, earlier = _by_place(after.copies), _by_place(before.copies)
+    for place, was in sorted(earlier.items()):
+        now = copies.get(place, [])
+        if differ := _find_difference(was):
+            yield problem(check, f"{place} differed before: {differ}", _REMEDY)
+        elif not now:
+            gone += 1
+        elif differ := _find_difference(now):
+            yield problem(check, f"{place} differs: {differ}", _REMEDY)
+        elif differ := _find_difference([was[0], now[0]]):
+            yield problem(check, f"{place} is not as before: {differ}", _REMEDY)
+        else:
+            same += len(now)
+    if copies or earlier:
+        yield ok(
+            check, f"{format_count(same, 'replica')} with the same batches, markers and aborted transactions as before"
+        )
+    if gone:
+        yield skip_check(
+            check,
+            f"{format_count(gone, 'partition')} that lost batches meanwhile by retention or compaction not compared",
+        )
+    for moment, each in [("before", each) for each in before.unread] + [("after", each) for each in after.unread]:
+        place = TopicPartition(each.topic, each.partition)
+        yield skip_check(check, f"broker {each.broker}'s copy of {place} was not read {moment}: {each.why}")
+
+
+def _by_place(copies: Iterable[CopyDigest]) -> dict[TopicPartition, list[CopyDigest]]:
+    found: dict[TopicPartition, list[CopyDigest]] = {}
+    for each in copies:
+        found.setdefault(TopicPartition(each.topic, each.partition), []).append(each)
+    return found
+
+
+def _find_difference(copies: Sequence[CopyDigest]) -> str:
+    """Return in what copies of the same span differ, an empty text when they are the same."""
+    groups: dict[tuple[int, int, int, str], list[str]] = {}
+    for each in copies:
+        groups.setdefault((each.batches, each.markers, each.aborted, each.digest), []).append(str(each.broker))
+    if len(groups) < 2:
+        return ""
+    span = f"offsets {copies[0].start} to {copies[0].end}"
+    told = [
+        f"{batches} batches, {markers} markers, {aborted} aborted transactions on broker {', '.join(brokers)}"
+        for (batches, markers, aborted, _), brokers in groups.items()
+    ]
+    return f"{span}: {'; '.join(told)}"
 
 
 def _audit_ranges(before: Moment, after: Moment) -> Iterator[Finding]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from kafkalite.cli.migrate.evidence import RangeDigest
-from kafkalite.types import TopicPartition
+from kafkalite.cli.migrate.evidence import CopyDigest, RangeDigest, Span, UnreadCopy
+from kafkalite.protocol.record_batches.records import iter_batches
+from kafkalite.types import Buffer, TopicPartition
 
 _BYTES: Final = 16
 _MODULUS: Final = 1 << 8 * _BYTES
@@ -73,3 +74,52 @@ class PartitionDigester:
         self._at += 1
         self._records = self._content = 0
         self._chain = blake2b(digest_size=_BYTES)
+
+
+class CopyDigester:
+    """Digests the batches of one replica's copy of a partition, in the order of its log, whole batches at both ends of the span."""
+
+    def __init__(self, place: TopicPartition, broker: int, span: Span) -> None:
+        self.place = place
+        self._broker, self._span = broker, span
+        self.position = span.start
+        """The offset that is to be read next."""
+        self._batches = self._markers = 0
+        self._aborted: set[tuple[int, int]] = set()
+        self._chain = blake2b(digest_size=_BYTES)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.position >= self._span.end
+
+    @property
+    def is_stable(self) -> bool:
+        """True if what is next lies before the last stable offset, up to which a broker tells of aborted transactions."""
+        return self.position < self._span.stable
+
+    def add_batches(self, data: Buffer) -> bool:
+        """Add the whole batches that a broker sent; returns whether there were any that had not been added."""
+        began = self.position
+        for header in iter_batches(data):
+            if header.next_offset <= self.position:
+                continue
+            if self.is_complete:
+                break
+            self._batches += 1
+            self._markers += header.is_control
+            self._chain.update(memoryview(data)[header.position : header.end])
+            self.position = header.next_offset
+        return self.position > began
+
+    def add_aborted(self, transactions: Iterable[tuple[int, int]]) -> None:
+        """Add producer and first offset of transactions; those that began later than the last stable offset are left out."""
+        self._aborted.update(each for each in transactions if each[1] < self._span.stable)
+
+    def finish(self) -> CopyDigest:
+        chain = self._chain.copy()
+        chain.update(repr(sorted(self._aborted)).encode())
+        span, counts = self._span, (self._batches, self._markers, len(self._aborted))
+        return CopyDigest(*self.place, self._broker, span.start, span.end, span.stable, *counts, chain.hexdigest())
+
+    def give_up(self, why: str) -> UnreadCopy:
+        return UnreadCopy(*self.place, self._broker, why)

@@ -48,6 +48,8 @@ class PartitionBounds:
     end: int
     is_compacted: bool
     may_expire: bool = True
+    stable: int | None = None
+    """The last stable offset: where a reader of committed records stops. None in files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,43 @@ class RangeDigest:
     records: int
     content: str
     chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets from `start` to before `end`; transactions that begin before `stable` were ended when it was chosen."""
+
+    start: int
+    end: int
+    stable: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDigest:
+    """The batches of a span as one replica has them in its log, markers of transactions among them, and the aborted transactions that it
+    tells readers of. `digest` is of all their bytes, in order.
+    """
+
+    topic: str
+    partition: int
+    broker: int
+    start: int
+    end: int
+    stable: int
+    batches: int
+    markers: int
+    aborted: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadCopy:
+    """A replica whose copy could not be read."""
+
+    topic: str
+    partition: int
+    broker: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +150,8 @@ class Moment:
     probe: str | None = None
     probed: tuple[ProbeRecord, ...] = field(default=())
     last: int | None = None
+    copies: tuple[CopyDigest, ...] = ()
+    unread: tuple[UnreadCopy, ...] = ()
 
 
 class SealedFile:
@@ -210,8 +251,9 @@ def write_moment(path: Path, moment: Moment) -> None:
                 file.write({"kind": kind, **asdict(each)})
         for (group, place), offset in moment.groups.items():
             file.write({"kind": "group", **asdict(GroupOffset(group, *place, offset))})
-        for record in moment.probed:
-            file.write({"kind": "probe", **asdict(record)})
+        for kind, some in (("probe", moment.probed), ("copy", moment.copies), ("unread", moment.unread)):
+            for one in some:
+                file.write({"kind": kind, **asdict(one)})
         file.seal()
 
 
@@ -233,18 +275,23 @@ def read_moment(path: Path, *, to_the_end: bool) -> Moment:
     return moment
 
 
+_KINDS: Final[Mapping[str, type]] = {
+    "partition": PartitionBounds,
+    "range": RangeDigest,
+    "group": GroupOffset,
+    "probe": ProbeRecord,
+    "copy": CopyDigest,
+    "unread": UnreadCopy,
+}
+"""What a row of a moment is."""
+
+
 def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Moment:
-    partitions, ranges, groups, probed = [], [], [], []
+    found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for row in rows:
-        kind, values = row["kind"], {key: value for key, value in row.items() if key != "kind"}
-        if kind == "partition":
-            partitions.append(PartitionBounds(**values))
-        elif kind == "range":
-            ranges.append(RangeDigest(**values))
-        elif kind == "group":
-            groups.append(GroupOffset(**values))
-        else:
-            probed.append(ProbeRecord(**values))
+        values = {key: value for key, value in row.items() if key != "kind"}
+        found[row["kind"]].append(_KINDS[row["kind"]](**values))
+    partitions, ranges, groups = found["partition"], found["range"], found["group"]
     return Moment(
         header["taken_ms"],
         header["cluster_id"],
@@ -252,8 +299,10 @@ def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> 
         {(TopicPartition(each.topic, each.partition), each.start): each for each in ranges},
         {(each.group, TopicPartition(each.topic, each.partition)): each.offset for each in groups},
         header["probe"],
-        tuple(probed),
+        tuple(found["probe"]),
         header.get("last"),
+        tuple(found["copy"]),
+        tuple(found["unread"]),
     )
 
 

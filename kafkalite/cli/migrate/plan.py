@@ -17,6 +17,7 @@ from typing import Any, Final
 from kafkalite.cli.doctor.findings import Finding, Status
 from kafkalite.cli.migrate.checks import HELD, describe_kind
 from kafkalite.cli.migrate.survey import NAMES, Side, Survey, SurveyedBroker
+from kafkalite.protocol.inter_broker import ProtocolVersion
 
 FORMAT: Final = 1
 
@@ -74,6 +75,24 @@ def _held_values(brokers: Sequence[SurveyedBroker]) -> dict[str, str]:
         if len(values) == 1 and (value := values.pop()) is not None:
             found[name] = value
     return found
+
+
+def find_unheld(plan: Plan, broker: int, settings: Mapping[str, str | None]) -> list[str]:
+    """Return which of the settings that the plan holds a broker has otherwise, in words. Versions are compared by what they mean."""
+    return [
+        f"broker {broker} has {name}={settings.get(name)}, the plan holds {wanted}: write that into its server.properties"
+        for name, wanted in plan.held.items()
+        if name in settings and not _agree(settings[name] or "", wanted)
+    ]
+
+
+def _agree(value: str, wanted: str) -> bool:
+    """True if two versions are the same; "3.9" agrees with every step of 3.9."""
+    try:
+        one, other = ProtocolVersion.parse(value), ProtocolVersion.parse(wanted)
+    except ValueError:
+        return value == wanted
+    return one[:2] == other[:2] and (one == other or "-IV" not in value or "-IV" not in wanted)
 
 
 def _plan_step(broker: SurveyedBroker, target: Side, is_controller: bool) -> PlannedStep:

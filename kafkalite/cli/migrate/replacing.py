@@ -48,6 +48,9 @@ class Cluster(Protocol):
     def find_side(self, broker: int) -> Side | None:
         """Return of which side a broker is by what it answers; None when it does not answer."""
 
+    def find_unheld(self, broker: int) -> Sequence[str]:
+        """Return which settings a broker has otherwise than the plan holds them."""
+
     def run_command(self, command: str, broker: int) -> None:
         """Run a command of the operator. Raises OSError when it fails."""
 
@@ -143,7 +146,7 @@ class Replacing:
             return [f"broker {broker} is not registered: start it, as what it was"]
         if self._cluster.find_side(broker) is target:
             return [f"broker {broker} is {NAMES[target]} already: make a new plan"]
-        return self._cluster.find_problems(target)
+        return [*self._cluster.find_unheld(broker), *self._cluster.find_problems(target)]
 
     def _check_again(self) -> None:
         """Wait until a stop that was begun has ended, or until nothing stands against it: its command may have failed long ago."""
@@ -184,6 +187,11 @@ class Replacing:
         if not self._cluster.is_registered(broker):
             self._cluster.run_command(self._options.start_command, broker)
         self._wait(self._find_unstarted)
+        if unheld := self._cluster.find_unheld(broker):
+            if self._options.is_checked:
+                raise RefusedError(unheld)
+            for each in unheld:
+                self._tell(each)
 
     def _find_unstarted(self) -> str:
         """Return why the broker does not run as one of the target side yet. Raises RefusedError where the old program runs again."""

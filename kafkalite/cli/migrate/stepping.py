@@ -301,6 +301,19 @@ class _Cluster:
         except ClientError:
             return None
 
+    def find_unheld(self, broker: int) -> list[str]:
+        from kafkalite.cli.migrate.plan import find_unheld
+        from kafkalite.client.errors import ClientError
+
+        async def look(admin: Admin) -> list[str]:
+            settings = await admin.describe_configs("broker", str(broker))
+            return find_unheld(self._plan, broker, {name: each.value for name, each in settings.items()})
+
+        try:
+            return cast("list[str]", self._try(look))
+        except ClientError as failed:
+            return [f"the settings of broker {broker} cannot be read: {failed}"]
+
     def run_command(self, command: str, broker: int) -> None:
         import os
         import subprocess

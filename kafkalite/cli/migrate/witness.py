@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.migrate.digests import PartitionDigester, digest_record, split_range
-from kafkalite.cli.migrate.evidence import Ledger, Moment, PartitionBounds, ProbeRecord, RangeDigest
+from kafkalite.cli.migrate.evidence import Ledger, Moment, PartitionBounds, ProbeRecord, RangeDigest, Span
+from kafkalite.cli.migrate.replica_reader import read_copies
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics:
         place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
         for place, each in bounds.items()
     }
-    return replace(await _take_moment(admin, consumer_options, bounds, ranges, groups, None), last=last)
+    spans = {
+        place: Span(max(each.log_start, each.end - last), each.end, each.stable or 0)
+        for place, each in bounds.items()
+        if not each.is_compacted and each.log_start < each.end
+    }
+    return replace(await _take_moment(admin, consumer_options, bounds, ranges, spans, groups, None), last=last)
 
 
 async def take_after(
@@ -57,7 +63,16 @@ async def take_after(
         now = bounds.get(place)
         if now is not None and now.log_start <= start and each.end <= now.end:
             ranges.setdefault(place, []).append((start, each.end))
-    return await _take_moment(admin, consumer_options, bounds, ranges, groups, ledger)
+    spans = {
+        TopicPartition(each.topic, each.partition): Span(each.start, each.end, each.stable) for each in before.copies
+    }
+    spans = {place: each for place, each in spans.items() if place in bounds and _holds(bounds[place], each)}
+    return await _take_moment(admin, consumer_options, bounds, ranges, spans, groups, ledger)
+
+
+def _holds(bounds: PartitionBounds, span: Span) -> bool:
+    """True if copies of the partition can have all that the span had, batch by batch."""
+    return not bounds.is_compacted and bounds.log_start <= span.start and span.end <= bounds.end
 
 
 async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartition, PartitionBounds]:
@@ -68,6 +83,7 @@ async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartit
     places = partitions_of(described)
     earliest = await admin.list_offsets(dict.fromkeys(places, "earliest"))
     latest = await admin.list_offsets(dict.fromkeys(places, "latest"))
+    stable = await admin.list_offsets(dict.fromkeys(places, "latest"), isolation_level="read_committed")
     resources = [ConfigResource("topic", each.name) for each in described]
     described_policies = await admin.describe_resource_configs(resources, keys=_POLICY_KEYS)
     policies = {
@@ -80,7 +96,11 @@ async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartit
 
     return {
         place: PartitionBounds(
-            *place, offset_of(earliest[place]), offset_of(latest[place]), *policies.get(place.topic, (False, True))
+            *place,
+            offset_of(earliest[place]),
+            offset_of(latest[place]),
+            *policies.get(place.topic, (False, True)),
+            min(offset_of(stable[place]), offset_of(latest[place])),
         )
         for place in places
     }
@@ -100,10 +120,15 @@ async def _take_moment(
     consumer_options: Mapping[str, Any],
     bounds: Mapping[TopicPartition, PartitionBounds],
     ranges: Ranges,
+    spans: Mapping[TopicPartition, Span],
     groups: Mapping[tuple[str, TopicPartition], int],
     ledger: Ledger | None,
 ) -> Moment:
+    from kafkalite.cli.doctor.cluster import security_options
+
     digests = await _digest_ranges(consumer_options, ranges)
+    timeout_s = consumer_options["request_timeout_ms"] / 1000
+    copies, unread = await read_copies(admin, spans, security_options(consumer_options), timeout_s)
     probed = [] if ledger is None else await _find_probed(consumer_options, bounds, ledger)
     described = await admin.describe_cluster()
     return Moment(
@@ -114,6 +139,8 @@ async def _take_moment(
         {(group, place): offset for (group, place), offset in groups.items() if place in bounds},
         None if ledger is None else ledger.probe,
         tuple(probed),
+        copies=tuple(copies),
+        unread=tuple(unread),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafkalite.administration.broker_releases import Release
 from kafkalite.cli.doctor.findings import ok, problem, warning
-from kafkalite.cli.migrate.plan import Plan, PlanError, format_plan, make_plan, parse_plan
+from kafkalite.cli.migrate.plan import Plan, PlanError, find_unheld, format_plan, make_plan, parse_plan
 from kafkalite.cli.migrate.survey import Side, Survey, SurveyedBroker
 from kafkalite.client.admin.configs import ConfigEntry
 
@@ -41,6 +41,16 @@ def test_the_controller_is_last_and_who_is_done_has_no_step() -> None:
 def test_settings_are_held_where_all_brokers_have_them_in_common() -> None:
     assert plan_of(broker(1), broker(2)).held == {VERSION: "2.8-IV1", FORMAT: "2.8-IV1"}
     assert plan_of(broker(1), broker(2, message_format="2.0")).held == {VERSION: "2.8-IV1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_held"), [("2.8-IV1", True), ("2.8", True), ("2.8-IV0", False), ("3.9", False), ("", False)]
+)
+def test_a_broker_keeps_what_the_plan_holds(value: str, is_held: bool) -> None:
+    plan = plan_of(broker(1), broker(2, message_format="2.0"))
+    unheld = f"broker 2 has {VERSION}={value}, the plan holds 2.8-IV1: write that into its server.properties"
+    assert find_unheld(plan, 2, {VERSION: value, FORMAT: "1.0"}) == ([] if is_held else [unheld])
+    assert find_unheld(plan, 2, {}) == []
 
 
 @pytest.mark.parametrize("brokers", [(), (broker(1), broker(2), broker(3))])

@@ -125,6 +125,7 @@ class Broker:
         self.problems_later: Sequence[str] = ()
         self.differences: Sequence[str] = ()
         self.foreign: Sequence[str] = ()
+        self.unheld: Sequence[str] = ()
         self.unsettled = ""
         self.failing = ""
         self.starts = True
@@ -167,6 +168,10 @@ class Broker:
     def find_side(self, broker: int) -> Side | None:
         self.reach()
         return self.side
+
+    def find_unheld(self, broker: int) -> Sequence[str]:
+        self.reach()
+        return self.unheld if self.side is self.target else ()
 
     def run_command(self, command: str, broker: int) -> None:
         self.reach()
@@ -219,6 +224,19 @@ def test_a_step_and_its_way_back(broker: Broker, run: Run, tmp_path: Path) -> No
         "01-broker-2-to-kafkalite",
         "02-broker-2-to-apache-kafka",
     ]
+
+
+def test_a_step_ends_where_a_held_setting_is_another_and_goes_on_when_it_is_mended(broker: Broker, run: Run) -> None:
+    broker.unheld = ["it has 3.9, the plan holds 2.8"]
+    with pytest.raises(RefusedError, match="the plan holds"):
+        run(FIRST)
+    assert broker.happened == ["before.jsonl of apache-kafka", "stop", "start"]
+    broker.unheld = ()
+    run(FIRST)
+    assert broker.happened[-1] == "after.jsonl of kafkalite" and broker.happened.count("start") == 1
+    broker.unheld = ["it has 3.9, the plan holds 2.8"]
+    run(BACK, is_checked=False)
+    assert broker.side is THEIRS, "a rollback tells of it, and goes on"
 
 
 def test_the_tool_may_be_killed_anywhere(broker: Broker, run: Run, tmp_path: Path) -> None:
