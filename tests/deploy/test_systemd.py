@@ -66,6 +66,19 @@ def test_systemd_accepts_the_units(units: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
+def test_systemd_accepts_the_broker_in_the_place_of_apache_kafka(units: Path) -> None:
+    """The drop-in gives it that program's user, settings and directories, and keeps the two apart."""
+    folder = units / "kafkalite-broker.service.d"
+    folder.mkdir()
+    text = (FOLDER / "from-apache-kafka.conf").read_text().replace(INSTALLED, str(COMMAND))
+    (folder / "from-apache-kafka.conf").write_text(text)
+    done = analyze("verify", "--man=no", units / "kafkalite-broker.service")
+    assert (done.returncode, done.stdout) == (0, "")
+    (folder / "from-apache-kafka.conf").write_text(text.replace("ExecStart=\n", "").replace("ReadWrite", "ReedWrite"))
+    spoilt = analyze("verify", "--man=no", units / "kafkalite-broker.service").stdout
+    assert "ReedWritePaths" in spoilt and "ExecStart" in spoilt
+
+
 def test_systemd_would_find_errors(units: Path) -> None:
     """It warns of unknown settings and still succeeds: the test above looks at what it prints."""
     unit = units / "kafkalite-broker.service"

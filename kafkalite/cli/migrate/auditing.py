@@ -46,7 +46,8 @@ def evidence(moment: str, directory: Path, topics: tuple[str, ...], last: int, w
     """Record digests of records and committed offsets before or after a replacement, in DIRECTORY. Changes nothing in the cluster.
 
     `after` reads the ranges of `before` again, and all records of the probe. Internal topics are left out unless they are named.
-    All is read from leaders, up to the high watermark: copies on followers are compared by `kafkalite log compare`.
+    Records are read from leaders, up to the high watermark; the batches of all replicas in sync are compared as bytes, with markers of
+    transactions and which transactions are aborted, but for compacted topics.
     """
     take_evidence(directory, is_first=moment == "before", topics=topics, last=last, without_probe=without_probe)
 
