@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.group_offsets import partitions_of
@@ -21,10 +22,12 @@ RANGE_RECORDS: Final = 1000
 """Offsets of a range: what differs is found to that precision."""
 _PARTITIONS_AT_ONCE: Final = 50
 _POLL_MS: Final = 200
+_ATTEMPTS: Final = 10
+"""How often what is deleted while it is read is read again from the new start of the log."""
 _READ_EVERYTHING: Final[Mapping[str, Any]] = {
     "group_id": None,
     "isolation_level": "read_uncommitted",
-    "auto_offset_reset": "none",
+    "auto_offset_reset": "earliest",
     "max_poll_records": 2000,
 }
 """Options that win over those of contexts and the command line."""
@@ -32,6 +35,7 @@ _READ_EVERYTHING: Final[Mapping[str, Any]] = {
 _POLICY_KEYS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
+Bounds = Mapping[TopicPartition, PartitionBounds]
 
 
 async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics: Collection[str], last: int) -> Moment:
@@ -42,12 +46,16 @@ async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics:
         place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
         for place, each in bounds.items()
     }
-    spans = {
-        place: Span(max(each.log_start, each.end - last), each.end, each.stable or 0)
-        for place, each in bounds.items()
-        if not each.is_compacted and each.log_start < each.end
-    }
-    return replace(await _take_moment(admin, consumer_options, bounds, ranges, spans, groups, None), last=last)
+
+    def choose_spans(bounds: Bounds) -> dict[TopicPartition, Span]:
+        return {
+            place: Span(max(each.log_start, each.end - last), each.end, each.stable or 0)
+            for place, each in bounds.items()
+            if not each.is_compacted and each.log_start < each.end
+        }
+
+    moment = await _take_moment(admin, consumer_options, bounds, ranges, choose_spans, groups, None)
+    return replace(moment, last=last)
 
 
 async def take_after(
@@ -66,8 +74,11 @@ async def take_after(
     spans = {
         TopicPartition(each.topic, each.partition): Span(each.start, each.end, each.stable) for each in before.copies
     }
-    spans = {place: each for place, each in spans.items() if place in bounds and _holds(bounds[place], each)}
-    return await _take_moment(admin, consumer_options, bounds, ranges, spans, groups, ledger)
+
+    def keep_spans(bounds: Bounds) -> dict[TopicPartition, Span]:
+        return {place: each for place, each in spans.items() if place in bounds and _holds(bounds[place], each)}
+
+    return await _take_moment(admin, consumer_options, bounds, ranges, keep_spans, groups, ledger)
 
 
 def _holds(bounds: PartitionBounds, span: Span) -> bool:
@@ -118,17 +129,17 @@ def judge_policy(settings: Mapping[str, str | None]) -> tuple[bool, bool]:
 async def _take_moment(
     admin: Admin,
     consumer_options: Mapping[str, Any],
-    bounds: Mapping[TopicPartition, PartitionBounds],
+    bounds: Bounds,
     ranges: Ranges,
-    spans: Mapping[TopicPartition, Span],
+    choose_spans: Callable[[Bounds], Mapping[TopicPartition, Span]],
     groups: Mapping[tuple[str, TopicPartition], int],
     ledger: Ledger | None,
 ) -> Moment:
     from kafkalite.cli.doctor.cluster import security_options
 
-    digests = await _digest_ranges(consumer_options, ranges)
+    bounds, digests = await digest_while_deleted(admin, partial(_digest_ranges, consumer_options), bounds, ranges)
     timeout_s = consumer_options["request_timeout_ms"] / 1000
-    copies, unread = await read_copies(admin, spans, security_options(consumer_options), timeout_s)
+    copies, unread = await read_copies(admin, choose_spans(bounds), security_options(consumer_options), timeout_s)
     probed = [] if ledger is None else await _find_probed(consumer_options, bounds, ledger)
     described = await admin.describe_cluster()
     return Moment(
@@ -151,6 +162,32 @@ async def _find_group_offsets(admin: Admin) -> dict[tuple[str, TopicPartition], 
         for place, committed in (await admin.list_group_offsets(listed.group_id)).items()
         if committed is not None
     }
+
+
+async def digest_while_deleted(
+    admin: Admin, digest: Callable[[Ranges], Awaitable[list[RangeDigest]]], bounds: Bounds, ranges: Ranges
+) -> tuple[Bounds, list[RangeDigest]]:
+    """Return the digests of ranges, and the bounds with the log starts that they were read behind.
+
+    Retention, and Kafka Streams in its repartition topics, may delete records while they are read: then a partition is read again from
+    where its log starts now. Raises ClientError, also where that goes on.
+    """
+    from kafkalite.client.errors import ClientTimeoutError
+
+    found: list[RangeDigest] = []
+    for _ in range(_ATTEMPTS):
+        digests = await digest(ranges)
+        starts = await admin.list_offsets({place: "earliest" for place, some in ranges.items() if some})
+        moved = {place: each.offset for place, each in starts.items() if each and each.offset > ranges[place][0][0]}
+        found += [each for each in digests if TopicPartition(each.topic, each.partition) not in moved]
+        if not moved:
+            return bounds, found
+        bounds = {**bounds, **{place: replace(bounds[place], log_start=start) for place, start in moved.items()}}
+        ranges = {
+            place: [(max(first, start), end) for first, end in ranges[place] if start < end]
+            for place, start in moved.items()
+        }
+    raise ClientTimeoutError(f"records of {next(iter(ranges))} are deleted quicker than they are read")
 
 
 async def _digest_ranges(consumer_options: Mapping[str, Any], ranges: Ranges) -> list[RangeDigest]:
