@@ -177,7 +177,7 @@ def own_batches(
 
 
 def leaders_batches(
-    records: Buffer, log_end_offset: int, leader_epoch: int | None, *, is_empty: bool
+    records: Buffer, log_start_offset: int, log_end_offset: int, leader_epoch: int | None
 ) -> list[BatchHeader]:
     """Return the headers of the whole batches that a leader sent; one cut at the end is left out.
 
@@ -192,7 +192,7 @@ def leaders_batches(
     """
     headers = list(iter_batches(records))
     expected = log_end_offset
-    if is_empty and headers and headers[0].next_offset > log_end_offset:
+    if headers and log_start_offset == log_end_offset < headers[0].next_offset:
         expected = min(expected, headers[0].base_offset)
     for header in headers:
         if not has_valid_crc(records, header):

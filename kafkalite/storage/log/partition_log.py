@@ -187,8 +187,7 @@ class PartitionLog(NotedLog):
 
         `leader_epoch` and errors are as of `append_checks.leaders_batches`; KAFKA_STORAGE_ERROR.
         """
-        is_empty = self.log_start_offset == self.log_end_offset
-        headers = append_checks.leaders_batches(records, self.log_end_offset, leader_epoch, is_empty=is_empty)
+        headers = append_checks.leaders_batches(records, self.log_start_offset, self.log_end_offset, leader_epoch)
         first_offset = headers[0].base_offset if headers else self.log_end_offset
         if first_offset < self.log_end_offset:  # the leader's log starts within this batch
             self.truncate_fully_and_start_at(first_offset)
