@@ -290,10 +290,10 @@ REPLICATION: Final = (
                 "        if not newer_epoch and state.partition_epoch < self.partition_epoch:\n"
                 "            return False\n"
                 "        self._adopt(state)\n"
-                "        self.isr = state.isr\n",
+                "        _set_isr(self, state.isr)\n",
                 "        newer_epoch = state.leader_epoch != self.leader_epoch\n"
                 "        self._adopt(state)\n"
-                "        self.isr = state.isr\n",
+                "        _set_isr(self, state.isr)\n",
             ),
         ),
     ),
