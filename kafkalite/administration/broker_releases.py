@@ -19,6 +19,8 @@ class Release(NamedTuple):
 
 
 _BEGINNINGS: Final = (
+    (Release(4, 1), ApiKey.FETCH, 18),
+    (Release(4, 0), ApiKey.PRODUCE, 12),
     (Release(3, 9), ApiKey.FETCH, 17),
     (Release(3, 8), ApiKey.PRODUCE, 11),
     (Release(3, 7), ApiKey.FETCH, 16),

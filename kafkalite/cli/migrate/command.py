@@ -11,6 +11,7 @@ import click
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.doctor.report import report_areas
 from kafkalite.cli.migrate.auditing import evidence, probe, verify
+from kafkalite.cli.migrate.kraft.command import kraft
 from kafkalite.cli.migrate.stepping import rollback, step
 from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
 from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line
@@ -25,7 +26,7 @@ def migrate() -> None:
     """Replace brokers of Apache Kafka by kafkalite's on the same logs, one after the other, or the other way."""
 
 
-for each in (step, rollback, evidence, probe, verify):
+for each in (step, rollback, evidence, probe, verify, kraft):
     migrate.add_command(each)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kafkalite.cli.migrate.evidence import sync_directory
-from kafkalite.cli.migrate.sequence import Act, Entry, Replacement
-from kafkalite.cli.migrate.survey import Side
+from kafkalite.cli.migrate.sequence import Act, Entry, Replacement, parse_target
 
 
 class JournalError(Exception):
@@ -41,7 +40,7 @@ def read_journal(path: Path) -> list[Entry]:
 
 def _entry_of(line: bytes) -> Entry:
     found = json.loads(line)
-    replacement = Replacement(int(found["number"]), int(found["broker"]), Side(found["to"]))
+    replacement = Replacement(int(found["number"]), int(found["broker"]), parse_target(found["to"]))
     return Entry(replacement, Act(found["act"]), found["done"] is True)
 
 

@@ -119,39 +119,40 @@ def _lines_of(plan: Plan) -> Iterator[str]:
     yield f"# To {NAMES[plan.target]}, one broker after the other, from the top; the controller is last."
     yield "# The rollback of each step is the same with the programs exchanged: stop the new one, start the old one."
     yield f"format = {FORMAT}"
-    yield f"cluster_id = {_quote(plan.cluster_id)}"
-    yield f"to = {_quote(plan.target)}"
+    yield f"cluster_id = {quote(plan.cluster_id)}"
+    yield f"to = {quote(plan.target)}"
     yield f"made = {plan.made.strftime('%Y-%m-%dT%H:%M:%SZ')}"
     yield f"done = [{', '.join(map(str, plan.done))}]"
     if plan.problems:
         yield "# These stand against it. A step checks again by itself, and does nothing before they are gone."
-    yield from _array("problems", plan.problems)
+    yield from format_array("problems", plan.problems)
     yield ""
     yield "# In server.properties of every broker before the first step, and unchanged until after the last."
     yield "[held]"
     for name, value in plan.held.items():
-        yield f"{_quote(name)} = {_quote(value)}"
+        yield f"{quote(name)} = {quote(value)}"
     for step in plan.steps:
         yield ""
         yield "[[steps]]"
         yield f"broker = {step.broker}"
-        yield f"address = {_quote(step.address)}"
-        yield f"kind = {_quote(step.kind)}"
+        yield f"address = {quote(step.address)}"
+        yield f"kind = {quote(step.kind)}"
         yield f"is_controller = {'true' if step.is_controller else 'false'}"
-        yield from _array("actions", step.actions)
+        yield from format_array("actions", step.actions)
 
 
-def _array(name: str, values: Sequence[str]) -> Iterator[str]:
+def format_array(name: str, values: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of an array of strings."""
     if not values:
         yield f"{name} = []"
         return
     yield f"{name} = ["
     for each in values:
-        yield f"    {_quote(each)},"
+        yield f"    {quote(each)},"
     yield "]"
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
     """Return a basic string of TOML; JSON's escapes are among TOML's, except for DEL, which JSON leaves alone."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 

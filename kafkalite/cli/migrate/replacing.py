@@ -10,8 +10,7 @@ from typing import Final, Protocol
 
 from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, IncompleteEvidenceError, read_sealed
 from kafkalite.cli.migrate.journal import Journal
-from kafkalite.cli.migrate.sequence import Act, Entry, Replacement, list_acts_left
-from kafkalite.cli.migrate.survey import NAMES, Side
+from kafkalite.cli.migrate.sequence import Act, Entry, Replacement, Target, list_acts_left, name_of
 
 _POLL_S: Final = 0.5
 
@@ -34,7 +33,7 @@ class Cluster(Protocol):
     def find_foreign(self) -> Sequence[str]:
         """Return in what the cluster is not that of the plan."""
 
-    def find_problems(self, target: Side) -> Sequence[str]:
+    def find_problems(self, target: Target) -> Sequence[str]:
         """Return what stands against replacing a broker now."""
 
     def take_evidence(self, directory: Path, *, is_first: bool) -> None:
@@ -45,8 +44,8 @@ class Cluster(Protocol):
 
     def is_registered(self, broker: int) -> bool: ...
 
-    def find_side(self, broker: int) -> Side | None:
-        """Return of which side a broker is by what it answers; None when it does not answer."""
+    def find_side(self, broker: int) -> Target | None:
+        """Return of which side a broker, or of which form a server, is by what it answers; None when it does not answer."""
 
     def find_unheld(self, broker: int) -> Sequence[str]:
         """Return which settings a broker has otherwise than the plan holds them."""
@@ -54,7 +53,7 @@ class Cluster(Protocol):
     def run_command(self, command: str, broker: int) -> None:
         """Run a command of the operator. Raises OSError when it fails."""
 
-    def find_unsettled(self, broker: int, target: Side) -> str:
+    def find_unsettled(self, broker: int, target: Target) -> str:
         """Return why the broker is not yet one of the target side in a healthy cluster; empty when it is."""
 
     def elect_preferred_leaders(self) -> None: ...
@@ -145,7 +144,7 @@ class Replacing:
         if not self._cluster.is_registered(broker):
             return [f"broker {broker} is not registered: start it, as what it was"]
         if self._cluster.find_side(broker) is target:
-            return [f"broker {broker} is {NAMES[target]} already: make a new plan"]
+            return [f"broker {broker} is {name_of(target)} already: make a new plan"]
         return [*self._cluster.find_unheld(broker), *self._cluster.find_problems(target)]
 
     def _check_again(self) -> None:
@@ -177,7 +176,7 @@ class Replacing:
     def _stop(self) -> None:
         broker, target = self._replacement.broker, self._replacement.target
         if self._cluster.is_registered(broker) and self._cluster.find_side(broker) is target:
-            self._tell(f"broker {broker} is {NAMES[target]} already: nothing is stopped")
+            self._tell(f"broker {broker} is {name_of(target)} already: nothing is stopped")
             return
         self._cluster.run_command(self._options.stop_command, broker)
         self._wait(lambda: f"broker {broker} is still registered" if self._cluster.is_registered(broker) else "")
@@ -202,7 +201,7 @@ class Replacing:
         if side is None:
             return f"broker {broker} does not answer"
         if side is not self._replacement.target:
-            raise RefusedError([f"broker {broker} runs {NAMES[side]} again: stop it"])
+            raise RefusedError([f"broker {broker} runs {name_of(side)} again: stop it"])
         return ""
 
     def _settle(self) -> None:

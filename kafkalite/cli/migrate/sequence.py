@@ -10,8 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkalite.cli.migrate.kraft.forms import FORM_NAMES, Form
 from kafkalite.cli.migrate.plan import Plan
-from kafkalite.cli.migrate.survey import Side
+from kafkalite.cli.migrate.survey import NAMES, Side
+
+Target = Side | Form
+"""What a server becomes: a broker of the other program, or one of another form."""
 
 
 class SequenceError(Exception):
@@ -36,11 +40,11 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A broker that becomes one of a side; `number` counts from 1, rollbacks included."""
+    """A broker that becomes one of a side, or a server that takes another form; `number` counts from 1, rollbacks included."""
 
     number: int
     broker: int
-    target: Side
+    target: Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,16 @@ class Entry:
     replacement: Replacement
     act: Act
     is_done: bool
+
+
+def parse_target(text: str) -> Target:
+    """Return what a journal says that a server becomes. Raises ValueError."""
+    return Side(text) if text in set(Side) else Form(text)
+
+
+def name_of(target: Target) -> str:
+    """Return the name for people."""
+    return NAMES[target] if isinstance(target, Side) else FORM_NAMES[target]
 
 
 def find_unfinished(entries: Sequence[Entry]) -> Replacement | None:
@@ -72,7 +86,7 @@ def choose_step(plan: Plan, entries: Sequence[Entry]) -> Replacement:
     done = _find_replaced(plan, entries)
     for step in plan.steps:
         if step.broker not in done:
-            return Replacement(_count(entries) + 1, step.broker, plan.target)
+            return Replacement(count_replacements(entries) + 1, step.broker, plan.target)
     raise NothingLeftError("all steps of the plan are done")
 
 
@@ -82,13 +96,13 @@ def choose_rollback(plan: Plan, entries: Sequence[Entry], broker: int | None = N
     Raises SequenceError, also where a step was begun that did nothing to its broker yet: the one before it is only taken back by name.
     """
     unfinished, taken_back = find_unfinished(entries), other_side(plan.target)
-    if unfinished is not None and (unfinished.target is taken_back or _was_stopped(entries, unfinished)):
+    if unfinished is not None and (unfinished.target is taken_back or was_stopped(entries, unfinished)):
         if broker not in (None, unfinished.broker):
             what = "rollback" if unfinished.target is taken_back else "step"
             raise SequenceError(f"the {what} of broker {unfinished.broker} is not finished: it comes first")
         if unfinished.target is taken_back:
             return unfinished
-        return Replacement(_count(entries) + 1, unfinished.broker, taken_back)
+        return Replacement(count_replacements(entries) + 1, unfinished.broker, taken_back)
     done = _find_replaced(plan, entries)
     if not done:
         raise NothingLeftError("no broker was replaced")
@@ -96,10 +110,10 @@ def choose_rollback(plan: Plan, entries: Sequence[Entry], broker: int | None = N
         raise SequenceError(f"nothing was done to broker {unfinished.broker}; --broker {done[-1]} takes that one back")
     if broker is not None and broker not in done:
         raise SequenceError(f"broker {broker} was not replaced")
-    return Replacement(_count(entries) + 1, done[-1] if broker is None else broker, taken_back)
+    return Replacement(count_replacements(entries) + 1, done[-1] if broker is None else broker, taken_back)
 
 
-def _was_stopped(entries: Sequence[Entry], replacement: Replacement) -> bool:
+def was_stopped(entries: Sequence[Entry], replacement: Replacement) -> bool:
     """True if the stop of the broker was begun at least."""
     return any(each.replacement == replacement and each.act is Act.STOP for each in entries)
 
@@ -114,7 +128,8 @@ def other_side(side: Side) -> Side:
     return Side.APACHE_KAFKA if side is Side.KAFKALITE else Side.KAFKALITE
 
 
-def _count(entries: Sequence[Entry]) -> int:
+def count_replacements(entries: Sequence[Entry]) -> int:
+    """Return the number of the last replacement that was begun."""
     return max((each.replacement.number for each in entries), default=0)
 
 

@@ -19,12 +19,13 @@ from kafkalite.cli.zookeeper.session import zookeeper_option, zookeeper_security
 if TYPE_CHECKING:
     from kafkalite.cli.migrate.plan import Plan
     from kafkalite.cli.migrate.replacing import StepOptions
-    from kafkalite.cli.migrate.sequence import Entry, Replacement
+    from kafkalite.cli.migrate.sequence import Entry, Replacement, Target
     from kafkalite.cli.migrate.survey import Side
     from kafkalite.client import Admin
     from zk.store import Store
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+AnyPlan = TypeVar("AnyPlan")
 
 BROKER_VARIABLE: Final = "KAFKALITE_BROKER_ID"
 """Environment variable that tells an operator's command which broker it is about."""
@@ -38,7 +39,7 @@ def _refuse_blank(_: click.Context, __: click.Parameter, value: str) -> str:
     return value
 
 
-def _options(function: Decorated) -> Decorated:
+def step_options(function: Decorated) -> Decorated:
     """Add the options of both commands."""
     for option in (
         click.option("--yes", is_flag=True, help="Do not ask."),
@@ -76,7 +77,7 @@ def _options(function: Decorated) -> Decorated:
 
 
 @click.command()
-@_options
+@step_options
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Evidence of only this topic; may be repeated. Without: all."
 )
@@ -119,7 +120,7 @@ def step(
 
 
 @click.command()
-@_options
+@step_options
 @click.option(
     "--without-evidence",
     is_flag=True,
@@ -172,28 +173,52 @@ def _replace(
     topics: tuple[str, ...] = (),
     last: int = OFFSETS,
 ) -> None:
+    from kafkalite.cli.migrate.plan import parse_plan_file
+
+    def make_cluster(plan: Plan, _: Replacement) -> GivenCluster:
+        return GivenCluster(plan.cluster_id, zookeeper, topics, last)
+
+    replace_server(plan_file, parse_plan_file, choose, make_cluster, options, dry_run=dry_run, yes=yes)
+
+
+def replace_server(
+    plan_file: Path,
+    parse: Callable[[Path], AnyPlan],
+    choose: Callable[[AnyPlan, Sequence[Entry]], Replacement],
+    make_cluster: Callable[[AnyPlan, Replacement], GivenCluster],
+    options: StepOptions,
+    *,
+    dry_run: bool,
+    yes: bool,
+    tell_more: Callable[[AnyPlan, Replacement], None] = lambda plan, chosen: None,
+    noun: str = "broker",
+) -> None:
+    """Carry out what `choose` returns for the plan and its journal. What goes wrong ends the command with its exit code.
+
+    `tell_more` is called before anything is done, and may end the command.
+    """
     from kafkalite.cli.migrate.evidence import IncompleteEvidenceError
     from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
-    from kafkalite.cli.migrate.plan import PlanError, parse_plan_file
+    from kafkalite.cli.migrate.plan import PlanError
     from kafkalite.cli.migrate.replacing import NotYetError, RefusedError, Replacing
-    from kafkalite.cli.migrate.sequence import Act, NothingLeftError, SequenceError, list_acts_left
-    from kafkalite.cli.migrate.survey import NAMES
+    from kafkalite.cli.migrate.sequence import Act, NothingLeftError, SequenceError, list_acts_left, name_of
 
     path = journal_path(plan_file)
     try:
-        plan = parse_plan_file(plan_file)
+        plan = parse(plan_file)
         entries = read_journal(path)
         chosen = choose(plan, entries)
         acts = [each for each in list_acts_left(entries, chosen) if options.is_checked or each is not Act.CHECK]
-        note(f"broker {chosen.broker} becomes {NAMES[chosen.target]}: {', '.join(acts)}")
+        note(f"{noun} {chosen.broker} becomes {name_of(chosen.target)}: {', '.join(acts)}")
         note(f"stop: {options.stop_command}\nstart: {options.start_command}\nevidence: {options.evidence_of(chosen)}")
+        tell_more(plan, chosen)
         if dry_run:
             return
-        confirm(f"Replace broker {chosen.broker}?", yes)
+        confirm(f"Replace {noun} {chosen.broker}?", yes)
         with Journal(path) as journal:
             if choose(plan, journal.entries) != chosen:
                 fail(f"somebody else went on with {path} meanwhile: look again")
-            Replacing(_Cluster(plan, zookeeper, topics, last), journal, chosen, options, note).run()
+            Replacing(make_cluster(plan, chosen), journal, chosen, options, note).run()
     except PlanError as failed:
         fail(f"{plan_file} is no plan: {failed}", Exit.USAGE)
     except SequenceError as failed:
@@ -206,16 +231,17 @@ def _replace(
         fail(str(failed))
     except SystemExit as ended:  # what is not found in an act does not mean that nothing is left to do
         raise SystemExit(int(Exit.FAILED) if ended.code == Exit.NOT_FOUND else ended.code) from None
-    note(f"broker {chosen.broker} is {NAMES[chosen.target]}")
+    note(f"{noun} {chosen.broker} is {name_of(chosen.target)}")
 
 
-class _Cluster:
+class GivenCluster:
     """The `Cluster` of `replacing`: that of the command line, and the operator's commands."""
 
-    def __init__(self, plan: Plan, zookeeper: str, topics: tuple[str, ...] = (), last: int = OFFSETS) -> None:
-        self._plan, self._zookeeper, self._topics, self._last = plan, zookeeper, topics, last
+    def __init__(self, cluster_id: str, zookeeper: str, topics: tuple[str, ...] = (), last: int = OFFSETS) -> None:
+        self._cluster_id, self._zookeeper, self._topics, self._last = cluster_id, zookeeper, topics, last
+        self._environment: dict[str, str] = {}
 
-    def find_problems(self, target: Side) -> list[str]:
+    def find_problems(self, target: Target) -> list[str]:
         from kafkalite.cli.migrate.surveying import list_areas
 
         found = []
@@ -235,10 +261,10 @@ class _Cluster:
         async def describe(admin: Admin) -> str | None:
             return (await admin.describe_cluster()).cluster_id
 
-        told = {f"ZooKeeper at {self._zookeeper}": self._read_zookeeper(read_cluster_id)}
+        told = {f"ZooKeeper at {self._zookeeper}": self.read_zookeeper(read_cluster_id)}
         with suppress(ClientError):
             told["the brokers"] = self._try(describe)
-        wanted = self._plan.cluster_id
+        wanted = self._cluster_id
         return [
             f"the plan is for cluster {wanted}, {who}: {found or 'none'}"
             for who, found in told.items()
@@ -256,8 +282,8 @@ class _Cluster:
 
         findings = audit_evidence(directory, without_probe=True)
         cluster_id = read_sealed(directory / BEFORE_FILE)[0].get("cluster_id")
-        if cluster_id != self._plan.cluster_id:
-            return [f"{directory} is of cluster {cluster_id}, the plan is for {self._plan.cluster_id}"]
+        if cluster_id != self._cluster_id:
+            return [f"{directory} is of cluster {cluster_id}, the plan is for {self._cluster_id}"]
         for each in findings:
             if each.status in (Status.WARNING, Status.SKIPPED):
                 note(f"{each.status}: {each.check}: {each.found}{f' ({each.remedy})' if each.remedy else ''}")
@@ -269,9 +295,9 @@ class _Cluster:
         async def look(store: Store, chroot: str) -> bool:
             return await store.exists(chroot + paths.broker(broker)) is not None
 
-        return bool(self._read_zookeeper(look))
+        return bool(self.read_zookeeper(look))
 
-    def _read_zookeeper(self, read: Callable[[Store, str], Any]) -> Any:
+    def read_zookeeper(self, read: Callable[[Store, str], Any]) -> Any:
         """Return what a function reads of the store below a chroot. What cannot be read ends the command."""
         import asyncio
 
@@ -289,7 +315,7 @@ class _Cluster:
         except (OSError, StoreError) as failed:
             fail(f"ZooKeeper at {self._zookeeper}: {failed}", Exit.UNREACHABLE)
 
-    def find_side(self, broker: int) -> Side | None:
+    def find_side(self, broker: int) -> Target | None:
         from kafkalite.cli.migrate.survey import side_of
         from kafkalite.client.errors import ClientError
 
@@ -318,11 +344,13 @@ class _Cluster:
         import os
         import subprocess
 
-        done = subprocess.run(["sh", "-c", command], env=os.environ | {BROKER_VARIABLE: str(broker)}, check=False)
+        done = subprocess.run(
+            ["sh", "-c", command], env=os.environ | {BROKER_VARIABLE: str(broker)} | self._environment, check=False
+        )
         if done.returncode != 0:
             raise ChildProcessError(f"exit code {done.returncode} of: {command}")
 
-    def find_unsettled(self, broker: int, target: Side) -> str:
+    def find_unsettled(self, broker: int, target: Target) -> str:
         from kafkalite.cli.migrate.survey import NAMES, side_of
 
         async def look(admin: Admin) -> str:

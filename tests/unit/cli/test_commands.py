@@ -348,6 +348,8 @@ READERS = {
         "logdir describe",
         "logdir list",
         "migrate check",
+        "migrate kraft check",
+        "migrate kraft settings",
         "migrate evidence",
         "migrate verify",
         "offset list",

@@ -17,7 +17,7 @@ from kafkalite.cli.migrate.journal import Journal, journal_path
 from kafkalite.cli.migrate.plan import Plan, PlannedStep, format_plan
 from kafkalite.cli.migrate.replacing import NotYetError, RefusedError
 from kafkalite.cli.migrate.sequence import Act, Entry, Replacement
-from kafkalite.cli.migrate.stepping import _Cluster
+from kafkalite.cli.migrate.stepping import GivenCluster
 from kafkalite.cli.migrate.survey import Side
 from kafkalite.cli.output import Exit, fail
 from kafkalite.client.errors import error_of
@@ -41,7 +41,7 @@ def test_a_plan_is_not_made_beside_what_an_earlier_one_left(tmp_path: Path, left
 def test_evidence_of_another_cluster_proves_nothing(tmp_path: Path) -> None:
     for name, taken_ms in ((BEFORE_FILE, 1), (AFTER_FILE, 2)):
         write_moment(tmp_path / name, Moment(taken_ms, "other", {}, {}, {}))
-    assert _Cluster(PLAN, "").audit_evidence(tmp_path) == [f"{tmp_path} is of cluster other, the plan is for id"]
+    assert GivenCluster("id", "").audit_evidence(tmp_path) == [f"{tmp_path} is of cluster other, the plan is for id"]
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_rollback_names_what_it_would_take_back(plan_file: Path) -> None:
 def test_how_an_act_ends_is_in_the_exit_code(
     plan_file: Path, monkeypatch: pytest.MonkeyPatch, end: Any, code: int
 ) -> None:
-    monkeypatch.setattr(_Cluster, "find_foreign", lambda self: end())
+    monkeypatch.setattr(GivenCluster, "find_foreign", lambda self: end())
     result = replace("step", plan_file)
     assert result.exit_code == code and result.stderr.count("Error: ") == 1
 
@@ -135,14 +135,14 @@ def test_zookeeper_and_brokers_are_those_of_the_plan(
 ) -> None:
     """Brokers that do not answer (None) hold nothing up: a cluster of one has none while it is replaced."""
 
-    def ask(self: _Cluster, question: object) -> str:
+    def ask(self: GivenCluster, question: object) -> str:
         if told is None:
             raise error_of(ErrorCode.BROKER_NOT_AVAILABLE, "none")
         return told
 
-    monkeypatch.setattr(_Cluster, "_read_zookeeper", lambda self, read: kept)
-    monkeypatch.setattr(_Cluster, "_try", ask)
-    assert _Cluster(PLAN, "z").find_foreign() == problems
+    monkeypatch.setattr(GivenCluster, "read_zookeeper", lambda self, read: kept)
+    monkeypatch.setattr(GivenCluster, "_try", ask)
+    assert GivenCluster("id", "z").find_foreign() == problems
 
 
 def test_what_could_not_be_looked_at_does_not_count_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_what_could_not_be_looked_at_does_not_count_as_well(monkeypatch: pytest.
     monkeypatch.setattr(
         surveying, "list_areas", lambda target, where: {name: lambda one=each: [one] for name, each in areas.items()}
     )
-    assert _Cluster(PLAN, "z").find_problems(Side.KAFKALITE) == [
+    assert GivenCluster("id", "z").find_problems(Side.KAFKALITE) == [
         "znodes could not be looked at: session expired",
         "brokers' disks could not be looked at: not authorized",
         "moves: t (wait)",
@@ -167,9 +167,11 @@ def test_what_could_not_be_looked_at_does_not_count_as_well(monkeypatch: pytest.
 def test_what_a_step_reads_may_be_less_than_all(plan_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
     monkeypatch.setattr(auditing, "take_evidence", lambda directory, **options: asked.append(options))
-    _Cluster(PLAN, "", ("t",), 5).take_evidence(plan_file, is_first=True)
+    GivenCluster("id", "", ("t",), 5).take_evidence(plan_file, is_first=True)
     assert asked == [{"is_first": True, "topics": ("t",), "last": 5}]
-    monkeypatch.setattr(stepping, "_Cluster", lambda plan, zookeeper, *options: raise_it(RefusedError([str(options)])))
+    monkeypatch.setattr(
+        stepping, "GivenCluster", lambda plan, zookeeper, *options: raise_it(RefusedError([str(options)]))
+    )
     assert "(('t', 'u'), 5)" in replace("step", plan_file, "-t", "t", "-t", "u", "--last", "5").stderr
 
 

@@ -1,0 +1,131 @@
+"""The plan of a move to KRaft: a TOML file that a person reads, and the tool reads again. Pure."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from kafkalite.cli.doctor.findings import Finding, Status
+from kafkalite.cli.migrate.kraft.forms import Form, Role
+from kafkalite.cli.migrate.kraft.phases import KraftStep, Phase, Voter, list_phases, parse_voters
+from kafkalite.cli.migrate.kraft.survey import KraftSurvey
+from kafkalite.cli.migrate.plan import PlanError, format_array, quote
+
+FORMAT: Final = 1
+KIND: Final = "kraft"
+
+
+@dataclass(frozen=True, slots=True)
+class KraftPlan:
+    """What was found and what will be done. `problems` stand against the first step."""
+
+    cluster_id: str
+    voters: tuple[Voter, ...]
+    made: datetime
+    problems: tuple[str, ...]
+    phases: tuple[Phase, ...]
+
+    @property
+    def steps(self) -> tuple[KraftStep, ...]:
+        """Return the steps of all phases in their order."""
+        return tuple(each for phase in self.phases for each in phase.steps)
+
+    def phase_of(self, server: int, form: Form) -> Phase | None:
+        """Return the phase in which a server takes a form."""
+        return next(
+            (each for each in self.phases if any(step.server == server and step.form is form for step in each.steps)),
+            None,
+        )
+
+
+def make_plan(
+    survey: KraftSurvey, voters: Sequence[Voter], listener: str, findings: Sequence[Finding], now: datetime
+) -> KraftPlan:
+    """Return the plan for what was surveyed. `findings` are those of the checks; their problems are kept with it."""
+    return KraftPlan(
+        survey.cluster_id or "",
+        tuple(voters),
+        now.astimezone(UTC).replace(microsecond=0),
+        tuple(f"{each.check}: {each.found}" for each in findings if each.status is Status.PROBLEM),
+        list_phases(survey, voters, listener),
+    )
+
+
+def format_plan(plan: KraftPlan) -> str:
+    """Return the text of the file."""
+    return "\n".join(_lines_of(plan)) + "\n"
+
+
+def _lines_of(plan: KraftPlan) -> Iterator[str]:
+    yield "# From ZooKeeper to KRaft and Apache Kafka 4 on the same logs (KIP-866), from the top."
+    yield "# Each phase says which way leads back once it has begun. Phases without steps are done by hand."
+    yield f"format = {FORMAT}"
+    yield f"kind = {quote(KIND)}"
+    yield f"cluster_id = {quote(plan.cluster_id)}"
+    yield f"controllers = {quote(','.join(map(str, plan.voters)))}"
+    yield f"made = {plan.made.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    yield from format_array("problems", plan.problems)
+    for phase in plan.phases:
+        yield ""
+        yield "[[phases]]"
+        yield f"name = {quote(phase.name)}"
+        yield f"way_back = {quote(phase.way_back)}"
+        yield from format_array("actions", phase.actions)
+        yield from format_array("removed", phase.removed)
+        if phase.changed:
+            yield "    [phases.changed]"
+            yield from (f"    {quote(name)} = {quote(value)}" for name, value in phase.changed.items())
+        for step in phase.steps:
+            yield "    [[phases.steps]]"
+            yield f"    server = {step.server}"
+            yield f"    role = {quote(step.role)}"
+            yield f"    address = {quote(step.address)}"
+            yield f"    form = {quote(step.form)}"
+
+
+def parse_plan(text: str) -> KraftPlan:
+    """Return the plan in a file's text. Raises PlanError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as failed:
+        raise PlanError(f"it is no TOML: {failed}") from None
+    if (document.get("format"), document.get("kind")) != (FORMAT, KIND):
+        raise PlanError("it is no plan of a move to KRaft")
+    try:
+        return KraftPlan(
+            str(document["cluster_id"]),
+            parse_voters(document["controllers"]),
+            document["made"],
+            tuple(map(str, document["problems"])),
+            tuple(map(_parse_phase, document["phases"])),
+        )
+    except KeyError as failed:
+        raise PlanError(f"it lacks {failed.args[0]}") from None
+    except (TypeError, ValueError, AttributeError) as failed:
+        raise PlanError(str(failed)) from None
+
+
+def parse_plan_file(path: Path) -> KraftPlan:
+    """Return the plan in a file. Raises PlanError, OSError."""
+    try:
+        return parse_plan(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise PlanError("it is no UTF-8") from None
+
+
+def _parse_phase(phase: Mapping[str, Any]) -> Phase:
+    return Phase(
+        str(phase["name"]),
+        str(phase["way_back"]),
+        tuple(map(str, phase["actions"])),
+        {name: str(value) for name, value in phase.get("changed", {}).items()},
+        tuple(map(str, phase["removed"])),
+        tuple(
+            KraftStep(int(each["server"]), Role(each["role"]), str(each["address"]), Form(each["form"]))
+            for each in phase.get("steps", ())
+        ),
+    )

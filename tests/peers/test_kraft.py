@@ -1,0 +1,448 @@
+"""From brokers of ours to Apache Kafka 4 on the same logs, under load: the swap to 3.9, its move to KRaft (KIP-866), the upgrade; and the
+way back from every point that has one. All by `kafkalite migrate`, with `--long`, because a dozen Java machines start one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kafkalite.cli.migrate.evidence import LEDGER_FILE, read_ledger
+from kafkalite.client import QuotaEntity, SyncAdmin
+from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import ReservedPort
+from tests.conftest import foreign_program
+from tests.peers import apache_kafka
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
+
+CONTROLLER: Final = 9
+SETTINGS: Final = {
+    "inter.broker.protocol.version": "3.9",
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "default.replication.factor": "2",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "2",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "2",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "zookeeper.session.timeout.ms": "6000",
+}
+SCRIPT: Final = r"""#!/bin/sh
+# server.sh stop|start: a server by its id and form, as an operator's own script would.
+cd {directory}
+id=$KAFKALITE_BROKER_ID
+case $1 in
+stop)
+    kill -TERM "$(cat "$id.pid")" || true
+    while kill -0 "$(cat "$id.pid")" 2> /dev/null; do sleep 0.2; done ;;
+start)
+    if kill -0 "$(cat "$id.pid")" 2> /dev/null; then exit 0; fi
+    form=${{KAFKALITE_FORM:-$2}}
+    setsid sh -c "exec $(cat "$form.command") $id.$form.properties" >> "$id.log" 2>&1 < /dev/null &
+    echo $! > "$id.pid" ;;
+esac
+"""
+
+
+def fetch_kafka_4() -> Path:
+    """Return the folder with the jars of Apache Kafka 4.1, fetched at the first call."""
+    maven = foreign_program("mvn", "maven")
+    home = apache_kafka.cache_folder().with_name("apache-kafka-4.1.1")
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / ".complete").exists():
+        artifacts = [
+            ("org.apache.kafka", "kafka_2.13", "4.1.1"),
+            ("org.apache.kafka", "kafka-tools", "4.1.1"),
+            ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+        ]
+        apache_kafka.fetch_artifacts(home, maven, artifacts)
+        (home / ".complete").touch()
+    return home
+
+
+def properties_text(settings: dict[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+class Machines:
+    """The machines of brokers 1 to `count` and of one controller, with their files and the script that starts and stops them."""
+
+    def __init__(self, directory: Path, cluster: LocalCluster, count: int) -> None:
+        self.directory, self.zookeeper = directory, cluster.zookeeper_connect
+        self._reserved = [ReservedPort() for _ in range(count + 1)]
+        *ports, self.controller_port = [each.number for each in self._reserved]
+        self.brokers = dict(enumerate(ports, 1))
+        self.servers = ",".join(f"127.0.0.1:{port}" for port in ports)
+        self.voters = f"{CONTROLLER}@127.0.0.1:{self.controller_port}"
+        self.environment = os.environ | {
+            "KAFKALITE_BOOTSTRAP_SERVERS": self.servers,
+            "KAFKALITE_ZOOKEEPER": self.zookeeper,
+        }
+        (directory / "server.sh").write_text(SCRIPT.format(directory=directory))
+        theirs = apache_kafka.broker_command()
+        newer = [each for each in theirs if "SharedArchive" not in each]
+        newer[newer.index("-cp") + 1] = f"{fetch_kafka_4()}/*"
+        commands = dict.fromkeys(("zookeeper", "migration", "kraft"), theirs)
+        for form, command in {"ours": BROKER_COMMAND, "kafka-4": newer, **commands}.items():
+            (directory / f"{form}.command").write_text(" ".join(f"'{each}'" for each in command))
+
+    def write_settings(self) -> None:
+        """Write each broker's file for each form: the one on ZooKeeper by hand, the others as `kafkalite migrate kraft settings` says."""
+        for number, port in self.brokers.items():
+            settings = SETTINGS | {
+                "broker.id": str(number),
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "log.dirs": str(self.directory / f"broker-{number}"),
+                "zookeeper.connect": self.zookeeper,
+            }
+            for form in ("ours", "zookeeper"):
+                (self.directory / f"{number}.{form}.properties").write_text(properties_text(settings))
+            for form in ("migration", "kraft", "kafka-4"):
+                given = str(self.directory / f"{number}.zookeeper.properties")
+                text = self.call("kraft", "settings", form, given, "--controllers", self.voters)
+                (self.directory / f"{number}.{form}.properties").write_text(text)
+        kept = ("super.users", "default.replication.factor", "min.insync.replicas")
+        settings = {
+            "process.roles": "controller",
+            "node.id": str(CONTROLLER),
+            "listeners": f"CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.quorum.voters": self.voters,
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.directory / "controller"),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            **{name: SETTINGS[name] for name in kept},
+        }
+        migrating = {"zookeeper.metadata.migration.enable": "true", "zookeeper.connect": self.zookeeper}
+        for form, more in {"migration": migrating, "kraft": {}, "kafka-4": {}}.items():
+            path = self.directory / f"{CONTROLLER}.{form}.properties"
+            path.write_text(properties_text(settings | more))
+
+    def run(self, verb: str, server: int, form: str = "") -> None:
+        """Stop or start one server."""
+        environment = self.environment | {"KAFKALITE_BROKER_ID": str(server)}
+        subprocess.run(["sh", str(self.directory / "server.sh"), verb, form], env=environment, check=True, timeout=300)
+
+    def start_ours(self) -> None:
+        for number in self.brokers:
+            self.run("start", number, "ours")
+        wait_until(self.is_healthy, "the brokers are in sync", 120)
+
+    def is_healthy(self) -> bool:
+        command = [sys.executable, "-m", "kafkalite", "cluster", "health"]
+        return subprocess.run(command, env=self.environment, capture_output=True, check=False).returncode == 0
+
+    def start_controller(self) -> None:
+        """Format the controller's empty directory with the brokers' cluster id, and start it."""
+        with SyncAdmin(bootstrap_servers=self.servers) as admin:
+            cluster_id = admin.describe_cluster().cluster_id
+        path = str(self.directory / f"{CONTROLLER}.migration.properties")
+        words = ["format", f"--cluster-id={cluster_id}", "--config", path]
+        subprocess.run(apache_kafka.java_command("kafka.tools.StorageTool", *words), check=True, timeout=300)
+        self.run("start", CONTROLLER, "migration")
+
+    def try_call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kafkalite", "migrate", *words]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=900, check=False)
+
+    def call(self, *words: str) -> str:
+        done = self.try_call(*words)
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}\n{self.log_tails()}"
+        return done.stdout
+
+    def step(self, *words: str, start: str = "start") -> None:
+        """`step` or `rollback` of a plan, by the script."""
+        script = f"sh {self.directory}/server.sh"
+        self.call(
+            *words,
+            "--yes",
+            "--timeout",
+            "60",
+            "--stop-command",
+            f"{script} stop",
+            "--start-command",
+            f"{script} {start}",
+        )
+
+    def place(self, before: str = "migration") -> str:
+        """Return how far the move is, by `kafkalite migrate kraft check`, when no problem stands against the phase."""
+        words = ("kraft", "check", "--controllers", self.voters, "--before", before, "-o", "json")
+        found: list[dict[str, Any]] = []
+
+        def is_well() -> bool:
+            done = self.try_call(*words)
+            found[:] = json.loads(done.stdout or "[]")
+            return done.returncode == 0
+
+        wait_until(is_well, f"nothing stands against {before}: {found}", 240)
+        return str(found[0]["found"])
+
+    def log_tails(self) -> str:
+        tails = [
+            (path.name, path.read_text(errors="replace").splitlines()[-8:]) for path in self.directory.glob("*.log")
+        ]
+        return "\n".join(f"{name}:\n" + "\n".join(lines) for name, lines in tails)
+
+    def close(self) -> None:
+        for path in self.directory.glob("*.pid"):
+            with suppress(ProcessLookupError, ValueError):
+                os.kill(int(path.read_text()), signal.SIGKILL)
+        for each in self._reserved:
+            each.release()
+
+
+@contextmanager
+def machines(directory: Path, count: int) -> Iterator[tuple[Machines, LocalCluster]]:
+    apache_kafka.fetch()
+    with LocalCluster(brokers=0, directory=directory) as cluster:
+        found = Machines(directory, cluster, count)
+        try:
+            found.write_settings()
+            yield found, cluster
+        finally:
+            found.close()
+
+
+class Group(threading.Thread):
+    """A group of one member that reads the probe's topic all the time, and commits what it has read before it reads on."""
+
+    def __init__(self, servers: str) -> None:
+        super().__init__(daemon=True)
+        self._settings = {
+            "bootstrap.servers": servers,
+            "group.id": "goes-on",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        self._ended = threading.Event()
+        self.read: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        consumer = confluent_kafka.Consumer(self._settings)
+        consumer.subscribe(["probed"])
+        while not self._ended.is_set():
+            found = [each for each in consumer.consume(100, 0.5) if each.error() is None]
+            self.read += [(each.partition(), each.offset()) for each in found]
+            while found and not self._ended.is_set():
+                try:
+                    consumer.commit(message=None, asynchronous=False)
+                    break
+                except confluent_kafka.KafkaException:
+                    self._ended.wait(0.2)
+        consumer.close()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60)
+
+
+def fill(servers: str) -> None:
+    """Make what the metadata has of each kind, records, a transaction of each end, and a group's offset."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = [
+        NewTopic("plain", 2, 2, config={"retention.ms": "-1"}),
+        NewTopic("compacted", 1, 2, config={"cleanup.policy": "compact"}),
+        NewTopic("transactions", 1, 2),
+        NewTopic("probed", 2, 2),
+    ]
+    for future in admin.create_topics(topics, request_timeout=60).values():
+        future.result(60)
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    acls = [
+        AclBinding(ResourceType.TOPIC, "plain", literal, "User:alice", "*", AclOperation.READ, allow),
+        AclBinding(ResourceType.GROUP, "g", ResourcePatternType.PREFIXED, "User:bob", "*", AclOperation.READ, allow),
+    ]
+    user = UserScramCredentialUpsertion("alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"secret")
+    for future in [*admin.create_acls(acls).values(), *admin.alter_user_scram_credentials([user]).values()]:
+        future.result(60)
+    with SyncAdmin(bootstrap_servers=servers) as ours:
+        for entity in ((("user", "alice"),), (("user", None), ("client-id", "c 1")), (("client-id", None),)):
+            ours.alter_client_quotas({QuotaEntity(entity): {"producer_byte_rate": 5e6}})
+        ours.alter_client_quotas({QuotaEntity((("ip", "10.0.0.1"),)): {"connection_creation_rate": 50.0}})
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": servers, "transactional.id": "t", "compression.type": "zstd"}
+    )
+    producer.init_transactions(60)
+    for number in range(4):
+        producer.begin_transaction()
+        for topic in ("plain", "compacted", "transactions"):
+            for count in range(50):
+                producer.produce(topic, b"%d-%d" % (number, count), b"%d" % (count % 7))
+        producer.flush(60)
+        producer.abort_transaction(60) if number % 2 else producer.commit_transaction(60)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "kept"})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("plain", 0, 7)], asynchronous=False)
+    consumer.close()
+
+
+def describe(servers: str) -> dict[str, Any]:
+    """Return what any release tells of the metadata."""
+    with SyncAdmin(bootstrap_servers=servers) as admin:
+        topics = {each.name: each for each in admin.describe_topics(["plain", "compacted", "transactions", "probed"])}
+        configs = {name: admin.describe_configs("topic", name) for name in topics}
+        return {
+            "partitions": {
+                name: [(each.partition, sorted(each.replicas)) for each in topic.partitions]
+                for name, topic in topics.items()
+            },
+            "configs": {
+                name: sorted(
+                    (key, each.value) for key, each in entries.items() if each.source == "dynamic topic config"
+                )
+                for name, entries in configs.items()
+            },
+            "acls": sorted(map(str, admin.describe_acls())),
+            "quotas": sorted(str(each.to_dict()) for each in admin.describe_client_quotas()),
+            "users": str(admin.describe_user_scram_credentials()),
+        }
+
+
+@contextmanager
+def loading(machines: Machines, evidence: Path) -> Iterator[Group]:
+    """The probe of `kafkalite migrate` and a group, from before to after; both have gone on at the end."""
+    ledger, group = evidence / LEDGER_FILE, Group(machines.servers)
+    words = [sys.executable, "-m", "kafkalite", "migrate", "probe", str(evidence), "-t", "probed", "--rate", "20"]
+    words += ["--timeout", "300"]
+    machines.call("evidence", "before", str(evidence))
+    probe = subprocess.Popen(words, env=machines.environment)
+    group.start()
+
+    def goes_on(seen: int) -> bool:
+        return ledger.exists() and len(ledger.read_text().splitlines()) > seen + 20 and bool(group.read)
+
+    try:
+        wait_until(lambda: goes_on(0), "acknowledgements", 120)
+        yield group
+        seen = len(ledger.read_text().splitlines())
+        wait_until(lambda: goes_on(seen), "more acknowledgements", 120)
+        probe.send_signal(signal.SIGINT)
+        assert probe.wait(300) == 0
+        places = {(each.partition, each.offset) for each in read_ledger(ledger).acknowledged}
+        wait_until(lambda: places <= set(group.read), "the group has read all that was acknowledged", 120)
+    finally:
+        probe.kill()
+        probe.wait()
+        group.end()
+
+
+def check_evidence(machines: Machines, evidence: Path, group: Group) -> None:
+    machines.call("evidence", "after", str(evidence))
+    verdict = machines.call("verify", str(evidence))
+    assert "there once, in order" in verdict and "problem" not in verdict, verdict
+    assert len(group.read) == len(set(group.read)), "nothing was read twice"
+
+
+def swap(machines: Machines, plan: Path, target: str, start: str) -> None:
+    """All brokers become those of the other program."""
+    machines.call("plan", str(plan), "--to", target)
+    for _ in machines.brokers:
+        machines.step("step", str(plan), start=f"start {start}")
+
+
+def move(machines: Machines, plan: Path, count: int, *words: str) -> None:
+    """Take so many steps of the plan."""
+    for _ in range(count):
+        machines.step("kraft", "step", str(plan), *words)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    if not request.config.getoption("--long"):
+        pytest.skip("a dozen Java machines start one after the other: with --long")
+    return tmp_path
+
+
+def test_from_ours_in_place_to_apache_kafka_4(directory: Path) -> None:
+    """ZooKeeper is gone at the end, and everything else is as it was."""
+    evidence, plan = directory / "evidence", directory / "kraft.toml"
+    with machines(directory, 2) as (found, cluster):
+        found.start_ours()
+        fill(found.servers)
+        was = describe(found.servers)
+        with loading(found, evidence) as group:
+            swap(found, directory / "swap.toml", "apache-kafka", "zookeeper")
+            found.start_controller()
+            assert found.place().startswith("controllers wait")
+            found.call("kraft", "plan", str(plan), "--controllers", found.voters)
+            move(found, plan, 2)
+            assert found.place("kraft").startswith("metadata is copied")
+            refuse_finalization(found)
+            move(found, plan, 2)
+            assert found.place("final").startswith("brokers are restarted on KRaft")
+            move(found, plan, 1, "--no-way-back")
+            assert cluster.ensemble is not None
+            for member in cluster.ensemble.members:
+                member.kill()
+            assert found.place("kafka-4").startswith("finalized")
+            move(found, plan, 3)
+            assert found.place("kafka-4").startswith("servers become Apache Kafka 4")
+        check_evidence(found, evidence, group)
+        assert describe(found.servers) == was
+        assert found.try_call("kraft", "step", str(plan), *commands()).returncode == 3
+
+
+def commands() -> Sequence[str]:
+    return ("--stop-command", "true", "--start-command", "true", "--yes")
+
+
+def refuse_finalization(found: Machines) -> None:
+    """The trap: controllers that leave migration mode while brokers need ZooKeeper."""
+    done = found.try_call("kraft", "check", "--controllers", found.voters, "--before", "final")
+    assert done.returncode == 7 and "restart it on KRaft first" in done.stdout, done.stdout
+
+
+def test_back_to_ours_from_every_point_before_the_finalization(directory: Path) -> None:
+    """From KRaft to migration mode, to ZooKeeper, to ours; then forward again with a new quorum."""
+    evidence, plan = directory / "evidence", directory / "kraft.toml"
+    with machines(directory, 1) as (found, _):
+        for name in SETTINGS:
+            if name.endswith("replication.factor"):
+                for path in directory.glob("*.properties"):
+                    path.write_text(path.read_text().replace(f"{name}=2", f"{name}=1"))
+        found.start_ours()
+        topic = NewTopic("probed", 2, 1)
+        for future in AdminClient({"bootstrap.servers": found.servers}).create_topics([topic]).values():
+            future.result(60)
+        with loading(found, evidence) as group:
+            swap(found, directory / "swap.toml", "apache-kafka", "zookeeper")
+            found.start_controller()
+            found.place()
+            found.call("kraft", "plan", str(plan), "--controllers", found.voters)
+            move(found, plan, 2)
+            found.step("kraft", "rollback", str(plan))
+            early = found.try_call("kraft", "rollback", str(plan), *commands())
+            assert early.returncode == 7 and "kafkalite migrate kraft release" in early.stderr, early.stderr
+            release = ("kraft", "release", "--controllers", found.voters, "--yes")
+            assert found.try_call(*release).returncode == 7
+            found.run("stop", CONTROLLER)
+            found.call(*release)
+            found.step("kraft", "rollback", str(plan))
+            swap(found, directory / "back.toml", "kafkalite", "ours")
+        check_evidence(found, evidence, group)

@@ -1,0 +1,419 @@
+"""The move to KRaft: how far it is, what stands against each phase, its plan, its order, and where the way back ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kafkalite.administration.broker_releases import Release
+from kafkalite.cli.doctor.findings import Status
+from kafkalite.cli.main import main
+from kafkalite.cli.migrate.journal import Journal, journal_path
+from kafkalite.cli.migrate.kraft import cluster as moving
+from kafkalite.cli.migrate.kraft.checks import KRAFT_AUTHORIZER, judge
+from kafkalite.cli.migrate.kraft.cluster import delete_claim
+from kafkalite.cli.migrate.kraft.forms import Form, Role, judge_form
+from kafkalite.cli.migrate.kraft.phases import Voter, convert_settings, parse_voters
+from kafkalite.cli.migrate.kraft.places import WAYS_BACK, Place, find_place
+from kafkalite.cli.migrate.kraft.plan import format_plan, make_plan, parse_plan
+from kafkalite.cli.migrate.kraft.sequence import choose_rollback, choose_step
+from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server, ZooKeeperState
+from kafkalite.cli.migrate.plan import PlanError
+from kafkalite.cli.migrate.sequence import Act, Entry, NothingLeftError, Replacement, SequenceError
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.znodes import ControllerSeat, KraftMigration
+
+VOTERS = (Voter(9, "k", 9093),)
+ADDRESSES = ["k:9093"]
+QUORUM = {"controller.quorum.voters": "9@k:9093"}
+KAFKA_SEAT, KRAFT_SEAT = ControllerSeat(2, 1), ControllerSeat(9, 1, 5)
+WAITING, COPIED = KraftMigration(9, 5, -1, -1), KraftMigration(9, 5, 144, 5)
+
+
+def broker(number: int, form: Form, **settings: str) -> Server:
+    given = {"inter.broker.protocol.version": "3.9-IV0"} | {
+        name.replace("_", "."): each for name, each in settings.items()
+    }
+    if form is not Form.ZOOKEEPER:
+        given |= QUORUM
+    return Server(number, f"b{number}:9092", Role.BROKER, form, Release(3, 9), given, cluster_id="id")
+
+
+def controller(form: Form, **settings: str) -> Server:
+    given = {"process.roles": "controller", "zookeeper.connect": "z"} | QUORUM
+    given |= {name.replace("_", "."): each for name, each in settings.items()}
+    return Server(9, "k:9093", Role.CONTROLLER, form, None, given, cluster_id="id", leader=9)
+
+
+def survey(
+    brokers: Form, controllers: Form | None, seat: ControllerSeat | None, migration: KraftMigration | None
+) -> KraftSurvey:
+    return KraftSurvey(
+        "id",
+        (broker(1, brokers), broker(2, brokers)),
+        (controller(controllers),)
+        if controllers is not None
+        else (Server(-1, "k:9093", Role.CONTROLLER, problem="refused"),),
+        ZooKeeperState("id", seat, migration, (1, 2) if brokers in (Form.ZOOKEEPER, Form.MIGRATION) else ()),
+    )
+
+
+BEFORE = survey(Form.ZOOKEEPER, None, KAFKA_SEAT, None)
+PROVIDED = survey(Form.ZOOKEEPER, Form.MIGRATION, KAFKA_SEAT, WAITING)
+MIGRATED = survey(Form.MIGRATION, Form.MIGRATION, KRAFT_SEAT, COPIED)
+ON_KRAFT = survey(Form.KRAFT, Form.MIGRATION, KRAFT_SEAT, COPIED)
+FINAL = survey(Form.KRAFT, Form.KRAFT, KRAFT_SEAT, COPIED)
+
+
+def problems(
+    found: KraftSurvey, goal: Form, role: Role = Role.BROKER, addresses: Sequence[str] = ADDRESSES
+) -> list[str]:
+    return [
+        f"{each.check}: {each.found}" for each in judge(found, addresses, goal, role) if each.status is Status.PROBLEM
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "oldest_fetch", "role", "form"),
+    [
+        ({"process.roles": ""}, 0, Role.BROKER, Form.ZOOKEEPER),
+        ({"zookeeper.metadata.migration.enable": "true", "process.roles": None}, 0, Role.BROKER, Form.MIGRATION),
+        ({"process.roles": "broker"}, 0, Role.BROKER, Form.KRAFT),
+        ({"process.roles": "broker"}, 4, Role.BROKER, Form.KAFKA_4),
+        (
+            {"process.roles": "controller", "zookeeper.metadata.migration.enable": "true"},
+            0,
+            Role.CONTROLLER,
+            Form.MIGRATION,
+        ),
+        (
+            {"process.roles": "controller", "zookeeper.metadata.migration.enable": "false"},
+            0,
+            Role.CONTROLLER,
+            Form.KRAFT,
+        ),
+        ({"process.roles": "controller"}, 4, Role.CONTROLLER, Form.KAFKA_4),
+    ],
+)
+def test_a_form_shows_in_what_a_server_says(
+    settings: dict[str, str | None], oldest_fetch: int, role: Role, form: Form
+) -> None:
+    assert judge_form(settings, oldest_fetch, role) is form
+
+
+@pytest.mark.parametrize(
+    ("found", "place"),
+    [
+        (BEFORE, Place.BEFORE),
+        (PROVIDED, Place.CONTROLLERS),
+        (replace(PROVIDED, brokers=(broker(1, Form.MIGRATION), broker(2, Form.ZOOKEEPER))), Place.ENABLING),
+        (MIGRATED, Place.COPIED),
+        (replace(MIGRATED, brokers=(broker(1, Form.KRAFT), broker(2, Form.MIGRATION))), Place.BROKERS),
+        (FINAL, Place.FINALIZED),
+        (replace(FINAL, controllers=(controller(Form.KAFKA_4),)), Place.UPGRADING),
+        (replace(FINAL, brokers=(replace(broker(1, Form.KAFKA_4), metadata_level=27),)), Place.RAISED),
+    ],
+)
+def test_each_place_says_which_way_leads_back(found: KraftSurvey, place: Place) -> None:
+    assert find_place(found) is place
+    assert judge(found, ADDRESSES, Form.MIGRATION, Role.BROKER)[0].found.endswith(WAYS_BACK[place])
+    assert WAYS_BACK[place].startswith("none") == (place in (Place.FINALIZED, Place.UPGRADING, Place.RAISED))
+
+
+@pytest.mark.parametrize(
+    ("found", "goal", "role"),
+    [
+        (PROVIDED, Form.MIGRATION, Role.BROKER),
+        (MIGRATED, Form.KRAFT, Role.BROKER),
+        (ON_KRAFT, Form.KRAFT, Role.CONTROLLER),
+        (replace(FINAL, zookeeper=None), Form.KAFKA_4, Role.CONTROLLER),
+    ],
+)
+def test_where_all_is_well_nothing_stands_against_the_phase(found: KraftSurvey, goal: Form, role: Role) -> None:
+    assert problems(found, goal, role) == []
+
+
+def only(text: str, found: KraftSurvey, goal: Form, role: Role = Role.BROKER) -> None:
+    """One problem is found, and says this."""
+    told = problems(found, goal, role)
+    assert len(told) == 1 and text in told[0], told
+
+
+def test_trap_a_left_over_migration_znode_would_have_its_metadata_taken_for_copied() -> None:
+    left = replace(PROVIDED, zookeeper=ZooKeeperState("id", KAFKA_SEAT, COPIED, (1, 2)))
+    only("/migration is left of controller 9, and broker 2 is the controller", left, Form.MIGRATION)
+
+
+def test_trap_nobody_is_restarted_without_a_controller() -> None:
+    only("/controller is absent", replace(PROVIDED, zookeeper=ZooKeeperState("id", None, WAITING)), Form.MIGRATION)
+    only("health: controller: none", replace(MIGRATED, unhealthy=("controller: none",)), Form.KRAFT)
+
+
+def test_trap_controllers_do_not_leave_migration_mode_before_all_brokers_are_on_kraft() -> None:
+    late = replace(ON_KRAFT, brokers=(broker(1, Form.KRAFT), broker(2, Form.MIGRATION)))
+    only("broker 2 is a server in migration mode", late, Form.KRAFT, Role.CONTROLLER)
+    registered = replace(ON_KRAFT, zookeeper=ZooKeeperState("id", KRAFT_SEAT, COPIED, (3,)))
+    only("registered in ZooKeeper: 3", registered, Form.KRAFT, Role.CONTROLLER)
+
+
+def test_brokers_do_not_leave_zookeeper_before_its_metadata_is_copied() -> None:
+    waiting = replace(MIGRATED, zookeeper=ZooKeeperState("id", KAFKA_SEAT, WAITING, (1, 2)))
+    only("the quorum has not copied the metadata yet", waiting, Form.KRAFT)
+
+
+def test_a_quorum_that_is_not_named_or_of_another_cluster_is_seen() -> None:
+    foreign = replace(MIGRATED, zookeeper=ZooKeeperState("id", ControllerSeat(7, 1, 5), COPIED))
+    only("/controller is of KRaft controller 7, which is not named", foreign, Form.KRAFT)
+    other = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), cluster_id="other"),))
+    only("cluster id: the brokers: id, controller 9: other, ZooKeeper: id", other, Form.MIGRATION)
+    unled = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), leader=-1),))
+    only("controller 9: its quorum has no leader", unled, Form.MIGRATION)
+    partly = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), leader=8),))
+    only("it is led by 8, which is not named", partly, Form.MIGRATION)
+    same = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), id=2, leader=2),))
+    only("a broker and a controller have the id 2", same, Form.MIGRATION)
+    lost = replace(MIGRATED, brokers=(broker(1, Form.MIGRATION), replace(broker(2, Form.MIGRATION), settings={})))
+    only("broker 2 has none", lost, Form.KRAFT)
+
+
+def test_brokers_of_ours_old_ones_and_those_that_do_not_answer_come_first() -> None:
+    ours = replace(PROVIDED, brokers=(replace(broker(1, Form.ZOOKEEPER), is_ours=True),))
+    only("broker 1 is kafkalite, which knows no KRaft", ours, Form.MIGRATION)
+    old = replace(PROVIDED, brokers=(replace(broker(1, Form.ZOOKEEPER), release=Release(3, 8)),))
+    only("broker 1 is Apache Kafka 3.8", old, Form.MIGRATION)
+    low = replace(
+        PROVIDED, brokers=(replace(broker(1, Form.ZOOKEEPER), settings={"inter.broker.protocol.version": "2.8"}),)
+    )
+    only("broker 1 has 2.8", low, Form.MIGRATION)
+    only("controller at k:9093: refused", BEFORE, Form.MIGRATION)
+    moving_topic = replace(PROVIDED, zookeeper=ZooKeeperState("id", KAFKA_SEAT, WAITING, (1, 2), moving=("t",)))
+    only("topics that move: t", moving_topic, Form.MIGRATION)
+
+
+def test_acls_are_known_to_whoever_decides_by_them() -> None:
+    theirs = "kafka.security.authorizer.AclAuthorizer"
+    state = ZooKeeperState("id", KAFKA_SEAT, WAITING, (1,), acls=3)
+    guarded = replace(PROVIDED, brokers=(broker(1, Form.ZOOKEEPER, authorizer_class_name=theirs),), zookeeper=state)
+    only("controller 9 has none", guarded, Form.MIGRATION)
+    knowing = replace(guarded, controllers=(controller(Form.MIGRATION, authorizer_class_name=KRAFT_AUTHORIZER),))
+    assert problems(knowing, Form.MIGRATION) == []
+    moved = replace(knowing, brokers=(broker(1, Form.KRAFT, authorizer_class_name=theirs),))
+    assert f"authorizers: broker 1 has {theirs}" in problems(moved, Form.KRAFT)
+
+
+def test_what_apache_kafka_4_refuses_is_told_before() -> None:
+    calm = replace(FINAL, zookeeper=None)
+    small = replace(calm, brokers=(broker(1, Form.KRAFT, log_segment_bytes="150000"),))
+    only("broker 1 has log.segment.bytes=150000", small, Form.KAFKA_4)
+    only("topic t has segment.bytes=20000", replace(calm, topics={"t": {"segment.bytes": "20000"}}), Form.KAFKA_4)
+    named = replace(broker(1, Form.KRAFT), given=frozenset({"delegation.token.master.key"}))
+    only("broker 1 has delegation.token.master.key", replace(calm, brokers=(named,)), Form.KAFKA_4)
+    only("controller 9 is a server in migration mode", replace(ON_KRAFT, zookeeper=None), Form.KAFKA_4)
+
+
+PLAN = make_plan(BEFORE, VOTERS, "CONTROLLER", judge(BEFORE, ADDRESSES, Form.MIGRATION, Role.BROKER), datetime.now(UTC))
+
+
+def test_a_plan_has_every_phase_in_its_order_and_is_read_as_it_was_written() -> None:
+    assert parse_plan(format_plan(PLAN)) == PLAN
+    assert [each.name for each in PLAN.phases] == [
+        "controllers",
+        "migration mode",
+        "brokers on KRaft",
+        "finalization",
+        "Apache Kafka 4",
+        "metadata.version",
+    ]
+    assert [(each.server, each.form) for each in PLAN.steps] == [
+        *((1, Form.MIGRATION), (2, Form.MIGRATION), (1, Form.KRAFT), (2, Form.KRAFT), (9, Form.KRAFT)),
+        *((9, Form.KAFKA_4), (1, Form.KAFKA_4), (2, Form.KAFKA_4)),
+    ], "the controller on ZooKeeper is the last broker"
+    assert PLAN.problems == ("servers: controller at k:9093: refused",)
+    assert [each.name for each in make_plan(FINAL, VOTERS, "CONTROLLER", (), datetime.now(UTC)).phases] == [
+        "Apache Kafka 4",
+        "metadata.version",
+    ], "what is done is no part of it"
+    for text in (
+        "x",
+        "format = 1",
+        format_plan(PLAN).replace('"kafka-4"', '"kafka-5"'),
+        format_plan(PLAN).replace("9@", ""),
+    ):
+        with pytest.raises(PlanError):
+            parse_plan(text)
+
+
+def done(*steps: tuple[int, Form]) -> list[Entry]:
+    replacements = [Replacement(number, *each) for number, each in enumerate(steps, 1)]
+    return [Entry(each, act, is_done) for each in replacements for act in Act for is_done in (False, True)]
+
+
+def begun(entries: list[Entry], step: tuple[int, Form], last: Act) -> list[Entry]:
+    """One more step, up to the beginning of an act."""
+    replacement = Replacement(len(entries) // (2 * len(Act)) + 1, *step)
+    more = [Entry(replacement, act, is_done) for act in Act for is_done in (False, True)]
+    return [*entries, *more[: more.index(Entry(replacement, last, False)) + 1]]
+
+
+TO_KRAFT = [(1, Form.MIGRATION), (2, Form.MIGRATION), (1, Form.KRAFT), (2, Form.KRAFT)]
+
+
+def test_each_step_follows_the_one_before() -> None:
+    steps = [(each.server, each.form) for each in PLAN.steps]
+    for count, step in enumerate(steps):
+        assert choose_step(PLAN, done(*steps[:count])) == Replacement(count + 1, *step)
+    with pytest.raises(NothingLeftError):
+        choose_step(PLAN, done(*steps))
+    assert choose_step(PLAN, begun([], steps[0], Act.START)) == Replacement(1, *steps[0])
+
+
+def test_the_way_back_is_the_same_way_and_ends_at_the_finalization() -> None:
+    entries = done(*TO_KRAFT)
+    back = choose_rollback(PLAN, entries)
+    assert back == Replacement(5, 2, Form.MIGRATION)
+    with pytest.raises(SequenceError, match="the rollback of server 2 is not finished"):
+        choose_step(PLAN, begun(entries, (2, Form.MIGRATION), Act.STOP))
+    assert choose_rollback(PLAN, begun(entries, (2, Form.MIGRATION), Act.STOP)) == back
+    taken_back = done(*TO_KRAFT, (2, Form.MIGRATION), (1, Form.MIGRATION), (2, Form.ZOOKEEPER))
+    assert choose_rollback(PLAN, taken_back) == Replacement(8, 1, Form.ZOOKEEPER)
+    assert choose_step(PLAN, taken_back) == Replacement(8, 2, Form.MIGRATION), "and forward again"
+    with pytest.raises(NothingLeftError):
+        choose_rollback(PLAN, done(*TO_KRAFT[:1], (1, Form.ZOOKEEPER)))
+
+
+def test_there_is_no_way_back_from_the_first_controller_that_is_stopped_on() -> None:
+    final = (9, Form.KRAFT)
+    assert choose_rollback(PLAN, begun(done(*TO_KRAFT), final, Act.TAKE_BEFORE)) == Replacement(6, 2, Form.MIGRATION)
+    for entries in (begun(done(*TO_KRAFT), final, Act.STOP), done(*TO_KRAFT, final)):
+        with pytest.raises(SequenceError, match="no way back to ZooKeeper"):
+            choose_rollback(PLAN, entries)
+    upgraded = done(*TO_KRAFT, final, (9, Form.KAFKA_4), (1, Form.KAFKA_4))
+    assert choose_rollback(PLAN, upgraded) == Replacement(8, 1, Form.KRAFT)
+    assert choose_rollback(PLAN, done(*TO_KRAFT, final, (9, Form.KAFKA_4))) == Replacement(7, 9, Form.KRAFT)
+
+
+def test_voters_are_read_as_kafka_writes_them() -> None:
+    assert parse_voters("9@k:9093, 8@[::1]:1") == (Voter(9, "k", 9093), Voter(8, "::1", 1))
+    for text in ("", "k:9093", "x@k:9093", "9@k:1,9@k:2"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_voters(text)
+
+
+def test_settings_of_each_form_are_made_from_those_on_zookeeper() -> None:
+    given = {
+        "broker.id": "1",
+        "listeners": "PLAINTEXT://:9092",
+        "zookeeper.connect": "z",
+        "inter.broker.protocol.version": "3.9",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "kafkalite.http.listener": ":8080",
+    }
+    assert convert_settings(given, Form.ZOOKEEPER, VOTERS, "CONTROLLER") == given
+    migrating = convert_settings(given, Form.MIGRATION, VOTERS, "CONTROLLER")
+    assert given.items() <= migrating.items() and migrating["zookeeper.metadata.migration.enable"] == "true"
+    assert migrating["controller.quorum.voters"] == "9@k:9093"
+    for form in (Form.KRAFT, Form.KAFKA_4):
+        on_kraft = convert_settings(given, form, VOTERS, "CONTROLLER")
+        assert on_kraft["process.roles"] == "broker" and on_kraft["node.id"] == "1"
+        assert on_kraft["authorizer.class.name"] == KRAFT_AUTHORIZER
+        assert not any(each.startswith(("zookeeper.", "kafkalite.", "broker.id", "inter.")) for each in on_kraft)
+    mapped = convert_settings({"listener.security.protocol.map": "A:SSL"}, Form.MIGRATION, VOTERS, "K")
+    assert mapped["listener.security.protocol.map"] == "A:SSL,K:PLAINTEXT"
+
+
+def test_the_claim_of_a_quorum_is_deleted_whole_and_only_it() -> None:
+    async def check() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(5)
+        await store.create("/controller", KRAFT_SEAT.encode())
+        await store.create("/migration", b'{"version":0,"kraft_metadata_offset":9}')
+        assert await delete_claim(store, "") == "/controller and /migration"
+        assert await store.exists("/controller") is None and await store.exists("/migration") is None
+        await store.create("/controller", KAFKA_SEAT.encode())
+        assert await delete_claim(store, "") == "", "a broker's seat stays"
+        assert await store.exists("/controller") is not None
+
+    asyncio.run(check())
+
+
+def migrate(*words: str) -> Result:
+    return CliRunner().invoke(main, ["migrate", "kraft", *words])
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(format_plan(PLAN), "utf-8")
+    return path
+
+
+def write_journal(plan_file: Path, entries: list[Entry]) -> None:
+    with Journal(journal_path(plan_file)) as journal:
+        for each in entries:
+            journal.write(each)
+
+
+COMMANDS = ("--stop-command", "true", "--start-command", "true", "--yes")
+
+
+def test_a_step_says_what_changes_and_which_way_leads_back(plan_file: Path) -> None:
+    result = migrate("step", str(plan_file), *COMMANDS, "--dry-run")
+    assert result.exit_code == 0 and "server 1 becomes a server in migration mode" in result.stderr
+    assert "set zookeeper.metadata.migration.enable=true" in result.stderr
+    assert f"the way back, once it is begun: {WAYS_BACK[Place.ENABLING]}" in result.stderr
+
+
+def test_the_finalization_needs_a_word_of_its_own(plan_file: Path) -> None:
+    write_journal(plan_file, done(*TO_KRAFT))
+    refused = migrate("step", str(plan_file), *COMMANDS)
+    assert refused.exit_code == 2 and "give --no-way-back" in refused.stderr
+    write_journal(plan_file, begun(done(*TO_KRAFT), (9, Form.KRAFT), Act.STOP)[len(done(*TO_KRAFT)) :])
+    back = migrate("rollback", str(plan_file), *COMMANDS)
+    assert back.exit_code == 1 and "no way back to ZooKeeper" in back.stderr
+
+
+def test_a_broker_goes_back_to_zookeeper_only_after_the_release(
+    plan_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_journal(plan_file, done(*TO_KRAFT[:2]))
+    monkeypatch.setattr(moving.GivenCluster, "find_foreign", lambda self: [])
+    for seat, migration in ((KRAFT_SEAT, COPIED), (KAFKA_SEAT, COPIED)):
+        state = ZooKeeperState("id", seat, migration)
+        monkeypatch.setattr(moving, "read_znodes", {"localhost:2181": state}.get)
+        result = migrate("rollback", str(plan_file), *COMMANDS)
+        assert result.exit_code == 7 and "then kafkalite migrate kraft release" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "told"),
+    [
+        (PROVIDED, 7, "controller 9 at k:9093 answers: stop it first"),
+        (replace(ON_KRAFT, controllers=()), 7, "broker 1 is kraft: take it back first"),
+        (BEFORE, 3, "no znode of a quorum is there"),
+        (replace(MIGRATED, controllers=()), 0, "to be deleted: /controller and /migration"),
+    ],
+)
+def test_the_release_waits_for_the_quorums_end(
+    monkeypatch: pytest.MonkeyPatch, found: KraftSurvey, code: int, told: str
+) -> None:
+    def answer(*_: Any) -> KraftSurvey:
+        return found
+
+    monkeypatch.setattr(moving, "survey_move", answer)
+    result = migrate("release", "--controllers", "9@k:9093", "--dry-run")
+    assert result.exit_code == code and told in result.stderr
+
+
+def test_a_file_of_settings_is_printed_for_a_form(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("broker.id=1\nzookeeper.connect=z\n")
+    result = migrate("settings", "kraft", str(path), "--controllers", "9@k:9093")
+    assert result.exit_code == 0 and "node.id=1" in result.stdout and "zookeeper" not in result.stdout
+    assert migrate("settings", "kraft", str(path), "--controllers", "k:9093").exit_code == 2
