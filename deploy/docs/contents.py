@@ -44,6 +44,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
             "howto/secure",
             "howto/move-partitions",
             "howto/from-apache-kafka",
+            "howto/to-kafka-4",
             "howto/back-up-zookeeper",
             "howto/monitor",
             "howto/console",

@@ -314,7 +314,7 @@ def describe(servers: str) -> dict[str, Any]:
             },
             "configs": {
                 name: sorted(
-                    (key, each.value) for key, each in entries.items() if each.source == "dynamic topic config"
+                    (key, each.value) for key, each in entries.items() if each.source == "DYNAMIC_TOPIC_CONFIG"
                 )
                 for name, entries in configs.items()
             },

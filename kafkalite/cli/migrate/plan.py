@@ -77,11 +77,11 @@ def _held_values(brokers: Sequence[SurveyedBroker]) -> dict[str, str]:
     return found
 
 
-def find_unheld(plan: Plan, broker: int, settings: Mapping[str, str | None]) -> list[str]:
-    """Return which of the settings that the plan holds a broker has otherwise, in words. Versions are compared by what they mean."""
+def find_unheld(held: Mapping[str, str], broker: int, settings: Mapping[str, str | None]) -> list[str]:
+    """Return which of the settings that a plan holds a broker has otherwise, in words. Versions are compared by what they mean."""
     return [
         f"broker {broker} has {name}={settings.get(name)}, the plan holds {wanted}: write that into its server.properties"
-        for name, wanted in plan.held.items()
+        for name, wanted in held.items()
         if name in settings and not _agree(settings[name] or "", wanted)
     ]
 

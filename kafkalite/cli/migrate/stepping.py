@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -176,7 +176,7 @@ def _replace(
     from kafkalite.cli.migrate.plan import parse_plan_file
 
     def make_cluster(plan: Plan, _: Replacement) -> GivenCluster:
-        return GivenCluster(plan.cluster_id, zookeeper, topics, last)
+        return GivenCluster(plan.cluster_id, zookeeper, topics, last, plan.held)
 
     replace_server(plan_file, parse_plan_file, choose, make_cluster, options, dry_run=dry_run, yes=yes)
 
@@ -237,8 +237,16 @@ def replace_server(
 class GivenCluster:
     """The `Cluster` of `replacing`: that of the command line, and the operator's commands."""
 
-    def __init__(self, cluster_id: str, zookeeper: str, topics: tuple[str, ...] = (), last: int = OFFSETS) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        zookeeper: str,
+        topics: tuple[str, ...] = (),
+        last: int = OFFSETS,
+        held: Mapping[str, str] | None = None,
+    ) -> None:
         self._cluster_id, self._zookeeper, self._topics, self._last = cluster_id, zookeeper, topics, last
+        self._held = {} if held is None else held
         self._environment: dict[str, str] = {}
 
     def find_problems(self, target: Target) -> list[str]:
@@ -333,8 +341,10 @@ class GivenCluster:
 
         async def look(admin: Admin) -> list[str]:
             settings = await admin.describe_configs("broker", str(broker))
-            return find_unheld(self._plan, broker, {name: each.value for name, each in settings.items()})
+            return find_unheld(self._held, broker, {name: each.value for name, each in settings.items()})
 
+        if not self._held:
+            return []
         try:
             return cast("list[str]", self._try(look))
         except ClientError as failed:

@@ -49,8 +49,8 @@ def test_settings_are_held_where_all_brokers_have_them_in_common() -> None:
 def test_a_broker_keeps_what_the_plan_holds(value: str, is_held: bool) -> None:
     plan = plan_of(broker(1), broker(2, message_format="2.0"))
     unheld = f"broker 2 has {VERSION}={value}, the plan holds 2.8-IV1: write that into its server.properties"
-    assert find_unheld(plan, 2, {VERSION: value, FORMAT: "1.0"}) == ([] if is_held else [unheld])
-    assert find_unheld(plan, 2, {}) == []
+    assert find_unheld(plan.held, 2, {VERSION: value, FORMAT: "1.0"}) == ([] if is_held else [unheld])
+    assert find_unheld(plan.held, 2, {}) == []
 
 
 @pytest.mark.parametrize("brokers", [(), (broker(1), broker(2), broker(3))])
