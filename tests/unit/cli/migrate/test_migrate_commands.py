@@ -172,7 +172,7 @@ def test_what_a_step_reads_may_be_less_than_all(plan_file: Path, monkeypatch: py
     monkeypatch.setattr(
         stepping, "GivenCluster", lambda plan, zookeeper, *options: raise_it(RefusedError([str(options)]))
     )
-    assert "(('t', 'u'), 5)" in replace("step", plan_file, "-t", "t", "-t", "u", "--last", "5").stderr
+    assert "(('t', 'u'), 5, {})" in replace("step", plan_file, "-t", "t", "-t", "u", "--last", "5").stderr
 
 
 def test_evidence_after_goes_without_the_ledger_of_a_killed_probe(tmp_path: Path) -> None:
