@@ -99,6 +99,14 @@ _LONGEST_FIRST = (
 """Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end."""
 
 
+_ONLY_LONG = frozenset({TESTS / "peers/test_swap_under_load.py"})
+"""Files that take minutes whatever they leave out; parts of what they show are tested in others."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path in _ONLY_LONG and not config.getoption("--long") else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected lives as long as this process: the garbage collector need not walk through all of it again and again."""

@@ -30,7 +30,7 @@ BROKERS: Final = (1, 2, 3)
 PARTITIONS: Final = 3
 OURS, APACHE = "kafkalite", "apache-kafka"
 TOPICS: Final = (ACKS, IDEMPOTENT, TRANSACTIONAL, COUNTS)
-PROGRESS: Final = 30
+PROGRESS: Final = 15
 """Records of each producer, and of readers, that make a cluster one that serves."""
 _SOURCE: Final = Path(__file__).with_name("SwapLoad.java")
 _WAIT_S: Final = 300.0
@@ -62,7 +62,7 @@ class Load:
         self._ledger, self._stop, self._log = directory / "ledger", directory / "stop", directory / "log"
         release = tuple(map(int, version.split(".")))
         guarantee = "exactly_once" if release < (2, 5) else "exactly_once_beta" if release < (3,) else "exactly_once_v2"
-        arguments = [servers, str(self._ledger), str(directory / "state"), guarantee, "20"]
+        arguments = [servers, str(self._ledger), str(directory / "state"), guarantee, "50"]
         if version == apache_kafka.VERSION:
             command = apache_kafka.streams_command(_SOURCE, *arguments)
         else:
@@ -137,8 +137,8 @@ class Swap:
         for each in self.brokers.values():
             each.start()
         for each in self.brokers.values():
-            each.wait_started(90)
-        apache_kafka.wait_for_controller(self.servers)
+            each.wait_started(_WAIT_S)
+        apache_kafka.wait_for_controller(self.servers, _WAIT_S)
         admin = AdminClient({"bootstrap.servers": self.servers})
         replicas = [[*BROKERS[first:], *BROKERS[:first]] for first in range(PARTITIONS)]
         topics = [NewTopic(each, PARTITIONS, replica_assignment=replicas) for each in TOPICS]
@@ -217,7 +217,7 @@ class Swap:
         broker.command = BROKER_COMMAND if side == OURS else self._apaches
         broker.start_process = start_warm if side == OURS else start_process
         broker.start()
-        broker.wait_started(90)
+        broker.wait_started(_WAIT_S)
 
     def of_side(self, side: str) -> set[int]:
         return {each for each, found in self.sides.items() if found == side}
