@@ -102,6 +102,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/early-session-end",
         "decisions/controller-takeover",
         "decisions/migration",
+        "decisions/mirror",
         "decisions/simulation",
         "decisions/test-clusters",
         "decisions/observing",

@@ -42,6 +42,7 @@ _COMMANDS = {
     "migrate": _Entry(
         "migrate.command", "migrate", "Replace brokers of Apache Kafka by kafkalite's, or the other way."
     ),
+    "mirror": _Entry("mirror.command", "mirror", "Copy a cluster into one of Apache Kafka 4, and switch over."),
     "offset": _Entry("offset", "offset", "Which offsets partitions have."),
     "partition": _Entry("partition.command", "partition", "Add partitions, move them to other brokers."),
     "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),

@@ -55,6 +55,7 @@ NOUNS: Final = frozenset(
         "spark",
         "transaction",
         "migrate",
+        "mirror",
     ]
 )
 """What the command is to have at least."""
@@ -71,6 +72,9 @@ RUN_FOR_LONG: Final = {
     "migrate kraft release": "tests/peers/test_kraft.py",
     "migrate kraft rollback": "tests/peers/test_kraft.py",
     "migrate rollback": "tests/peers/test_drop_in.py",
+    "mirror run": "tests/peers/test_mirror.py",
+    "mirror status": "tests/unit/cli/mirror/test_mirror_commands.py",
+    "mirror switch": "tests/peers/test_mirror.py",
     "spark archive": "tests/spark/test_archive.py",
     "spark audit": "tests/spark/test_archive.py",
     "spark backfill": "tests/spark/test_flights_backfill.py",
@@ -81,8 +85,8 @@ RUN_FOR_LONG: Final = {
     "zk run": "tests/unit/cli/zookeeper/test_zk_run.py",
     "zk serve": "tests/contract/test_ensemble.py",
 }
-"""Commands that start servers and stay, or Spark, or need a transaction that is open or a secured cluster: transcripts show how they
-refuse, the rest is tested there."""
+"""Commands that start servers and stay, or Spark, or need a transaction that is open, a secured cluster or one of Apache Kafka 4:
+transcripts show how they refuse, the rest is tested there."""
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,15 @@ class ForeignEvidenceError(Exception):
     """Raised for evidence that does not belong together."""
 
 
-def audit(before: Moment, after: Moment, ledger: Ledger | None) -> list[Finding]:
+def audit(before: Moment, after: Moment, ledger: Ledger | None, *, is_copy: bool = False) -> list[Finding]:
     """Return what differs, and what agrees. Raises ForeignEvidenceError when the three are not about the same cluster and probe, or were
-    not taken one after the other.
+    not taken one after the other. For a copy `after` has to be of another cluster.
     """
     if before.taken_ms >= after.taken_ms:
         raise ForeignEvidenceError("what was taken after is not younger than what was taken before")
-    if before.cluster_id != after.cluster_id:
+    if is_copy and before.cluster_id == after.cluster_id:
+        raise ForeignEvidenceError(f"before and after are of the same cluster, {before.cluster_id}: that is no copy")
+    if not is_copy and before.cluster_id != after.cluster_id:
         raise ForeignEvidenceError(f"before is of cluster {before.cluster_id}, after of {after.cluster_id}")
     if ledger is not None and after.probe != ledger.probe:
         raise ForeignEvidenceError(

@@ -122,26 +122,27 @@ def probe(directory: Path, topic: str, rate: float, most: int | None, dry_run: b
 @click.option(
     "--without-probe", is_flag=True, help="Leave the probe out: what was written meanwhile is not judged then."
 )
+@click.option("--copy", "is_copy", is_flag=True, help="After is of another cluster, as behind `kafkalite mirror`.")
 @click.option("--problems", "only_problems", is_flag=True, help="Show problems and warnings only.")
 @output_option()
-def verify(directory: Path, without_probe: bool, only_problems: bool, output: str) -> None:
+def verify(directory: Path, without_probe: bool, is_copy: bool, only_problems: bool, output: str) -> None:
     """Judge the evidence in DIRECTORY, without a cluster: what was there before, and what was acknowledged, is there after, once,
     unchanged and in order, and no group is behind.
 
     Exits with 7 when it is not, with 1 when the evidence is incomplete, so that nothing follows from it, and with 3 when a file is missing.
     """
-    findings = audit_evidence(directory, without_probe=without_probe)
+    findings = audit_evidence(directory, without_probe=without_probe, is_copy=is_copy)
     report_findings(findings, output, only_problems=only_problems)
 
 
-def audit_evidence(directory: Path, *, without_probe: bool) -> list[Finding]:
+def audit_evidence(directory: Path, *, without_probe: bool, is_copy: bool = False) -> list[Finding]:
     """Return what the auditor finds. What is missing or incomplete ends the command."""
     from kafkalite.cli.migrate.audit import ForeignEvidenceError, audit
     from kafkalite.cli.migrate.evidence import AFTER_FILE, IncompleteEvidenceError, read_moment
 
     before, ledger = _read_evidence(directory, with_probe=not without_probe)
     try:
-        return audit(before, read_moment(directory / AFTER_FILE, to_the_end=False), ledger)
+        return audit(before, read_moment(directory / AFTER_FILE, to_the_end=False), ledger, is_copy=is_copy)
     except FileNotFoundError as failed:
         _fail_missing(failed)
     except (IncompleteEvidenceError, ForeignEvidenceError) as failed:

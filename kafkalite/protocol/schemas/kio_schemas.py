@@ -62,7 +62,7 @@ def _field(field: dataclasses.Field[Any]) -> Field:
     inner, nullable, is_array = field.type, False, False
     for _ in range(2):
         if get_origin(inner) in (Union, UnionType):
-            nullable = True
+            nullable = not is_array  # an item that may be None is a zero uuid
             (inner,) = (a for a in get_args(inner) if a is not NoneType)
         elif get_origin(inner) is tuple:
             is_array = True

@@ -1168,6 +1168,58 @@ DescribeProducersResponse 0-0
     coordinator_epoch int32 0-0
     current_txn_start_offset int64 0-0 default=-1
 """,
+    "broker_registration_request": """
+BrokerRegistrationRequest 0-4
+ broker_id int32 0-4
+ cluster_id string 0-4
+ incarnation_id uuid 0-4
+ listeners []Listener 0-4
+  name string 0-4
+  host string 0-4
+  port uint16 0-4
+  security_protocol int16 0-4
+ features []Feature 0-4
+  name string 0-4
+  min_supported_version int16 0-4
+  max_supported_version int16 0-4
+ rack string? 0-4
+ is_migrating_zk_broker bool 1-4
+ log_dirs []uuid 2-4
+ previous_broker_epoch int64 3-4 default=-1
+""",
+    "broker_registration_response": """
+BrokerRegistrationResponse 0-4
+ throttle_time_ms int32 0-4
+ error_code int16 0-4
+ broker_epoch int64 0-4 default=-1
+""",
+    "broker_heartbeat_request": """
+BrokerHeartbeatRequest 0-1
+ broker_id int32 0-1
+ broker_epoch int64 0-1 default=-1
+ current_metadata_offset int64 0-1
+ want_fence bool 0-1
+ want_shut_down bool 0-1
+ offline_log_dirs []uuid 1-1 tag=0
+""",
+    "broker_heartbeat_response": """
+BrokerHeartbeatResponse 0-1
+ throttle_time_ms int32 0-1
+ error_code int16 0-1
+ is_caught_up bool 0-1
+ is_fenced bool 0-1 default=True
+ should_shut_down bool 0-1
+""",
+    "unregister_broker_request": """
+UnregisterBrokerRequest 0-0
+ broker_id int32 0-0
+""",
+    "unregister_broker_response": """
+UnregisterBrokerResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ error_message string? 0-0
+""",
     "describe_transactions_request": """
 DescribeTransactionsRequest 0-0
  transactional_ids []string 0-0

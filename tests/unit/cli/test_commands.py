@@ -34,6 +34,7 @@ COMMANDS = (
     "log",
     "logdir",
     "migrate",
+    "mirror",
     "offset",
     "partition",
     "perf",
@@ -352,6 +353,7 @@ READERS = {
         "migrate kraft settings",
         "migrate evidence",
         "migrate verify",
+        "mirror status",
         "offset list",
         "partition reassign list",
         "partition reassign plan",
@@ -360,7 +362,17 @@ READERS = {
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }
 SERVERS_AND_JOBS = {
-    *("broker", "cluster up", "console", "zk run", "zk serve", "perf produce", "perf end-to-end", "context use"),
+    *(
+        "broker",
+        "cluster up",
+        "console",
+        "mirror run",
+        "zk run",
+        "zk serve",
+        "perf produce",
+        "perf end-to-end",
+        "context use",
+    ),
     *("spark archive", "spark backfill", "spark compact", "spark reprocess", "spark run"),
 }
 """Commands whose whole point is to run; `context use` is undone by itself."""

@@ -235,6 +235,11 @@ def test_evidence_that_does_not_belong_together_is_refused() -> None:
         audit(BEFORE, BEFORE, LEDGER)
     with pytest.raises(ForeignEvidenceError, match="before is of cluster id, after of other"):
         audit(BEFORE, replace(moment(), cluster_id="other"), LEDGER)
+    with pytest.raises(ForeignEvidenceError, match="of the same cluster, id: that is no copy"):
+        audit(BEFORE, moment(), LEDGER, is_copy=True)
+    assert all(
+        each.remedy is None for each in audit(BEFORE, replace(moment(), cluster_id="other"), LEDGER, is_copy=True)
+    )
     with pytest.raises(ForeignEvidenceError, match="the ledger is of probe probe-1, and after looked for none"):
         audit(BEFORE, replace(moment(), probe=None), LEDGER)
 

@@ -1,0 +1,135 @@
+"""`kafkalite mirror`: its group, `status` and `switch`; `run` is in `running`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kafkalite.cli.confirmation import confirm
+from kafkalite.cli.mirror.running import run
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
+
+_DIRECTORY: Final = click.Path(file_okay=False, exists=True, path_type=Path)
+_COLUMNS: Final = ("topic", "partition", "source_end", "copied_to", "lag", "problem")
+_STALE_MS: Final = 10_000
+_POLL_S: Final = 0.2
+
+
+@click.group()
+def mirror() -> None:
+    """Copy topics byte by byte into a cluster of Apache Kafka 4, and switch clients over.
+
+    \b
+    Copied:      batches as they are (offsets, timestamps, headers, compression, leader epochs, gaps, markers of transactions),
+                 log start offsets, topics' settings, committed offsets of groups, ACLs, quotas
+    Not copied:  SCRAM credentials and delegation tokens, brokers' dynamic settings, transactions that are open (the switch waits
+                 for them), messages of formats before 0.11 (refused)
+    """
+
+
+mirror.add_command(run)
+
+
+@mirror.command()
+@click.argument("directory", type=_DIRECTORY)
+@output_option()
+def status(directory: Path, output: str) -> None:
+    """Show how far the mirror of DIRECTORY is, and what keeps a switch from happening.
+
+    Exits with 7 when there is a problem, and with 5 when no mirror is at work.
+    """
+    found = _read_status(directory)
+    write_rows(found["partitions"], output, columns=_COLUMNS, wide=("brokers",), name=partition_name)
+    is_over = found["phase"] == "switched"
+    lag = sum(each["lag"] or 0 for each in found["partitions"])
+    what = f"{format_count(found['topics'], 'topic')}, {format_count(found['groups'], 'group')}, lag {lag}"
+    note("switched: the target leads" if is_over else f"{found['phase']}: {what}")
+    for each in found["notes"]:
+        note(f"Note: {each}")
+    for each in found["problems"]:
+        note(f"Problem: {each}")
+    for each in () if is_over else found["obstacles"]:
+        note(f"Before a switch: {each}")
+    if not is_over and not _is_at_work(directory, found):
+        fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
+    if found["problems"]:
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+@mirror.command()
+@click.argument("directory", type=_DIRECTORY)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for the end of it.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what keeps it from happening.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
+    """Hand all partitions over to the target, which takes records from then on. Stop the producers of the source first.
+
+    It happens when every follower has all records, no transaction is open, and nothing else is wrong; what stands against it is named, and
+    the request withdrawn. The source stays as it is: clients go back to it by its address, without what the target got meanwhile.
+    Exits with 7 when it did not happen, or records came into the source after it.
+    """
+    from kafkalite.cli.mirror.files import MirrorDirectory
+
+    found = _read_status(directory)
+    if found["phase"] == "switched":
+        note("the target leads already")
+        return
+    if not _is_at_work(directory, found):
+        fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
+    if dry_run:
+        _fail_obstacles(found)
+        note(f"nothing stands against it: {format_count(len(found['partitions']), 'partition')}")
+        return
+    confirm(f"Hand {format_count(len(found['partitions']), 'partition')} over to the target?", yes)
+    files = MirrorDirectory(directory)
+    files.request_switch()
+    deadline_s = time.monotonic() + wait_s
+    try:
+        while found["phase"] != "switched" and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            found = _read_status(directory)
+    finally:
+        if found["phase"] != "switched":
+            files.withdraw_switch()
+    if found["phase"] != "switched":
+        _fail_obstacles(found)
+        fail(f"not switched within {wait_s:g} s", Exit.UNREACHABLE)
+    note("switched: the target leads")
+    if found["problems"]:
+        for each in found["problems"]:
+            note(f"Problem: {each}")
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def _fail_obstacles(found: dict[str, Any]) -> None:
+    """End the command when something stands against a switch."""
+    for each in found["obstacles"]:
+        note(f"Error: {each}")
+    if found["obstacles"]:
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def _read_status(directory: Path) -> dict[str, Any]:
+    from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
+
+    try:
+        return MirrorDirectory(directory).read_status()
+    except MirrorFileError as problem:
+        fail(str(problem), Exit.NOT_FOUND)
+
+
+def _is_at_work(directory: Path, found: dict[str, Any]) -> bool:
+    from kafkalite.cli.mirror.files import MirrorDirectory
+
+    is_young = time.time() * 1000 - found["time_ms"] < _STALE_MS
+    return is_young or MirrorDirectory(directory).is_running()

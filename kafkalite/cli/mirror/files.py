@@ -1,0 +1,118 @@
+"""The directory of a mirror: what it has to know after its own death, what it tells others, and how it is asked to switch.
+
+- `mirror.json`: which clusters, which broker, which topics; written whole before what follows from it is done.
+- `status.json`: how far it is, written again every second.
+- `switch`: there while a switch is wanted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from kafkalite.cli.migrate.evidence import sync_directory
+from kafkalite.cli.mirror.plan import KnownTopic
+
+_STATE: Final = "mirror.json"
+_STATUS: Final = "status.json"
+_SWITCH: Final = "switch"
+_LOCK: Final = "lock"
+
+
+class MirrorFileError(Exception):
+    """Raised for a directory that cannot be used; the message says why."""
+
+
+@dataclass(slots=True)
+class MirrorState:
+    """What outlives the process. The incarnation is that of the registration, so that a restarted mirror is taken for the same broker."""
+
+    source_cluster: str
+    target_cluster: str
+    broker_id: int
+    incarnation: str
+    topics: dict[str, KnownTopic] = field(default_factory=dict)
+    highest_producer_id: int = -1
+    is_switched: bool = False
+
+
+class MirrorDirectory:
+    """The files of one mirror."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lock(self) -> BinaryIO:
+        """Return what keeps others from mirroring with this directory until it is closed. Raises MirrorFileError."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        file = (self.path / _LOCK).open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise MirrorFileError(f"another `kafkalite mirror run` is at work with {self.path}") from None
+        return file
+
+    def is_running(self) -> bool:
+        """True if a mirror is at work with this directory."""
+        try:
+            self.lock().close()
+        except MirrorFileError:
+            return True
+        return False
+
+    def read_state(self) -> MirrorState | None:
+        """Return the state, None before there is any. Raises MirrorFileError."""
+        path = self.path / _STATE
+        try:
+            found = json.loads(path.read_bytes())
+            topics = {name: KnownTopic(**each) for name, each in found.pop("topics").items()}
+            return MirrorState(topics=topics, **found)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise MirrorFileError(f"{path} is no state of a mirror: {problem}") from None
+
+    def write_state(self, state: MirrorState) -> None:
+        """Put the state on disk."""
+        self._write(_STATE, asdict(state), durable=True)
+
+    def read_status(self) -> dict[str, Any]:
+        """Return what the mirror told last. Raises MirrorFileError when it has told nothing yet."""
+        try:
+            found: dict[str, Any] = json.loads((self.path / _STATUS).read_bytes())
+        except (FileNotFoundError, ValueError):
+            raise MirrorFileError(f"{self.path} has no status: `kafkalite mirror run` has not been there") from None
+        return found
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Tell others how far the mirror is."""
+        self._write(_STATUS, status, durable=False)
+
+    def _write(self, name: str, content: Mapping[str, Any], *, durable: bool) -> None:
+        draft = self.path / f"{name}.draft"
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(content, file)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        draft.replace(self.path / name)
+        if durable:
+            sync_directory(self.path)
+
+    @property
+    def switch_wanted(self) -> bool:
+        return (self.path / _SWITCH).exists()
+
+    def request_switch(self) -> None:
+        """Ask the mirror to switch."""
+        (self.path / _SWITCH).touch()
+
+    def withdraw_switch(self) -> None:
+        """Take the request back."""
+        (self.path / _SWITCH).unlink(missing_ok=True)

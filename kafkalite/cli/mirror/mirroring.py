@@ -1,0 +1,243 @@
+"""The mirror at work: it keeps its session with the target's controllers, keeps the target's topics like the source's, tells how far it is,
+and hands over when it is asked to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.cli.mirror import copying, plan, producer_ids
+from kafkalite.cli.mirror.clusters import Clusters, read_ends
+from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic, TopicPlan
+from kafkalite.cli.mirror.positions import Positions, find_obstacles
+from kafkalite.cli.mirror.relay import Relay
+from kafkalite.cli.mirror.switching import Switch
+from kafkalite.client.errors import AdminError, ClientError
+from kafkalite.types import TopicPartition, topic_id_from_text
+
+if TYPE_CHECKING:
+    from kafkalite.cli.mirror.quorum import Quorum
+
+log = logging.getLogger("kafkalite.mirror")
+
+_HEARTBEAT_S: Final = 1.0
+_POLL_S: Final = 0.2
+_FENCINGS_AT_ONCE: Final = 200
+"""Between two looks at the clusters; each takes two commits of the controllers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the operator wants: `topics` (none: all), how many replicas, and how often both clusters are compared."""
+
+    topics: Collection[str]
+    replication_factor: int | None
+    interval_s: float
+
+
+class Mirror:
+    """One mirror, from its registration to the switch."""
+
+    def __init__(
+        self, directory: MirrorDirectory, state: MirrorState, clusters: Clusters, quorum: Quorum, wanted: Wanted
+    ) -> None:
+        self._directory, self._state, self._clusters, self._quorum = directory, state, clusters, quorum
+        self._wanted = wanted
+        self.positions = Positions()
+        self.positions.highest_producer_id = state.highest_producer_id
+        self.relay = Relay(clusters.source_cluster, self.positions)
+        self._targets: dict[TopicPartition, tuple[int, ...]] = {}
+        self._topics: dict[str, MirroredTopic] = {}
+        self._begun: list[str] = []
+        self._copied: copying.GroupOffsets = {}
+        self._phase = "starting"
+        self._problems: list[str] = []
+        self._notes: list[str] = []
+        self._obstacles: list[str] = []
+
+    async def run(self) -> list[str]:
+        """Mirror until the switch; return what is wrong after it. Raises ClientError when the target does not take the mirror."""
+        await self._quorum.register(self._state.target_cluster)
+        await self._quorum.send_heartbeat()
+        beating = asyncio.create_task(self._beat(), name="kafkalite-mirror-heartbeats")
+        try:
+            while True:
+                is_switched = await self._compare()
+                if is_switched:
+                    return self._problems
+                self._tell()
+                await self._pause()
+        finally:
+            beating.cancel()
+            self._tell()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            try:
+                await self._quorum.send_heartbeat()
+            except (OSError, ClientError) as problem:
+                log.warning("no heartbeat: %s", problem)
+            self._tell()
+
+    async def _pause(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (self._wanted.interval_s if self._phase == "mirroring" else _POLL_S)
+        wants_switch = self._directory.switch_wanted
+        while loop.time() < deadline_s and self._directory.switch_wanted == wants_switch:
+            await asyncio.sleep(_POLL_S)
+
+    async def _compare(self) -> bool:
+        """Look at both clusters and do what is to be done; True after the switch."""
+        try:
+            todo = await self._copy_topics()
+            await self._copy_the_rest()
+            if self._phase != "mirroring":
+                self._obstacles = ["topics are being made in the target"]
+                return False
+            self._obstacles = await self._find_obstacles(todo)
+            if self._directory.switch_wanted and not self._obstacles:
+                return await self._switch()
+        except (OSError, ClientError) as problem:
+            log.warning("%s", problem)
+            self._problems = [str(problem)]
+            self._obstacles = [str(problem)]
+        return False
+
+    async def _copy_topics(self) -> TopicPlan:
+        clusters, mirror_id = self._clusters, self._state.broker_id
+        await clusters.source_cluster.refresh()
+        await clusters.target_cluster.refresh()
+        names = await copying.choose_topics(clusters.source, self._wanted.topics)
+        source = await copying.read_topics(clusters.source, names)
+        target = await copying.read_topics(clusters.target, {*names, *self._state.topics})
+        view = clusters.target_cluster.view
+        brokers = {node.id: node.rack for node in view.brokers.values() if node.id != mirror_id}
+        todo = plan.plan_topics(source, target, self._state.topics, mirror_id, brokers, self._wanted.replication_factor)
+        self._problems = [f"topic {name} {why}" for name, why in sorted(todo.problems.items())]
+        self._adopt(todo, source, target)
+        mirrored = [target[name] for name in todo.mirrored]
+        self._topics = {each.name: each for each in mirrored}
+        self._begun = [*todo.mirrored, *todo.handed_over]
+        self.relay.names = {topic_id_from_text(each.topic_id): each.name for each in mirrored}
+        self._targets = {}
+        absent: set[int] = set()
+        for place, followers, missing in plan.find_targets(mirrored, mirror_id, brokers):
+            self._targets[place] = followers
+            absent.update(missing)
+        self._problems += [f"broker {each} of the target is not there" for each in sorted(absent)]
+        is_new = await self._carry_out(todo, source, brokers)
+        fencings = plan.count_fencings(plan.source_epochs(source[name] for name in todo.mirrored), mirrored)
+        if fencings:
+            await self._quorum.raise_epochs(min(fencings, _FENCINGS_AT_ONCE))
+        self._phase = "starting" if is_new or fencings else "mirroring"
+        return todo
+
+    def _adopt(self, todo: TopicPlan, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> None:
+        """Write down what is begun before it is, and the ids in the target as soon as they are known."""
+        before = dict(self._state.topics)
+        for name in todo.creations:
+            self._state.topics[name] = KnownTopic(source[name].topic_id)
+        for name in todo.mirrored:
+            self._state.topics[name] = replace(self._state.topics[name], target_id=target[name].topic_id)
+        if before != self._state.topics or self.positions.highest_producer_id != self._state.highest_producer_id:
+            self._state.highest_producer_id = self.positions.highest_producer_id
+            self._directory.write_state(self._state)
+
+    async def _carry_out(
+        self, todo: TopicPlan, source: Mapping[str, MirroredTopic], brokers: Mapping[int, str | None]
+    ) -> bool:
+        """Make topics and partitions that only the mirror has, begin reassignments, set settings; True if something was made."""
+        from kafkalite.client import ConfigChange, ConfigResource, NewPartitions, NewTopic
+
+        target, mirror_id = self._clusters.target, self._state.broker_id
+        if not brokers:
+            self._problems.append("the target has no broker but the mirror")
+            return True
+        made = False
+        for name, count in todo.creations.items():
+            settings = {**plan.wanted_settings(source[name]), **plan.HELD_SETTINGS}
+            new = NewTopic(
+                name, replica_assignments={each: [mirror_id] for each in range(count)}, topic_configs=settings
+            )
+            made |= await self._attempt(target.create_topics([new]))
+        for name, (there, wanted) in todo.additions.items():
+            more = NewPartitions(wanted, [[mirror_id]] * (wanted - there))
+            made |= await self._attempt(target.create_partitions({name: more}))
+        if todo.moves:
+            made |= await self._attempt(target.alter_partition_reassignments(todo.moves))
+        for name, changes in todo.settings.items():
+            some = [ConfigChange(key, "delete" if value is None else "set", value) for key, value in changes.items()]
+            await self._attempt(target.incremental_alter_configs({ConfigResource("topic", name): some}))
+        return made
+
+    async def _attempt(self, call: Any) -> bool:
+        try:
+            await call
+        except AdminError as problem:
+            self._problems += [str(each) for each in problem.failures.values()]
+            return False
+        return True
+
+    async def _copy_the_rest(self) -> None:
+        source, target = self._clusters.source, self._clusters.target
+        failed = await copying.copy_group_offsets(source, target, set(self._topics), self._copied)
+        self._problems += failed.values()
+        self._problems += await copying.copy_acls(source, target)
+        self._problems += await copying.copy_quotas(source, target)
+        self._notes = await copying.find_uncopied_users(source, target)
+
+    async def _find_obstacles(self, todo: TopicPlan) -> list[str]:
+        """Return what keeps the switch from happening now."""
+        ends, stable_ends = await read_ends(self._clusters.source, self._targets)
+        found = find_obstacles(self.positions, self._targets, ends, stable_ends)
+        names = set(todo.creations) | set(todo.additions)
+        return [
+            *self._problems,
+            *(["the controllers of the target have fenced the mirror"] if self._quorum.is_fenced else []),
+            *(f"topic {name} is not complete in the target" for name in sorted(names)),
+            *(f"{place}: {why}" for place, why in sorted(found.items())),
+        ]
+
+    async def _switch(self) -> bool:
+        self._phase = "switching"
+        self._tell()
+        switch = Switch(self._clusters, self._quorum, self.relay, self.positions, self._state.broker_id)
+        highest = await producer_ids.find_highest(self._clusters.source, self._targets)
+        highest = max(highest, self.positions.highest_producer_id)
+        followers = {each for some in self._targets.values() for each in some}
+        others = set(self._clusters.target_cluster.view.brokers) - {self._state.broker_id}
+        await producer_ids.reserve(self._quorum, self._clusters.target_cluster, followers | others, highest)
+        self._obstacles = await switch.hand_over(self._targets, self._topics)
+        if self._obstacles:
+            self._phase = "mirroring"
+            return False
+        self._problems = switch.late_records + await switch.restore_settings(self._begun)
+        await switch.leave()
+        self._state.is_switched = True
+        self._directory.write_state(self._state)
+        self._directory.withdraw_switch()
+        self._phase, self._targets = "switched", {}
+        return True
+
+    def _tell(self) -> None:
+        rows = list(self.positions.describe(self._targets))
+        self._directory.write_status(
+            {
+                "time_ms": int(time.time() * 1000),
+                "phase": self._phase,
+                "is_fenced": self._quorum.is_fenced,
+                "topics": len(self._topics),
+                "groups": len({group for group, _ in self._copied}),
+                "problems": self._problems,
+                "notes": self._notes,
+                "obstacles": self._obstacles,
+                "partitions": rows,
+            }
+        )

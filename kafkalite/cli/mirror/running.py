@@ -1,0 +1,207 @@
+"""`kafkalite mirror run`: its options, and what is connected before a mirror is at work."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
+from kafkalite.cli.calls import run as run_coroutine
+from kafkalite.cli.output import Exit, fail, note
+
+if TYPE_CHECKING:
+    from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+    from kafkalite.cli.mirror.mirroring import Wanted
+    from kafkalite.client.cluster.client import ClusterClient
+
+_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target to begin with.")
+@click.option(
+    "--controllers",
+    required=True,
+    metavar="HOST:PORT,...",
+    help="Controllers of the target, by their controller listener.",
+)
+@click.option(
+    "--to-config",
+    type=_FILE,
+    help="A properties file with the security settings for brokers and controllers of the target.",
+)
+@click.option(
+    "--broker-id",
+    type=click.IntRange(0),
+    required=True,
+    help="A node id that is free in the target: the mirror registers as that broker.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    required=True,
+    help="Where the target's brokers fetch from the mirror, in plaintext.",
+)
+@click.option(
+    "--bind", metavar="ADDRESS", default="", help="The local address of that port.  [default: the host of --listen]"
+)
+@click.option(
+    "--listener-name", default="PLAINTEXT", show_default=True, help="The target's inter.broker.listener.name."
+)
+@click.option(
+    "-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated. Without: all but internal ones."
+)
+@click.option(
+    "--replication-factor", type=click.IntRange(1), help="Replicas in the target.  [default: as in the source]"
+)
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    show_default=True,
+    help="Seconds between two comparisons of topics, settings, groups, ACLs and quotas.",
+)
+@bootstrap_option
+def run(
+    directory: Path,
+    target: str,
+    controllers: str,
+    to_config: Path | None,
+    broker_id: int,
+    listen: str,
+    bind: str,
+    listener_name: str,
+    topics: tuple[str, ...],
+    replication_factor: int | None,
+    interval_s: float,
+) -> None:
+    """Mirror until the switch, or until it is stopped; the same call goes on. DIRECTORY holds what it has to remember.
+
+    The mirror registers with the target's controllers as a broker and leads the mirrored partitions there, so they take no records from
+    clients. The target's brokers copy them as followers; while the mirror is away they have no leader.
+    Ends with 0 after the switch, and with 7 when records came into the source after it.
+    """
+    from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
+    from kafkalite.cli.mirror.mirroring import Wanted
+
+    options = admin_options()
+    files = MirrorDirectory(directory)
+    wanted = Wanted(topics, replication_factor, interval_s)
+    try:
+        with files.lock():
+            problems = run_coroutine(
+                _mirror(
+                    files,
+                    options,
+                    _target_options(target, to_config),
+                    controllers,
+                    broker_id,
+                    (listen, bind, listener_name),
+                    wanted,
+                )
+            )
+    except MirrorFileError as problem:
+        fail(str(problem))
+    note("switched: the target leads")
+    for each in problems:
+        note(f"Problem: {each}")
+    if problems:
+        raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def _target_options(servers: str, config: Path | None) -> dict[str, Any]:
+    """Return the options of a client of the target. Invalid settings end the command."""
+    from kafkalite.cli.context.file import ContextError
+    from kafkalite.cli.context.settings import Setting, keyword_options
+    from kafkalite.config.keys import ConfigError
+    from kafkalite.config.properties import read_properties
+
+    try:
+        given = {} if config is None else read_properties(config, "--to-config")
+        settings = {key: Setting(value, str(config)) for key, value in given.items()}
+        options = keyword_options(settings, "Admin", config, note)
+    except (ConfigError, ContextError) as problem:
+        fail(str(problem), Exit.USAGE)
+    timeout_ms = int(given_timeout_s() * 1000)
+    return {
+        "request_timeout_ms": timeout_ms,
+        "default_api_timeout_ms": timeout_ms,
+        **options,
+        "bootstrap_servers": servers,
+    }
+
+
+async def _mirror(
+    files: MirrorDirectory,
+    source_options: dict[str, Any],
+    target_options: dict[str, Any],
+    controllers: str,
+    broker_id: int,
+    listener: tuple[str, str, str],
+    wanted: Wanted,
+) -> list[str]:
+    """Connect both sides and mirror; return what is wrong after the switch."""
+    from kafkalite.cli.mirror.clusters import Clusters
+    from kafkalite.cli.mirror.listener import Listener
+    from kafkalite.cli.mirror.mirroring import Mirror
+    from kafkalite.cli.mirror.quorum import Quorum, Registration
+    from kafkalite.client import Admin
+    from kafkalite.server_addresses import parse_servers
+
+    ((host, port),) = parse_servers(listener[0])
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(Admin(**source_options))
+        target = await stack.enter_async_context(Admin(**target_options))
+        source_cluster = await _connect(stack, source_options)
+        source_cluster.watch_all_topics()
+        target_cluster = await _connect(stack, target_options)
+        state = _load_state(files, source_cluster, target_cluster, broker_id)
+        who = Registration(broker_id, bytes.fromhex(state.incarnation), listener[2], host, port)
+        quorum = Quorum(parse_servers(controllers), target_cluster.open_separate, who)
+        stack.callback(quorum.close)
+        clusters = Clusters(source, source_cluster, target, target_cluster)
+        mirror = Mirror(files, state, clusters, quorum, wanted)
+        served = Listener(mirror.relay, source_cluster)
+        stack.push_async_callback(served.close)
+        await served.listen(listener[1] or host, port)
+        note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")
+        return await mirror.run()
+
+
+async def _connect(stack: AsyncExitStack, options: dict[str, Any]) -> ClusterClient:
+    from kafkalite.client import AdminOptions
+    from kafkalite.client.cluster.client import ClusterClient
+
+    cluster = ClusterClient(AdminOptions(**options))
+    stack.push_async_callback(cluster.close)
+    await cluster.connect(given_timeout_s())
+    return cluster
+
+
+def _load_state(files: MirrorDirectory, source: ClusterClient, target: ClusterClient, broker_id: int) -> MirrorState:
+    """Return what the directory remembers, or begin. Raises MirrorFileError for a directory of another mirror."""
+    from kafkalite.cli.mirror.files import MirrorFileError, MirrorState
+
+    clusters = source.view.cluster_id or "", target.view.cluster_id or ""
+    state = files.read_state()
+    if clusters[0] == clusters[1]:
+        raise MirrorFileError(f"source and target are the same cluster, {clusters[0]}")
+    if state is None:
+        state = MirrorState(*clusters, broker_id, os.urandom(16).hex())
+        if broker_id in target.view.brokers:
+            raise MirrorFileError(f"the target has a broker {broker_id}; give another --broker-id")
+        files.write_state(state)
+    if state.is_switched:
+        raise MirrorFileError(f"{files.path} is of a mirror that has switched; give another directory")
+    if (state.source_cluster, state.target_cluster, state.broker_id) != (*clusters, broker_id):
+        was = f"from {state.source_cluster} to {state.target_cluster} as broker {state.broker_id}"
+        raise MirrorFileError(
+            f"{files.path} is of a mirror {was}, not from {clusters[0]} to {clusters[1]} as {broker_id}"
+        )
+    return state

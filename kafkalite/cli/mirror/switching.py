@@ -1,0 +1,128 @@
+"""The switch: all followers become in-sync replicas, which ends the reassignments, and the mirror leaves the target."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.cli.mirror import copying, plan
+from kafkalite.cli.mirror.clusters import Clusters, read_ends
+from kafkalite.cli.mirror.partition_epochs import HandOver, begin, guess_again
+from kafkalite.cli.mirror.positions import Positions, find_obstacles
+from kafkalite.client.errors import AdminError, error_name
+from kafkalite.protocol import messages
+from kafkalite.types import TopicPartition, topic_id_from_text
+
+if TYPE_CHECKING:
+    from kafkalite.cli.mirror.plan import MirroredTopic
+    from kafkalite.cli.mirror.quorum import Quorum
+    from kafkalite.cli.mirror.relay import Relay
+
+_FREEZE_S: Final = 15.0
+_LEADERS_S: Final = 30.0
+_POLL_S: Final = 0.1
+_GUESSES: Final = 64
+"""A search that doubles and halves finds any partition epoch in so many."""
+
+
+class Switch:
+    """One attempt to hand everything over."""
+
+    def __init__(self, clusters: Clusters, quorum: Quorum, relay: Relay, positions: Positions, mirror_id: int) -> None:
+        self._clusters, self._quorum, self._relay, self._positions = clusters, quorum, relay, positions
+        self._mirror_id = mirror_id
+        self.late_records: list[str] = []
+        """What was written to the source after its ends were compared, and is not in the target."""
+
+    async def hand_over(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]], topics: Mapping[str, MirroredTopic]
+    ) -> list[str]:
+        """Hand over all partitions; return what kept it from happening, nothing then being lost. Raises ClientError, OSError."""
+        self._relay.is_frozen = True
+        try:
+            ends, obstacles = await self._compare_frozen(targets)
+            if obstacles:
+                return [f"{place}: {why}" for place, why in sorted(obstacles.items())]
+            failed = await self._alter(targets, topics)
+            if failed:
+                return [f"{place} was not handed over: {error_name(code)}" for place, code in sorted(failed.items())]
+        finally:
+            self._relay.is_frozen = False
+        left = await self._wait_for_leaders(topics)
+        if left:
+            return [f"{each} is still led by the mirror" for each in left]
+        now, _ = await read_ends(self._clusters.source, targets)
+        self.late_records = [
+            f"{place}: the source went on to offset {end} after the switch at {ends[place]}"
+            for place, end in sorted(now.items())
+            if end != ends[place]
+        ]
+        return []
+
+    async def _compare_frozen(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Return the source's ends, and what stands against the switch once each follower has asked again and got nothing new."""
+        self._positions.forget_followers()
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + _FREEZE_S
+        while True:
+            ends, stable_ends = await read_ends(self._clusters.source, targets)
+            obstacles = find_obstacles(self._positions, targets, ends, stable_ends)
+            if not obstacles or loop.time() > deadline_s:
+                return ends, obstacles
+            await asyncio.sleep(_POLL_S)
+
+    async def _alter(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]], topics: Mapping[str, MirroredTopic]
+    ) -> dict[TopicPartition, int]:
+        """Return the error codes of partitions that were not handed over."""
+        current = await copying.read_topics(self._clusters.target, topics)
+        left: list[HandOver] = [
+            begin(place, topic_id_from_text(topic.topic_id), each.leader_epoch, targets[place])
+            for topic in current.values()
+            for each in topic.partitions
+            if (place := TopicPartition(topic.name, each.partition)) in targets and each.leader == self._mirror_id
+        ]
+        failed: dict[TopicPartition, int] = {}
+        for _ in range(_GUESSES):
+            if not left:
+                break
+            left, now_failed = guess_again(await self._quorum.hand_over(left, self._positions.broker_epochs))
+            failed |= now_failed
+        return failed
+
+    async def _wait_for_leaders(self, topics: Mapping[str, MirroredTopic]) -> list[TopicPartition]:
+        """Return the partitions that the mirror still has a replica of when the time is over."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + _LEADERS_S
+        while True:
+            current = await copying.read_topics(self._clusters.target, topics)
+            left = [place for place, _, _ in plan.find_targets(current.values(), self._mirror_id, ())]
+            if not left or loop.time() > deadline_s:
+                return left
+            await asyncio.sleep(_POLL_S)
+
+    async def restore_settings(self, topics: Collection[str]) -> list[str]:
+        """Give topics the settings that they have in the source, in place of those that were held; return the problems."""
+        from kafkalite.client import ConfigChange, ConfigResource
+
+        source = await copying.read_topics(self._clusters.source, topics)
+        target = await copying.read_topics(self._clusters.target, topics)
+        changes: dict[ConfigResource, list[ConfigChange]] = {}
+        for name in source.keys() & target.keys():
+            differing = plan.compare_settings(plan.wanted_settings(source[name]), target[name].settings)
+            changes[ConfigResource("topic", name)] = [
+                ConfigChange(key, "delete" if value is None else "set", value) for key, value in differing.items()
+            ]
+        try:
+            await self._clusters.target.incremental_alter_configs({key: some for key, some in changes.items() if some})
+        except AdminError as problem:
+            return [str(each) for each in problem.failures.values()]
+        return []
+
+    async def leave(self) -> None:
+        """End the session and take the mirror's registration out of the metadata. Raises ClientError, OSError."""
+        await self._quorum.send_heartbeat(shut_down=True)
+        await self._clusters.target_cluster.request_any(messages.UnregisterBrokerRequest(broker_id=self._mirror_id))

@@ -1,0 +1,244 @@
+"""`kafkalite mirror` from brokers of ours to Apache Kafka 4: what the target has after the switch is what the source had.
+
+With --long two brokers follow, and the source's leader epochs are ahead of the target's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import ReservedPort
+from tests.peers import kraft
+from tests.peers.apache_kafka import wait_for_controller
+from tests.peers.kraft import KraftCluster
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
+
+TIMEOUT_S = 90
+MIRROR = 900
+TOPICS = {"plain": {"retention.ms": "-1"}, "transactional": {"min.insync.replicas": "1"}}
+PROPERTIES = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+
+
+class Program:
+    """`kafkalite mirror run`, killed and started again as a test likes."""
+
+    def __init__(self, directory: Path, source: str, target: KraftCluster, port: int) -> None:
+        self.directory = directory
+        where = ["--to", target.bootstrap_servers, "--controllers", target.controllers, "--broker-id", str(MIRROR)]
+        self._options = [*where, "--listen", f"127.0.0.1:{port}", "-b", source, "--interval", "0.5"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "kafkalite", "mirror", "run", str(self.directory), *self._options]
+        with self.directory.with_suffix(".log").open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_ended(self) -> int:
+        assert self._process is not None
+        return self._process.wait(TIMEOUT_S)
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kafkalite", "mirror", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+    def is_level(self, ends: dict[tuple[str, int], int]) -> bool:
+        """True if the mirror says that every follower has all up to these ends, and nothing is in the way of a switch."""
+        status = json.loads((self.directory / "status.json").read_text()) if self._has_status() else {}
+        copied = {(each["topic"], each["partition"]): each["copied_to"] for each in status.get("partitions", ())}
+        return copied == ends and not status["obstacles"]
+
+    def _has_status(self) -> bool:
+        return (self.directory / "status.json").exists()
+
+
+@pytest.fixture
+def brokers(request: pytest.FixtureRequest) -> int:
+    return 2 if request.config.getoption("--long") else 1
+
+
+@pytest.fixture
+def clusters(tmp_path: Path, brokers: int) -> Iterator[tuple[LocalCluster, KraftCluster]]:
+    kraft.fetch()
+    with (
+        LocalCluster(brokers=1, directory=tmp_path / "source", properties=PROPERTIES) as source,
+        KraftCluster(tmp_path, brokers) as target,
+    ):
+        wait_for_controller(source.bootstrap_servers)
+        yield source, target
+
+
+@pytest.fixture
+def program(tmp_path: Path, clusters: tuple[LocalCluster, KraftCluster]) -> Iterator[Program]:
+    source, target = clusters
+    with ReservedPort() as port:
+        found = Program(tmp_path / "mirror", source.bootstrap_servers, target, port.number)
+        yield found
+        found.kill()
+
+
+def make_source(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = [NewTopic(name, 2, 1, config=settings) for name, settings in TOPICS.items()]
+    for future in admin.create_topics(topics).values():
+        future.result(TIMEOUT_S)
+    produce(servers, 0)
+    place = confluent_kafka.TopicPartition("plain", 1, 100)
+    admin.delete_records([place])[place].result(TIMEOUT_S)
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        "plain",
+        ResourcePatternType.LITERAL,
+        "User:reader",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    for future in admin.create_acls([rule]).values():
+        future.result(TIMEOUT_S)
+    commit(servers, 42)
+
+
+def commit(servers: str, offset: int) -> None:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    place = confluent_kafka.TopicPartition("plain", 0, offset, "note")
+    consumer.commit(offsets=[place], asynchronous=False)
+    consumer.close()
+
+
+def produce(servers: str, begin: int) -> None:
+    """Compressed batches with headers, and transactions, every second one aborted."""
+    plain = confluent_kafka.Producer(
+        {"bootstrap.servers": servers, "compression.type": "lz4", "enable.idempotence": True}
+    )
+    for number in range(begin, begin + 1000):
+        plain.produce("plain", b"v" * 50, b"k%d" % number, number % 2, headers=[("h", b"x")])
+    assert plain.flush(TIMEOUT_S) == 0
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": "one"})
+    producer.init_transactions(TIMEOUT_S)
+    for transaction in range(4):
+        producer.begin_transaction()
+        for number in range(10):
+            producer.produce("transactional", b"%d" % (begin + number), partition=number % 2)
+        if transaction % 2:
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.flush(TIMEOUT_S)
+            producer.abort_transaction(TIMEOUT_S)
+
+
+def find_ends(servers: str) -> dict[tuple[str, int], int]:
+    """Of all partitions: where they end."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "none"})
+    places = [confluent_kafka.TopicPartition(name, number) for name in TOPICS for number in range(2)]
+    found = {(each.topic, each.partition): consumer.get_watermark_offsets(each, TIMEOUT_S)[1] for each in places}
+    consumer.close()
+    return found
+
+
+def read_segments(directory: Path) -> dict[str, bytes]:
+    return {
+        f"{name}-{number}": b"".join(
+            path.read_bytes() for path in sorted((directory / f"{name}-{number}").glob("*.log"))
+        )
+        for name in TOPICS
+        for number in range(2)
+    }
+
+
+def run_kafkalite(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkalite", *words], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_target_has_what_the_source_had(
+    clusters: tuple[LocalCluster, KraftCluster], program: Program, tmp_path: Path, brokers: int
+) -> None:
+    source, target = clusters
+    servers, theirs = source.bootstrap_servers, target.bootstrap_servers
+    make_source(servers)
+    program.start()
+    wait_until(lambda: program.is_level(find_ends(servers)), "a mirror that is level", TIMEOUT_S)
+    program.kill()
+    if brokers > 1:
+        source.restart(1)  # the next leader epochs
+    produce(servers, 1000)
+    commit(servers, 77)
+    program.start()
+    ends = find_ends(servers)
+    wait_until(lambda: program.is_level(ends), "a mirror that is level again", TIMEOUT_S)
+
+    run_kafkalite("migrate", "evidence", "before", str(tmp_path / "evidence"), "-b", servers)
+    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
+    assert switched.returncode == 0, switched.stderr + program.directory.with_suffix(".log").read_text()
+    assert program.wait_ended() == 0
+    run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
+    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
+    assert "problem" not in told and "warning" not in told
+    check_logs(source, target, brokers)
+    check_target(theirs, ends)
+
+
+def check_logs(source: LocalCluster, target: KraftCluster, brokers: int) -> None:
+    """Each byte, but for log starts: where a partition began when it was copied, the target has nothing before."""
+    original = read_segments(source.directory / "broker-1")
+    for node in range(1, brokers + 1):
+        for name, content in read_segments(target.log_dir(node)).items():
+            assert content and original[name].endswith(content), f"{name} of broker {node}"
+
+
+def check_target(servers: str, ends: dict[tuple[str, int], int]) -> None:
+    """Settings, groups, ACLs are there, the mirror is gone, and a producer's record is appended behind all others."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    metadata = admin.list_topics(timeout=TIMEOUT_S)
+    assert MIRROR not in metadata.brokers
+    for name in TOPICS:
+        for each in metadata.topics[name].partitions.values():
+            assert MIRROR not in each.replicas and sorted(each.isrs) == sorted(each.replicas) and each.leader > 0
+    reader = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "readers"})
+    (committed,) = reader.committed([confluent_kafka.TopicPartition("plain", 0)], TIMEOUT_S)
+    reader.close()
+    assert (committed.offset, committed.metadata) == (77, "note")
+    for name, wanted in TOPICS.items():
+        resource = confluent_kafka.admin.ConfigResource("topic", name)  # type: ignore[attr-defined]
+        found: Any = admin.describe_configs([resource])[resource].result(TIMEOUT_S)
+        assert {key: each.value for key, each in found.items() if each.source == 1} == wanted
+    acls = subprocess.run(
+        [sys.executable, "-m", "kafkalite", "acl", "list", "-b", servers, "-o", "json"], capture_output=True, text=True
+    )
+    assert "User:reader" in acls.stdout
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "none"})
+    place = confluent_kafka.TopicPartition("plain", 1)
+    assert consumer.get_watermark_offsets(place, TIMEOUT_S) == (100, ends["plain", 1])
+    consumer.close()
+    delivered: list[int] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    producer.produce("plain", b"new", partition=0, on_delivery=lambda error, sent: delivered.append(sent.offset()))
+    assert producer.flush(TIMEOUT_S) == 0 and delivered == [ends["plain", 0]]
