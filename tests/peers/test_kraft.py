@@ -30,17 +30,22 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
+from deploy.docs.blocks import blocks_of
 from kafkalite.cli.migrate.evidence import LEDGER_FILE, read_ledger
 from kafkalite.client import QuotaEntity, SyncAdmin
+from kafkalite.config.properties import parse_properties
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
+from tests.deploy.test_docs_blocks import check_usage, commands_in
 from tests.peers import apache_kafka
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
 
-CONTROLLER: Final = 9
+PAGE: Final = Path(__file__).parents[2] / "deploy/docs/pages/howto/to-kafka-4.md"
+BLOCKS: Final = blocks_of(PAGE.read_text("utf-8"))
+CONTROLLER: Final = 3001
 SETTINGS: Final = {
     "inter.broker.protocol.version": "3.9",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -61,10 +66,10 @@ cd {directory}
 id=$KAFKALITE_BROKER_ID
 case $1 in
 stop)
-    kill -TERM "$(cat "$id.pid")" || true
+    kill -TERM "$(cat "$id.pid")" 2> /dev/null || true
     while kill -0 "$(cat "$id.pid")" 2> /dev/null; do sleep 0.2; done ;;
 start)
-    if kill -0 "$(cat "$id.pid")" 2> /dev/null; then exit 0; fi
+    if [ -e "$id.pid" ] && kill -0 "$(cat "$id.pid")" 2> /dev/null; then exit 0; fi
     form=${{KAFKALITE_FORM:-$2}}
     setsid sh -c "exec $(cat "$form.command") $id.$form.properties" >> "$id.log" 2>&1 < /dev/null &
     echo $! > "$id.pid" ;;
@@ -88,6 +93,17 @@ def fetch_kafka_4() -> Path:
     return home
 
 
+def is_option(word: str) -> bool:
+    return word.startswith("--")
+
+
+def test_the_page_says_commands_that_there_are() -> None:
+    said = [words for block in BLOCKS for words in commands_in(block.text)]
+    assert len(said) > 6
+    for words in said:
+        check_usage(words)
+
+
 def properties_text(settings: dict[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
@@ -97,6 +113,7 @@ class Machines:
 
     def __init__(self, directory: Path, cluster: LocalCluster, count: int) -> None:
         self.directory, self.zookeeper = directory, cluster.zookeeper_connect
+        self.tried: list[tuple[str, ...]] = []
         self._reserved = [ReservedPort() for _ in range(count + 1)]
         *ports, self.controller_port = [each.number for each in self._reserved]
         self.brokers = dict(enumerate(ports, 1))
@@ -129,21 +146,20 @@ class Machines:
                 given = str(self.directory / f"{number}.zookeeper.properties")
                 text = self.call("kraft", "settings", form, given, "--controllers", self.voters)
                 (self.directory / f"{number}.{form}.properties").write_text(text)
+        (of_page,) = [parse_properties(each.text) for each in BLOCKS if each.language == "properties"]
         kept = ("super.users", "default.replication.factor", "min.insync.replicas")
-        settings = {
-            "process.roles": "controller",
-            "node.id": str(CONTROLLER),
+        given = of_page | {
             "listeners": f"CONTROLLER://127.0.0.1:{self.controller_port}",
             "controller.quorum.voters": self.voters,
-            "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.directory / "controller"),
+            "zookeeper.connect": self.zookeeper,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             **{name: SETTINGS[name] for name in kept},
         }
-        migrating = {"zookeeper.metadata.migration.enable": "true", "zookeeper.connect": self.zookeeper}
-        for form, more in {"migration": migrating, "kraft": {}, "kafka-4": {}}.items():
+        finalized = {name: value for name, value in given.items() if not name.startswith("zookeeper.")}
+        for form, settings in {"migration": given, "kraft": finalized, "kafka-4": finalized}.items():
             path = self.directory / f"{CONTROLLER}.{form}.properties"
-            path.write_text(properties_text(settings | more))
+            path.write_text(properties_text(settings))
 
     def run(self, verb: str, server: int, form: str = "") -> None:
         """Stop or start one server."""
@@ -169,8 +185,17 @@ class Machines:
         self.run("start", CONTROLLER, "migration")
 
     def try_call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        self.tried.append(words)
         command = [sys.executable, "-m", "kafkalite", "migrate", *words]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=900, check=False)
+
+    def check_page(self, *, is_back: bool) -> None:
+        """Every command of the page, of the way there or back, was called here with its options."""
+        for words in (each for block in BLOCKS for each in commands_in(block.text)):
+            verbs, options = words[1:3] if words[1] == "kraft" else words[1:2], set(filter(is_option, words))
+            if (words[-1] != "--help") and is_back == bool({"rollback", "release"} & set(words)):
+                alike = [set(filter(is_option, each)) for each in self.tried if list(each[: len(verbs)]) == verbs]
+                assert any(options <= each for each in alike), f"not tried: {words}"
 
     def call(self, *words: str) -> str:
         done = self.try_call(*words)
@@ -328,9 +353,10 @@ def describe(servers: str) -> dict[str, Any]:
 def loading(machines: Machines, evidence: Path) -> Iterator[Group]:
     """The probe of `kafkalite migrate` and a group, from before to after; both have gone on at the end."""
     ledger, group = evidence / LEDGER_FILE, Group(machines.servers)
-    words = [sys.executable, "-m", "kafkalite", "migrate", "probe", str(evidence), "-t", "probed", "--rate", "20"]
-    words += ["--timeout", "300"]
+    words = [sys.executable, "-m", "kafkalite", "migrate", "probe", str(evidence), "--topic", "probed"]
+    words += ["--rate", "20", "--timeout", "60"]
     machines.call("evidence", "before", str(evidence))
+    machines.tried.append(tuple(words[3:]))
     probe = subprocess.Popen(words, env=machines.environment)
     group.start()
 
@@ -405,6 +431,7 @@ def test_from_ours_in_place_to_apache_kafka_4(directory: Path) -> None:
             assert found.place("kafka-4").startswith("servers become Apache Kafka 4")
         check_evidence(found, evidence, group)
         assert describe(found.servers) == was
+        found.check_page(is_back=False)
         assert found.try_call("kraft", "step", str(plan), *commands()).returncode == 3
 
 
@@ -446,3 +473,4 @@ def test_back_to_ours_from_every_point_before_the_finalization(directory: Path) 
             found.step("kraft", "rollback", str(plan))
             swap(found, directory / "back.toml", "kafkalite", "ours")
         check_evidence(found, evidence, group)
+        found.check_page(is_back=True)
