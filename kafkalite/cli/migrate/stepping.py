@@ -380,12 +380,43 @@ class GivenCluster:
         return self._ask(look)
 
     def elect_preferred_leaders(self) -> None:
-        async def elect(admin: Admin) -> str:
-            await admin.elect_leaders("preferred")
-            return ""
+        from kafkalite.client.errors import ClientError
+        from kafkalite.errors import ErrorCode
 
-        if reason := self._ask(elect):
-            note(f"not all preferred leaders were elected: {reason}")
+        async def elect(admin: Admin) -> None:
+            await admin.elect_leaders("preferred")
+
+        try:
+            try:
+                self._try(elect)
+            except ClientError as failed:
+                if failed.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                self._request_election()  # a controller before 2.2, which looks into a znode
+        except ClientError as failed:
+            note(f"not all preferred leaders were elected: {failed}")
+
+    def _request_election(self) -> None:
+        """Write a preferred election into ZooKeeper, as tools before KIP-460 do. The controller that carries it out deletes the znode."""
+        from zk import paths
+        from zk.store import NodeExistsError
+        from zk.znodes import PartitionName, PreferredElection
+
+        async def find(admin: Admin) -> tuple[PartitionName, ...]:
+            topics = await admin.describe_topics(await admin.list_topics(include_internal=True))
+            return tuple(
+                PartitionName(each.topic, each.partition)
+                for topic in topics
+                for each in topic.partitions
+                if each.leader not in each.replicas[:1] and set(each.replicas[:1]) <= set(each.isr)
+            )
+
+        async def write(store: Store, chroot: str) -> None:
+            with suppress(NodeExistsError):
+                await store.create(chroot + paths.PREFERRED_REPLICA_ELECTION, PreferredElection(found).encode())
+
+        if found := cast("tuple[PartitionName, ...]", self._try(find)):
+            self.read_zookeeper(write)
 
     def _ask(self, question: Callable[[Admin], Any]) -> str:
         """Return what the question returns, or why it had no answer."""

@@ -34,6 +34,7 @@ from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.lifecycle import end_tasks
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from kafkalite.server_addresses import parse_servers
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 log = logging.getLogger(__name__)
 
 _CONNECTION_TIMEOUT_S = 10.0
+_DROPPED_TOO = frozenset({ApiKey.DESCRIBE_LOG_DIRS})
+"""APIs that are also asked in versions that Kafka 4 has dropped: brokers before 2.0 speak no other, and they say the same."""
 _UNTRIED_BROKERS = 3
 """Brokers without a connection that are asked for metadata in one round, before the bootstrap servers."""
 
@@ -474,7 +477,7 @@ class ClusterClient:
 def version_for(connection: Connection, message: Message, max_version: int | None = None) -> int:
     """Return the highest version of `message` that both sides speak. ClientError UNSUPPORTED_VERSION when there is none."""
     try:
-        version = connection.version_of(message.API.key)
+        version = connection.version_of(message.API.key, with_dropped=message.API.key in _DROPPED_TOO)
     except ValueError as problem:
         raise ClientError(ErrorCode.UNSUPPORTED_VERSION, str(problem)) from None
     return version if max_version is None else min(version, max_version)

@@ -39,7 +39,7 @@ class FakeConnection:
     async def wait_drained(self) -> None:
         await self.taken.wait()
 
-    def version_of(self, api_key: int) -> int:
+    def version_of(self, api_key: int, *, with_dropped: bool = False) -> int:
         return min(APIS[api_key].max_version, self.cluster.max_versions.get(api_key, 99))
 
     def send(self, message: Any, version: int) -> asyncio.Future[Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +22,13 @@ from kafkalite.cli.migrate.sequence import Act, Entry, Replacement
 from kafkalite.cli.migrate.stepping import GivenCluster
 from kafkalite.cli.migrate.survey import Side
 from kafkalite.cli.output import Exit, fail
+from kafkalite.client.cluster.view import PartitionView
 from kafkalite.client.errors import error_of
 from kafkalite.errors import ErrorCode
+from zk import paths
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.subtree import read_if_there
+from zk.znodes import PartitionName, PreferredElection
 
 STEPS = tuple(PlannedStep(each, f"b{each}:9092", "Apache Kafka 3.9", False, ()) for each in (2, 3))
 PLAN = Plan("id", Side.KAFKALITE, datetime(2026, 11, 26, tzinfo=UTC), {}, (), (), STEPS)
@@ -181,3 +188,46 @@ def test_evidence_after_goes_without_the_ledger_of_a_killed_probe(tmp_path: Path
     words = ("evidence", "after", str(tmp_path), "-b", "127.0.0.1:1")
     assert migrate(*words).exit_code == 1
     assert migrate(*words, "--without-probe").exit_code == 5, "it goes as far as the cluster"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_written"), [(ErrorCode.UNSUPPORTED_VERSION, True), (ErrorCode.NOT_CONTROLLER, False)]
+)
+def test_a_controller_before_2_2_is_asked_for_an_election_by_a_znode(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, is_written: bool
+) -> None:
+    """Its broker led nothing after a step. Only what does not lead and is in sync is named; one that is asked already is left alone."""
+    views = [
+        PartitionView("t", 0, 2, replicas=(1, 2), isr=(1, 2)),
+        PartitionView("t", 1, 1, replicas=(1, 2), isr=(1, 2)),
+        PartitionView("t", 2, 2, replicas=(3, 2), isr=(2,)),
+    ]
+
+    class OldAdmin:
+        async def elect_leaders(self, kind: str) -> None:
+            raise error_of(code, "no such request")
+
+        async def list_topics(self, *, include_internal: bool) -> list[str]:
+            return ["t"]
+
+        async def describe_topics(self, names: list[str]) -> Any:
+            return [SimpleNamespace(partitions=views)]
+
+    async def look() -> Any:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(10)
+        await store.create(f"/kafka{paths.PREFERRED_REPLICA_ELECTION}".rpartition("/")[0], parents=True)
+        for _ in range(2):
+            written.clear()
+            await asyncio.to_thread(GivenCluster("id", "z").elect_preferred_leaders)
+            for write in written:
+                await write(store, "/kafka")
+        return await read_if_there(store, f"/kafka{paths.PREFERRED_REPLICA_ELECTION}")
+
+    written: list[Any] = []
+    monkeypatch.setattr(GivenCluster, "_try", lambda self, question: asyncio.run(question(OldAdmin())))
+    monkeypatch.setattr(GivenCluster, "read_zookeeper", lambda self, write: written.append(write))
+    found = asyncio.run(look())
+    assert (found is not None) is is_written
+    if found is not None:
+        assert PreferredElection.decode(found[0]) == PreferredElection((PartitionName("t", 0),))

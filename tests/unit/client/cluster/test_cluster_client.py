@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.errors import ClientClosedError, NoBrokersAvailableError
+from kafkalite.client.cluster.client import ClusterClient, version_for
+from kafkalite.client.errors import ClientClosedError, ClientError, NoBrokersAvailableError
 from kafkalite.client.options import ConnectionOptions
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import metadata_response
 from kafkalite.testing.simulation import virtual_time
@@ -21,6 +23,26 @@ def client(cluster: FakeCluster, servers: str = "fake:9001,fake:9002") -> Cluste
     return ClusterClient(
         ConnectionOptions(bootstrap_servers=servers, opener=cluster.open, retry_backoff_ms=1, retry_backoff_max_ms=2)
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "is_asked"),
+    [(messages.DescribeLogDirsRequest(), True), (messages.DeleteTopicsRequest(), False)],
+)
+def test_log_directories_are_asked_for_in_the_only_version_of_old_brokers(message: Any, is_asked: bool) -> None:
+    """Brokers before 2.0 speak version 0, which Kafka 4 has dropped."""
+
+    def version_of(key: int, *, with_dropped: bool) -> int:
+        if not with_dropped:
+            raise ValueError("it speaks 0 to 0")
+        return 0
+
+    connection: Any = SimpleNamespace(version_of=version_of)
+    if is_asked:
+        assert version_for(connection, message) == 0
+    else:
+        with pytest.raises(ClientError, match="it speaks 0 to 0"):
+            version_for(connection, message)
 
 
 def test_one_server_that_answers_is_enough() -> None:
