@@ -118,12 +118,16 @@ class FetchSession:
         self._mark_ready(partition)
 
     def _mark_ready(self, partition: Partition) -> None:
+        """Mark the partition as one to be read, also where a read of it in portions is not noted yet (`paced_fetch`)."""
         topic_partition = partition.topic_partition
-        if topic_partition in self.items:
+        item = self.items.get(topic_partition)
+        if item is not None:
             self.ready[topic_partition] = None
+            item.is_drained = False
         else:
             for key in self.keys.get(topic_partition, ()):
                 self.ready[key] = None
+                self.items[key].is_drained = False
 
     def update(self, requested: Iterable[FetchItem]) -> None:
         """Add or change partitions; they are ready for the next read."""

@@ -40,6 +40,7 @@ def audit(before: Moment, after: Moment, ledger: Ledger | None, *, is_copy: bool
         *_audit_partitions(before, after),
         *_audit_transactions(before, after),
         *_audit_ranges(before, after),
+        *_audit_emptied(before, after),
         *_audit_copies(before, after),
         *_audit_groups(before, after),
     ]
@@ -86,18 +87,25 @@ def _audit_copies(before: Moment, after: Moment) -> Iterator[Finding]:
     check, same, gone = "copies", 0, 0
     copies, earlier = _by_place(after.copies), _by_place(before.copies)
     for place, was in sorted(earlier.items()):
-        now = copies.get(place, [])
-        if differ := _find_difference(was):
-            yield problem(check, f"{place} differed before: {differ}", _REMEDY)
-        elif not now:
+        bounds, now = after.partitions.get(place), copies.get(place, [])
+        if bounds is None:
+            continue  # the partition is reported
+        if not bounds.holds(was[0].start, was[0].end):
             gone += 1
-        elif differ := _find_difference(now):
-            yield problem(check, f"{place} differs: {differ}", _REMEDY)
-        elif differ := _find_difference([was[0], now[0]]):
-            yield problem(check, f"{place} is not as before: {differ}", _REMEDY)
-        else:
-            same += len(now)
-    if copies or earlier:
+            continue
+        if apart := _find_difference(was):
+            yield warning(check, f"{place} differed before already: {apart}", "compare its logs: kafkalite log compare")
+        found = [
+            f"broker {each.broker}'s copy of {place} has not all that was there before: {each.why}"
+            for each in after.unread
+            if each.is_lacking and (each.topic, each.partition) == place
+        ] + [f"{place} {differ}" for differ in _compare_copies(was, now, are_alike=not apart)]
+        if not now and not found:
+            found = [f"no copy of {place} was read after"]
+        for text in found:
+            yield problem(check, text, _REMEDY)
+        same += 0 if found else len(now)
+    if same:
         yield ok(
             check, f"{format_count(same, 'replica')} with the same batches, markers and aborted transactions as before"
         )
@@ -109,6 +117,18 @@ def _audit_copies(before: Moment, after: Moment) -> Iterator[Finding]:
     for moment, each in [("before", each) for each in before.unread] + [("after", each) for each in after.unread]:
         place = TopicPartition(each.topic, each.partition)
         yield skip_check(check, f"broker {each.broker}'s copy of {place} was not read {moment}: {each.why}")
+
+
+def _compare_copies(was: Sequence[CopyDigest], now: Sequence[CopyDigest], *, are_alike: bool) -> list[str]:
+    """Return in what copies of after differ. Those that differed before (not `are_alike`) are each compared with the same broker's."""
+    if not are_alike:
+        own = {each.broker: each for each in was}
+        pairs = [(own[each.broker], each) for each in now if each.broker in own]
+        return [f"is not as before: {differ}" for pair in pairs if (differ := _find_difference(pair))]
+    if differ := _find_difference(now):
+        return [f"differs: {differ}"]
+    differ = _find_difference([was[0], *now[:1]])
+    return [f"is not as before: {differ}"] if differ else []
 
 
 def _by_place(copies: Iterable[CopyDigest]) -> dict[TopicPartition, list[CopyDigest]]:
@@ -161,6 +181,19 @@ def _audit_ranges(before: Moment, after: Moment) -> Iterator[Finding]:
             check,
             f"{format_count(compacted, 'range')} of compacted topics have fewer records, as compaction may leave them, and prove nothing",
         )
+
+
+def _audit_emptied(before: Moment, after: Moment) -> Iterator[Finding]:
+    """Name the partitions whose logs begin where they ended: retention does that, and so does a log that was lost."""
+    held = {place for (place, _), each in before.ranges.items() if each.records}
+    emptied = [
+        str(place)
+        for place, was in sorted(before.partitions.items())
+        if place in held and (now := after.partitions.get(place)) is not None and now.log_start >= was.end
+    ]
+    if emptied:
+        found = f"nothing that was there before is left in {join_first(emptied)}"
+        yield warning("records", found, f"see whether retention is that short there; if it is not, {_REMEDY}")
 
 
 def _difference(was: RangeDigest, now: RangeDigest | None) -> str:

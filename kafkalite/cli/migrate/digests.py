@@ -121,5 +121,6 @@ class CopyDigester:
         span, counts = self._span, (self._batches, self._markers, len(self._aborted))
         return CopyDigest(*self.place, self._broker, span.start, span.end, span.stable, *counts, chain.hexdigest())
 
-    def give_up(self, why: str) -> UnreadCopy:
-        return UnreadCopy(*self.place, self._broker, why)
+    def give_up(self, why: str, *, is_lacking: bool = False) -> UnreadCopy:
+        """Return why the copy was not read; `is_lacking` as in `UnreadCopy`."""
+        return UnreadCopy(*self.place, self._broker, why, is_lacking)

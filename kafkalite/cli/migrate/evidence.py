@@ -51,6 +51,10 @@ class PartitionBounds:
     stable: int | None = None
     """The last stable offset: where a reader of committed records stops. None in files of earlier versions."""
 
+    def holds(self, start: int, end: int) -> bool:
+        """True if copies of the partition have all of these offsets, batch by batch."""
+        return not self.is_compacted and self.log_start <= start and end <= self.end
+
 
 @dataclass(frozen=True, slots=True)
 class RangeDigest:
@@ -94,12 +98,13 @@ class CopyDigest:
 
 @dataclass(frozen=True, slots=True)
 class UnreadCopy:
-    """A replica whose copy could not be read."""
+    """A replica whose copy could not be read. `is_lacking` says that its broker answered, and had not all that the span has."""
 
     topic: str
     partition: int
     broker: int
     why: str
+    is_lacking: bool = False
 
 
 @dataclass(frozen=True, slots=True)

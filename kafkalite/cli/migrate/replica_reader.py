@@ -71,22 +71,22 @@ async def _read_broker(
         connection = await Connection.open(
             node.host, node.port, client_id="kafkalite-migrate", timeout_s=timeout_s, **security
         )
-    except OSError as failed:
-        return [each.give_up(str(failed)) for each in digesters]
+    except OSError as problem:
+        return [each.give_up(str(problem)) for each in digesters]
     try:
         await connection.negotiate(timeout_s)
         for each in digesters:
-            if reason := await _read_copy(connection, each, timeout_s):
-                unread.append(each.give_up(reason))
-    except (OSError, ValueError) as failed:  # the connection is of no use any more
-        unread += [each.give_up(str(failed)) for each in digesters if not each.is_complete]
+            if failed := await _read_copy(connection, each, timeout_s):
+                unread.append(failed)
+    except (OSError, ValueError) as problem:  # the connection is of no use any more
+        unread += [each.give_up(str(problem)) for each in digesters if not each.is_complete]
     finally:
         connection.close()
     return unread
 
 
-async def _read_copy(connection: Connection, digester: CopyDigester, timeout_s: float) -> str:
-    """Read one copy to the end of its span; return why it could not be read, or an empty text.
+async def _read_copy(connection: Connection, digester: CopyDigester, timeout_s: float) -> UnreadCopy | None:
+    """Read one copy to the end of its span; return why it could not be read, None if it was.
 
     A follower knows of the high watermark and of the last stable offset a fetch later than its leader: that is waited for.
     """
@@ -103,12 +103,14 @@ async def _read_copy(connection: Connection, digester: CopyDigester, timeout_s: 
             digester.add_aborted((each.producer_id, each.first_offset) for each in aborted)
             deadline_s = loop.time() + timeout_s
         elif code in _GONE:
-            return code.name
+            return digester.give_up(code.name, is_lacking=code is ErrorCode.OFFSET_OUT_OF_RANGE)
         elif loop.time() > deadline_s:
-            return f"nothing from offset {digester.position} on" if code is ErrorCode.NONE else code.name
+            ends_early = code is ErrorCode.NONE
+            why = f"nothing from offset {digester.position} on" if ends_early else code.name
+            return digester.give_up(why, is_lacking=ends_early)
         else:
             await asyncio.sleep(_PAUSE_S)
-    return ""
+    return None
 
 
 def _make_request(digester: CopyDigester, replica_id: int) -> messages.FetchRequest:

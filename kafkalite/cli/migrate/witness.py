@@ -76,14 +76,13 @@ async def take_after(
     }
 
     def keep_spans(bounds: Bounds) -> dict[TopicPartition, Span]:
-        return {place: each for place, each in spans.items() if place in bounds and _holds(bounds[place], each)}
+        return {
+            place: each
+            for place, each in spans.items()
+            if place in bounds and bounds[place].holds(each.start, each.end)
+        }
 
     return await _take_moment(admin, consumer_options, bounds, ranges, keep_spans, groups, ledger)
-
-
-def _holds(bounds: PartitionBounds, span: Span) -> bool:
-    """True if copies of the partition can have all that the span had, batch by batch."""
-    return not bounds.is_compacted and bounds.log_start <= span.start and span.end <= bounds.end
 
 
 async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartition, PartitionBounds]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import replace
 
 import pytest
 
 from kafkalite.broker.fetch.fetch_sessions import EVICTABLE_AFTER_MS, FetchItem, FetchSession, FetchSessionCache
+from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -183,6 +184,17 @@ def test_a_drained_partition_rests_until_it_changes() -> None:
     session = Sessions().opened()
     told(session, answer())
     assert TP not in session.ready
+
+
+@pytest.mark.parametrize("notify", [FetchSession.on_append, FetchSession.on_isr_exit])
+def test_what_changes_between_a_read_in_portions_and_its_answer_is_read_again(
+    notify: Callable[[FetchSession, Partition], None],
+) -> None:
+    session = Sessions().opened()
+    session.items[TP].is_drained = True  # read, and other portions' turns come before the answer is noted
+    notify(session, make_partition())
+    session.select_changed({TP: answer()})
+    assert list(session.ready) == [TP]
 
 
 @pytest.mark.parametrize(("data", "drained"), [(answer(b"x"), False), (answer(error_code=6), True)])

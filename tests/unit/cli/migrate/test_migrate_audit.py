@@ -15,64 +15,35 @@ from click.testing import CliRunner, Result
 from kafkalite.cli.doctor.findings import Status
 from kafkalite.cli.main import main
 from kafkalite.cli.migrate.audit import ForeignEvidenceError, audit
-from kafkalite.cli.migrate.digests import CopyDigester, PartitionDigester, digest_record, split_range
+from kafkalite.cli.migrate.digests import digest_record, split_range
 from kafkalite.cli.migrate.evidence import (
     AFTER_FILE,
     BEFORE_FILE,
     LEDGER_FILE,
-    CopyDigest,
-    Ledger,
     Moment,
-    PartitionBounds,
     ProbeRecord,
-    RangeDigest,
     SealedFile,
-    Span,
-    UnreadCopy,
     ledger_header,
     write_moment,
 )
 from kafkalite.cli.migrate.journal import Journal
 from kafkalite.cli.migrate.witness import judge_policy, number_of, probe_key
-from kafkalite.protocol.record_batches.records import CONTROL, TRANSACTIONAL, NewRecord, build_batch
 from kafkalite.types import TopicPartition
+from tests.unit.cli.migrate.moments import (
+    BEFORE,
+    LEDGER,
+    PROBED,
+    T0,
+    VALUES,
+    WHOLE,
+    before_of,
+    digests,
+    moment,
+    problems_of,
+    with_stable,
+)
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-VALUES = tuple(f"value {number}".encode() for number in range(25))
-PROBED = tuple(ProbeRecord(number, number % 2, 100 + number // 2, f"{number:032x}") for number in range(6))
-LEDGER = Ledger("probe-1", "probed", 6, PROBED, frozenset())
 Change = Callable[[list[bytes]], None]
-
-
-def digests(values: Sequence[bytes | None], end: int = 25) -> dict[tuple[TopicPartition, int], RangeDigest]:
-    """Of partition t-0, in ranges of ten offsets; None for an offset without a record."""
-    digester = PartitionDigester(T0, list(split_range(0, end, 10)))
-    for offset, value in enumerate(values):
-        if value is not None:
-            digester.add_record(offset, digest_record(None, value))
-    return {(T0, each.start): each for each in digester.finish()}
-
-
-def moment(
-    values: Sequence[bytes | None] = VALUES, *, end: int | None = None, log_start: int = 0, is_compacted: bool = False
-) -> Moment:
-    bounds = {
-        T0: PartitionBounds("t", 0, log_start, len(values) if end is None else end, is_compacted),
-        T1: PartitionBounds("t", 1, 0, 0, False),
-    }
-    return Moment(2000, "id", bounds, digests(values), {("g", T0): 20}, "probe-1", PROBED, last=25)
-
-
-def before_of(values: Sequence[bytes | None]) -> Moment:
-    return replace(moment(values), taken_ms=1000)
-
-
-BEFORE = before_of(VALUES)
-
-
-def problems_of(after: Moment, before: Moment = BEFORE, ledger: Ledger | None = LEDGER) -> list[str]:
-    """The problems, in words."""
-    return [each.found for each in audit(before, after, ledger) if each.remedy is not None]
 
 
 def test_what_is_as_it_was_has_no_problem() -> None:
@@ -244,81 +215,9 @@ def test_evidence_that_does_not_belong_together_is_refused() -> None:
         audit(BEFORE, replace(moment(), probe=None), LEDGER)
 
 
-# -- copies, markers, open transactions
-
-
-def log_of(*, markers: str = "ca", value: bytes = b"value") -> bytes:
-    """Two transactions of three records, each ended by a marker: c for commit, a for abort."""
-    data, offset = b"", 0
-    for number, marker in enumerate(markers):
-        some = [NewRecord(b"key", value, number)] * 3
-        data += build_batch(some, base_offset=offset, producer_id=number, producer_epoch=0, base_sequence=0)
-        marked = [NewRecord(bytes([0, 0, 0, marker == "c"]), bytes(6), 0)]
-        end = build_batch(marked, base_offset=offset + 3, producer_id=number, attributes=CONTROL | TRANSACTIONAL)
-        data, offset = data + end, offset + 4
-    return data
-
-
-def copy(broker: int, data: bytes, aborted: Sequence[tuple[int, int]] = ((1, 4),), stable: int = 8) -> CopyDigest:
-    digester = CopyDigester(T0, broker, Span(0, 8, stable))
-    assert digester.add_batches(data[:-5]) and not digester.is_complete
-    assert digester.add_batches(data) and digester.is_complete and not digester.add_batches(data)
-    digester.add_aborted(aborted)
-    return digester.finish()
-
-
-WHOLE = copy(1, log_of())
-
-
-def test_copies_with_the_same_batches_are_equal() -> None:
-    assert (WHOLE.batches, WHOLE.markers, WHOLE.aborted) == (4, 2, 1)
-    assert copy(1, log_of(), [(1, 4), (5, 8)]) == WHOLE, "what begins behind the last stable offset is left out"
-    before, after = replace(BEFORE, copies=(WHOLE, copy(2, log_of()))), replace(moment(), copies=(copy(2, log_of()),))
-    (found,) = (each for each in audit(before, after, LEDGER) if each.check == "copies")
-    assert (found.status, found.found) == (
-        Status.OK,
-        "1 replica with the same batches, markers and aborted transactions as before",
-    )
-
-
-@pytest.mark.parametrize(
-    "other", [copy(2, log_of(markers="cc")), copy(2, log_of(value=b"other")), copy(2, log_of(), [])]
-)
-def test_a_copy_that_differs_is_named(other: CopyDigest) -> None:
-    """Another marker, another record, an aborted transaction that a broker does not tell of."""
-    before = replace(BEFORE, copies=(WHOLE, copy(2, log_of())))
-    (problem,) = problems_of(replace(moment(), copies=(WHOLE, other)), before)
-    assert problem.startswith("t-0 differs: offsets 0 to 8: 4 batches, 2 markers, 1 aborted transactions on broker 1; ")
-    (problem,) = problems_of(replace(moment(), copies=(other, replace(other, broker=3))), before)
-    assert problem.startswith("t-0 is not as before: offsets 0 to 8: ")
-    (problem,) = problems_of(moment(), replace(BEFORE, copies=(WHOLE, other)))
-    assert problem.startswith("t-0 differed before: offsets 0 to 8: ")
-
-
-def test_copies_that_were_not_read_are_told_of() -> None:
-    unread = UnreadCopy("t", 0, 3, "it is not in sync")
-    before, after = replace(BEFORE, copies=(WHOLE,)), replace(moment(), unread=(unread,))
-    told = [(each.status, each.found) for each in audit(before, after, LEDGER) if each.status is Status.SKIPPED]
-    assert told == [
-        (Status.SKIPPED, "1 partition that lost batches meanwhile by retention or compaction not compared"),
-        (Status.SKIPPED, "broker 3's copy of t-0 was not read after: it is not in sync"),
-    ]
-
-
-def with_stable(of: Moment, stable: int | None) -> Moment:
-    return replace(of, partitions=of.partitions | {T0: replace(of.partitions[T0], stable=stable)})
-
-
-def test_last_stable_offsets_do_not_go_back_and_open_transactions_are_told() -> None:
-    found = problems_of(with_stable(moment(), 19), with_stable(BEFORE, 20))
-    assert found == ["t-0 was stable up to offset 20, and is up to 19"]
-    assert problems_of(with_stable(moment(), 20), with_stable(BEFORE, 20)) == [
-        "the transaction at offset 20 of t-0 was open before, and is still"
-    ]
-    findings = audit(with_stable(BEFORE, 20), with_stable(moment(), 21), LEDGER)
-    (told,) = (each.found for each in findings if each.check == "transactions")
-    assert told == "1 last stable offset where they were, or further; open ones in t-0"
-    assert problems_of(with_stable(moment(), 20), BEFORE) == [], "a file of an earlier version"
+def test_a_log_that_begins_where_it_ended_is_a_warning() -> None:
+    (found,) = (each for each in audit(BEFORE, replace(moment(log_start=25), ranges={}), LEDGER) if each.remedy)
+    assert (found.status, found.found) == (Status.WARNING, "nothing that was there before is left in t-0")
 
 
 # -- files

@@ -91,17 +91,19 @@ def test_old_followers_serve_the_verification_tool(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "why", "is_lacking"),
     [
-        (lambda request: fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), "OFFSET_OUT_OF_RANGE"),
-        (lambda request: fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), "NOT_LEADER_OR_FOLLOWER"),
-        (lambda request: fetched(), "nothing from offset 1 on"),
+        (lambda request: fetched(error=ErrorCode.OFFSET_OUT_OF_RANGE), "OFFSET_OUT_OF_RANGE", True),
+        (lambda request: fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), "NOT_LEADER_OR_FOLLOWER", False),
+        (lambda request: fetched(), "nothing from offset 1 on", True),
     ],
 )
-def test_a_copy_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch, answer: Answer, why: str) -> None:
+def test_a_copy_that_cannot_be_read_is_told(
+    monkeypatch: pytest.MonkeyPatch, answer: Answer, why: str, is_lacking: bool
+) -> None:
     copies, unread = Brokers(monkeypatch, whole, answer).read(timeout_s=0.2)
     assert [each.broker for each in copies] == [1]
-    assert UnreadCopy("t", 0, 2, why) in unread
+    assert UnreadCopy("t", 0, 2, why, is_lacking) in unread
 
 
 def test_a_broker_that_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
