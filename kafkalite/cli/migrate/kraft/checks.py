@@ -44,7 +44,11 @@ def judge(survey: KraftSurvey, controllers: Sequence[str], goal: Form, role: Rol
         lambda: _judge_programs(survey),
     ]
     if goal is not Form.KAFKA_4:
-        judges += [lambda: _judge_quorum(survey, controllers), lambda: _judge_authorizers(survey)]
+        judges += [
+            lambda: _judge_quorum(survey, controllers),
+            lambda: _judge_authorizers(survey),
+            lambda: _judge_tokens(survey),
+        ]
     if survey.zookeeper is not None and goal is not Form.KAFKA_4:
         state = survey.zookeeper
         judges += [lambda: _judge_seat(survey, state, goal), lambda: _judge_work(state)]
@@ -178,6 +182,15 @@ def _judge_authorizers(survey: KraftSurvey) -> Iterator[Finding]:
                 )
     if not found:
         yield ok(check, "the right one everywhere" if wanted else "none anywhere")
+
+
+def _judge_tokens(survey: KraftSurvey) -> Iterator[Finding]:
+    """Judge whether controllers can make and renew the delegation tokens that there are."""
+    tokens = 0 if survey.zookeeper is None else survey.zookeeper.tokens
+    for each in survey.controllers:
+        if tokens and each.problem is None and _SECRET_KEY not in each.given:
+            remedy = f"set {_SECRET_KEY} as the brokers have it"
+            yield problem("delegation tokens", f"{tokens} tokens, and {each.name} without a key for them", remedy)
 
 
 def _judge_seat(survey: KraftSurvey, state: ZooKeeperState, goal: Form) -> Iterator[Finding]:

@@ -208,6 +208,15 @@ def test_acls_are_known_to_whoever_decides_by_them() -> None:
     assert f"authorizers: broker 1 has {theirs}" in problems(moved, Form.KRAFT)
 
 
+def test_controllers_have_the_key_of_the_delegation_tokens() -> None:
+    state = ZooKeeperState("id", KAFKA_SEAT, WAITING, (1, 2), tokens=4)
+    with_tokens = replace(PROVIDED, zookeeper=state)
+    only("4 tokens, and controller 9 without a key for them", with_tokens, Form.MIGRATION)
+    key = frozenset({"delegation.token.secret.key"})
+    keyed = replace(with_tokens, controllers=(replace(controller(Form.MIGRATION), given=key),))
+    assert problems(keyed, Form.MIGRATION) == []
+
+
 def test_what_apache_kafka_4_refuses_is_told_before() -> None:
     calm = replace(FINAL, zookeeper=None)
     small = replace(calm, brokers=(broker(1, Form.KRAFT, log_segment_bytes="150000"),))
