@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclOperation,
@@ -31,6 +32,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from deploy.docs.blocks import blocks_of
+from kafkalite.cli.main import main
 from kafkalite.cli.migrate.evidence import LEDGER_FILE, read_ledger
 from kafkalite.client import QuotaEntity, SyncAdmin
 from kafkalite.config.properties import parse_properties
@@ -46,20 +48,23 @@ pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
 PAGE: Final = Path(__file__).parents[2] / "deploy/docs/pages/howto/to-kafka-4.md"
 BLOCKS: Final = blocks_of(PAGE.read_text("utf-8"))
 CONTROLLER: Final = 3001
+BROKERS: Final = 2
 SETTINGS: Final = {
     "inter.broker.protocol.version": "3.9",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
-    "default.replication.factor": "2",
     "min.insync.replicas": "1",
-    "offsets.topic.replication.factor": "2",
     "offsets.topic.num.partitions": "3",
-    "transaction.state.log.replication.factor": "2",
     "transaction.state.log.num.partitions": "3",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "zookeeper.session.timeout.ms": "6000",
 }
+FACTORS: Final = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
 SCRIPT: Final = r"""#!/bin/sh
 # server.sh stop|start: a server by its id and form, as an operator's own script would.
 cd {directory}
@@ -123,6 +128,7 @@ class Machines:
             "KAFKALITE_BOOTSTRAP_SERVERS": self.servers,
             "KAFKALITE_ZOOKEEPER": self.zookeeper,
         }
+        self.settings = SETTINGS | dict.fromkeys(FACTORS, str(count))
         (directory / "server.sh").write_text(SCRIPT.format(directory=directory))
         theirs = apache_kafka.broker_command()
         newer = [each for each in theirs if "SharedArchive" not in each]
@@ -134,7 +140,7 @@ class Machines:
     def write_settings(self) -> None:
         """Write each broker's file for each form: the one on ZooKeeper by hand, the others as `kafkalite migrate kraft settings` says."""
         for number, port in self.brokers.items():
-            settings = SETTINGS | {
+            settings = self.settings | {
                 "broker.id": str(number),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 "log.dirs": str(self.directory / f"broker-{number}"),
@@ -154,7 +160,7 @@ class Machines:
             "log.dirs": str(self.directory / "controller"),
             "zookeeper.connect": self.zookeeper,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            **{name: SETTINGS[name] for name in kept},
+            **{name: self.settings[name] for name in kept},
         }
         finalized = {name: value for name, value in given.items() if not name.startswith("zookeeper.")}
         for form, settings in {"migration": given, "kraft": finalized, "kafka-4": finalized}.items():
@@ -172,8 +178,7 @@ class Machines:
         wait_until(self.is_healthy, "the brokers are in sync", 120)
 
     def is_healthy(self) -> bool:
-        command = [sys.executable, "-m", "kafkalite", "cluster", "health"]
-        return subprocess.run(command, env=self.environment, capture_output=True, check=False).returncode == 0
+        return CliRunner().invoke(main, ["cluster", "health"], env=self.environment).exit_code == 0
 
     def start_controller(self) -> None:
         """Format the controller's empty directory with the brokers' cluster id, and start it."""
@@ -184,10 +189,9 @@ class Machines:
         subprocess.run(apache_kafka.java_command("kafka.tools.StorageTool", *words), check=True, timeout=300)
         self.run("start", CONTROLLER, "migration")
 
-    def try_call(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def try_call(self, *words: str) -> Result:
         self.tried.append(words)
-        command = [sys.executable, "-m", "kafkalite", "migrate", *words]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=900, check=False)
+        return CliRunner().invoke(main, ["migrate", *words], env=self.environment)
 
     def check_page(self, *, is_back: bool) -> None:
         """Every command of the page, of the way there or back, was called here with its options."""
@@ -199,7 +203,7 @@ class Machines:
 
     def call(self, *words: str) -> str:
         done = self.try_call(*words)
-        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}\n{self.log_tails()}"
+        assert done.exit_code == 0, f"{words}: {done.exit_code}\n{done.output}\n{self.log_tails()}"
         return done.stdout
 
     def step(self, *words: str, start: str = "start") -> None:
@@ -224,7 +228,7 @@ class Machines:
         def is_well() -> bool:
             done = self.try_call(*words)
             found[:] = json.loads(done.stdout or "[]")
-            return done.returncode == 0
+            return done.exit_code == 0
 
         wait_until(is_well, f"nothing stands against {before}: {found}", 240)
         return str(found[0]["found"])
@@ -288,14 +292,14 @@ class Group(threading.Thread):
         self.join(60)
 
 
-def fill(servers: str) -> None:
+def fill(servers: str, replicas: int) -> None:
     """Make what the metadata has of each kind, records, a transaction of each end, and a group's offset."""
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [
-        NewTopic("plain", 2, 2, config={"retention.ms": "-1"}),
-        NewTopic("compacted", 1, 2, config={"cleanup.policy": "compact"}),
-        NewTopic("transactions", 1, 2),
-        NewTopic("probed", 2, 2),
+        NewTopic("plain", 2, replicas, config={"retention.ms": "-1"}),
+        NewTopic("compacted", 1, replicas, config={"cleanup.policy": "compact"}),
+        NewTopic("transactions", 1, replicas),
+        NewTopic("probed", 2, replicas),
     ]
     for future in admin.create_topics(topics, request_timeout=60).values():
         future.result(60)
@@ -408,31 +412,31 @@ def directory(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 def test_from_ours_in_place_to_apache_kafka_4(directory: Path) -> None:
     """ZooKeeper is gone at the end, and everything else is as it was."""
     evidence, plan = directory / "evidence", directory / "kraft.toml"
-    with machines(directory, 2) as (found, cluster):
+    with machines(directory, BROKERS) as (found, cluster):
         found.start_ours()
-        fill(found.servers)
+        fill(found.servers, len(found.brokers))
         was = describe(found.servers)
         with loading(found, evidence) as group:
             swap(found, directory / "swap.toml", "apache-kafka", "zookeeper")
             found.start_controller()
             assert found.place().startswith("controllers wait")
             found.call("kraft", "plan", str(plan), "--controllers", found.voters)
-            move(found, plan, 2)
+            move(found, plan, BROKERS)
             assert found.place("kraft").startswith("metadata is copied")
             refuse_finalization(found)
-            move(found, plan, 2)
+            move(found, plan, BROKERS)
             assert found.place("final").startswith("brokers are restarted on KRaft")
             move(found, plan, 1, "--no-way-back")
             assert cluster.ensemble is not None
             for member in cluster.ensemble.members:
                 member.kill()
             assert found.place("kafka-4").startswith("finalized")
-            move(found, plan, 3)
+            move(found, plan, BROKERS + 1)
             assert found.place("kafka-4").startswith("servers become Apache Kafka 4")
         check_evidence(found, evidence, group)
         assert describe(found.servers) == was
         found.check_page(is_back=False)
-        assert found.try_call("kraft", "step", str(plan), *commands()).returncode == 3
+        assert found.try_call("kraft", "step", str(plan), *commands()).exit_code == 3
 
 
 def commands() -> Sequence[str]:
@@ -442,17 +446,13 @@ def commands() -> Sequence[str]:
 def refuse_finalization(found: Machines) -> None:
     """The trap: controllers that leave migration mode while brokers need ZooKeeper."""
     done = found.try_call("kraft", "check", "--controllers", found.voters, "--before", "final")
-    assert done.returncode == 7 and "restart it on KRaft first" in done.stdout, done.stdout
+    assert done.exit_code == 7 and "restart it on KRaft first" in done.stdout, done.stdout
 
 
 def test_back_to_ours_from_every_point_before_the_finalization(directory: Path) -> None:
     """From KRaft to migration mode, to ZooKeeper, to ours; then forward again with a new quorum."""
     evidence, plan = directory / "evidence", directory / "kraft.toml"
     with machines(directory, 1) as (found, _):
-        for name in SETTINGS:
-            if name.endswith("replication.factor"):
-                for path in directory.glob("*.properties"):
-                    path.write_text(path.read_text().replace(f"{name}=2", f"{name}=1"))
         found.start_ours()
         topic = NewTopic("probed", 2, 1)
         for future in AdminClient({"bootstrap.servers": found.servers}).create_topics([topic]).values():
@@ -465,9 +465,9 @@ def test_back_to_ours_from_every_point_before_the_finalization(directory: Path) 
             move(found, plan, 2)
             found.step("kraft", "rollback", str(plan))
             early = found.try_call("kraft", "rollback", str(plan), *commands())
-            assert early.returncode == 7 and "kafkalite migrate kraft release" in early.stderr, early.stderr
+            assert early.exit_code == 7 and "kafkalite migrate kraft release" in early.stderr, early.stderr
             release = ("kraft", "release", "--controllers", found.voters, "--yes")
-            assert found.try_call(*release).returncode == 7
+            assert found.try_call(*release).exit_code == 7
             found.run("stop", CONTROLLER)
             found.call(*release)
             found.step("kraft", "rollback", str(plan))
