@@ -158,7 +158,7 @@ def _archive_classes(home: Path, archive: Path) -> None:
     """A broker runs and writes the archive at its end."""
     draft = archive.with_suffix(".draft")
     draft.unlink(missing_ok=True)
-    command = _java_command(home, "kafka.Kafka", "512m", "INFO", [f"-XX:ArchiveClassesAtExit={draft}"])
+    command = class_command(home, "kafka.Kafka", "512m", "INFO", [f"-XX:ArchiveClassesAtExit={draft}"])
     try:
         with LocalCluster(brokers=1, command=command) as cluster:
             wait_for_controller(cluster.bootstrap_servers)
@@ -177,12 +177,13 @@ def java_command(program: str | Path, *arguments: str, heap: str = "256m", level
     home = fetch()
     archive = _archive_path(home)
     options = [f"{_ARCHIVE_FLAG}={archive}"] if archive.stat().st_size else []
-    return _java_command(home, program, heap, level, options, *arguments)
+    return class_command(home, program, heap, level, options, *arguments)
 
 
-def _java_command(
+def class_command(
     home: Path, program: str | Path, heap: str, level: str, options: Sequence[str], *arguments: str
 ) -> list[str]:
+    """As `java_command`, with the jars of any folder and options of the virtual machine."""
     settings = home / f"log4j-{level.lower()}.properties"
     target = "System.out" if level == "INFO" else "System.err"
     # Written whole and then renamed: another test process may be reading it.
@@ -200,7 +201,7 @@ def _java_command(
 
 def streams_command(source: Path, *arguments: str) -> list[str]:
     """Runs a program of one Java file that uses Kafka Streams."""
-    return _java_command(fetch_streams(), source, "256m", "WARN", [], *arguments)
+    return class_command(fetch_streams(), source, "256m", "WARN", [], *arguments)
 
 
 def broker_command() -> list[str]:

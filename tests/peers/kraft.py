@@ -11,14 +11,17 @@ from typing import Final
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.ports import ReservedPort
 from tests.conftest import foreign_program
-from tests.peers.apache_kafka import cache_folder, fetch_artifacts
+from tests.peers.apache_kafka import cache_folder, class_command, fetch_artifacts
 from zk.servers.ensemble import end_with_parent
 from zk.servers.java_properties import properties_text
 
 VERSION: Final = "4.1.1"
-ARTIFACTS: Final = (("org.apache.kafka", "kafka_2.13", VERSION), ("org.slf4j", "slf4j-simple", "1.7.36"))
+ARTIFACTS: Final = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.slf4j", "slf4j-reload4j", "1.7.36"),
+)
 CLUSTER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
-_FLAGS: Final = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _START_S: Final = 120
 _STOP_S: Final = 60
 _STARTED: Final = b"Kafka Server started"
@@ -54,7 +57,7 @@ class KraftCluster:
         return self._directory / f"kraft-{node}"
 
     def _command(self, main: str, *arguments: str) -> list[str]:
-        return ["java", *_FLAGS, "-cp", f"{fetch()}/*", main, *arguments]
+        return class_command(fetch(), main, "384m", "INFO", [], *arguments)
 
     def _write_properties(self, node: int) -> Path:
         is_controller = node == 1

@@ -102,6 +102,8 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
         if found["phase"] != "switched":
             files.withdraw_switch()
     if found["phase"] != "switched":
+        if found["phase"] == "switching":
+            fail("the switch has begun, and may still happen: see kafkalite mirror status", Exit.UNREACHABLE)
         _fail_obstacles(found)
         fail(f"not switched within {wait_s:g} s", Exit.UNREACHABLE)
     note("switched: the target leads")

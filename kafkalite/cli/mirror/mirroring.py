@@ -214,6 +214,9 @@ class Mirror:
         followers = {each for some in self._targets.values() for each in some}
         others = set(self._clusters.target_cluster.view.brokers) - {self._state.broker_id}
         await producer_ids.reserve(self._quorum, self._clusters.target_cluster, followers | others, highest)
+        if not self._directory.switch_wanted:  # who asked did not wait for so long
+            self._phase = "mirroring"
+            return False
         self._obstacles = await switch.hand_over(self._targets, self._topics)
         if self._obstacles:
             self._phase = "mirroring"

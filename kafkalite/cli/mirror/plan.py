@@ -52,7 +52,7 @@ class KnownTopic:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """What to do next, topic by topic. `problems` are of topics with which nothing is done, `handed_over` those that the target leads."""
+    """What to do next, topic by topic. `problems` keep a switch from happening, `handed_over` those that the target leads."""
 
     creations: dict[str, int] = field(default_factory=dict)
     """Numbers of partitions."""
@@ -74,7 +74,7 @@ def plan_topics(
     replication_factor: int | None,
 ) -> TopicPlan:
     """Return what is to be done. `brokers` are those of the target without the mirror, with their racks; without a `replication_factor`
-    each topic has as many replicas as in the source, or as there are brokers.
+    each topic has as many replicas as in the source.
     """
     plan = TopicPlan()
     for name in sorted(known.keys() - source.keys()):
@@ -85,7 +85,11 @@ def plan_topics(
         if why := _find_objection(wanted, there, begun, mirror_id):
             plan.problems[name] = why
         elif there is None:
-            plan.creations[name] = len(wanted.partitions)
+            count = replication_factor or len(wanted.partitions[0].replicas)
+            if count > len(brokers):
+                plan.problems[name] = _tell_scarcity(count, brokers)
+            else:
+                plan.creations[name] = len(wanted.partitions)
         elif not _has_replica_of_mirror(there, mirror_id):
             plan.handed_over.append(name)
         else:
@@ -116,6 +120,10 @@ def _has_replica_of_mirror(topic: MirroredTopic, mirror_id: int) -> bool:
     return any(mirror_id in each.replicas for each in topic.partitions)
 
 
+def _tell_scarcity(count: int, brokers: Collection[int]) -> str:
+    return f"is to have {count} replicas, and the target has {len(brokers)} brokers now; --replication-factor gives it fewer"
+
+
 def _plan_topic(
     plan: TopicPlan,
     wanted: MirroredTopic,
@@ -125,12 +133,15 @@ def _plan_topic(
     replication_factor: int | None,
 ) -> None:
     plan.mirrored.append(wanted.name)
-    count = min(replication_factor or len(wanted.partitions[0].replicas), len(brokers))
     if len(there.partitions) < len(wanted.partitions):
         plan.additions[wanted.name] = len(there.partitions), len(wanted.partitions)
-    placed = place_replicas(wanted.name, len(there.partitions), count, brokers)
-    for each in there.partitions:
-        if each.replicas == (mirror_id,):  # no reassignment is under way
+    count = replication_factor or len(wanted.partitions[0].replicas)
+    unplaced = [each for each in there.partitions if each.replicas == (mirror_id,)]  # no reassignment is under way
+    if unplaced and count > len(brokers):
+        plan.problems[wanted.name] = _tell_scarcity(count, brokers)
+    elif unplaced:
+        placed = place_replicas(wanted.name, len(there.partitions), count, brokers)
+        for each in unplaced:
             plan.moves[TopicPartition(wanted.name, each.partition)] = placed[each.partition]
     if changes := compare_settings({**wanted_settings(wanted), **HELD_SETTINGS}, there.settings):
         plan.settings[wanted.name] = changes

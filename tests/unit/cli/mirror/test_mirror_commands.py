@@ -79,6 +79,9 @@ def test_a_switch_needs_consent_and_a_mirror_and_is_withdrawn_when_it_does_not_h
     assert dry.exit_code == 7 and "t-0: behind" in dry.stderr and not files.switch_wanted
     found = mirror("switch", str(tmp_path), "--yes", "--wait", "0.1")
     assert found.exit_code == 7 and "t-0: behind" in found.stderr and not files.switch_wanted
+    write_status(tmp_path, phase="switching")
+    begun = mirror("switch", str(tmp_path), "--yes", "--wait", "0.1")
+    assert begun.exit_code == 5 and "has begun, and may still happen" in begun.stderr
     write_status(tmp_path)
     assert mirror("switch", str(tmp_path), "--dry-run").exit_code == 0
     write_status(tmp_path, time_ms=0)

@@ -53,8 +53,16 @@ def test_a_new_topic_is_made_with_the_mirror_as_its_only_replica_and_then_moved_
         TopicPartition("t", 0): 2,
         TopicPartition("t", 1): 2,
     }
-    assert plan(SOURCE, topic((MIRROR,), (MIRROR,), id="t"), BEGUN, 9).moves[TopicPartition("t", 0)] != ()
     assert not plan(SOURCE, topic((1, 2, MIRROR), (2, 3, MIRROR), id="t"), BEGUN).moves, "they are under way"
+
+
+def test_a_topic_does_not_get_fewer_replicas_because_a_broker_is_down() -> None:
+    why = "is to have 4 replicas, and the target has 3 brokers now; --replication-factor gives it fewer"
+    new = plan(SOURCE, None, None, 4)
+    assert new.problems == {"t": why} and not new.creations
+    made = plan(SOURCE, topic((MIRROR,), (1, MIRROR), id="t"), BEGUN, 4)
+    assert made.problems == {"t": why} and not made.moves and made.mirrored == ["t"], "what is placed goes on"
+    assert not plan(SOURCE, topic((1, MIRROR), (1, MIRROR), id="t"), BEGUN, 4).problems
 
 
 def test_partitions_that_the_source_got_are_added() -> None:
