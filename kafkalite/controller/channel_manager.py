@@ -21,8 +21,10 @@ from kafkalite.types import BrokerId, Endpoint
 logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 100
-_OPTIONAL_TIMEOUT_S: Final = 5.0
-"""For the answer to a request that the controller can do without: longer than a busy broker takes. What it must have waits behind."""
+_OPTIONAL_TIMEOUT_S: Final = 10.0
+"""For the answer to a request that the controller can do without: longer than a busy broker takes to digest a million partitions. What it
+must have waits behind.
+"""
 _ITEMS_AT_ONCE: Final = 2000
 """Items above which a message is encoded in portions, such as markers of very many partitions."""
 

@@ -45,7 +45,10 @@ from zk import paths
 logger = logging.getLogger(__name__)
 
 _DIGESTS_TIMEOUT_S: Final = 1.0
-"""Longest wait for digests, after everything that changes was sent. Who has not answered by then is sent the rest, too."""
+_DIGEST_TIMEOUT_S: Final = 20e-6
+"""Longest wait for digests, after everything that changes was sent, and what each partition adds to it: of a million they take some seconds
+of processor. Who has not answered by then is sent the rest, too, which is a gigabyte where a hundred brokers are late.
+"""
 
 
 def on_controller_failover(
@@ -185,7 +188,8 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
         shrinking = yield from _find_shrinking(cluster, settled)
         yield from _settle_all(cluster, shrinking, requests)
         settled.update(shrinking)
-        yield AwaitDigests(_DIGESTS_TIMEOUT_S)
+        partitions = sum(len(topic.partitions) for topic in cluster.topics.values())
+        yield AwaitDigests(_DIGESTS_TIMEOUT_S + _DIGEST_TIMEOUT_S * partitions)
         logger.info(
             "brokers %s have proven which metadata they have", cluster.known_metadata.proven_by(cluster.brokers)
         )

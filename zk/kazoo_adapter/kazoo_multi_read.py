@@ -26,7 +26,8 @@ Found: TypeAlias = tuple[bytes, Stat] | Exception
 _HEADER = struct.Struct("!iBi")
 """Before each operation or result: its kind, whether it is the end, and an error."""
 _LENGTH = struct.Struct("!i")
-_STAT = struct.Struct("!qqqqiiiqiiq")
+_STAT = struct.Struct("!qqqqii4xqii8x")
+"""Without the version of the ACL, and the zxid of the last change of children."""
 _ERROR_RESULT = -1
 _END = _HEADER.pack(-1, 1, -1)
 _READ = _HEADER.pack(GetData.type, 0, -1)
@@ -71,10 +72,5 @@ class MultiRead:
                 results.append(kazoo.exceptions.EXCEPTIONS[number]())
                 continue
             end = offset + max(number, 0)
-            results.append((answer[offset:end], _read_stat(answer, end)))
+            results.append((answer[offset:end], Stat(*_STAT.unpack_from(answer, end))))
             offset = end + _STAT.size
-
-
-def _read_stat(answer: bytes, offset: int) -> Stat:
-    czxid, mzxid, ctime, mtime, version, cversion, _, owner, length, children, _ = _STAT.unpack_from(answer, offset)
-    return Stat(czxid, mzxid, ctime, mtime, version, cversion, owner, length, children)

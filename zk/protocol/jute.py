@@ -12,7 +12,8 @@ from typing import Final
 from zk.store import Stat
 
 INT: Final = struct.Struct(">i")
-_STAT: Final = struct.Struct(">qqqqiiiqiiq")
+_STAT: Final = struct.Struct(">qqqqii4xqii8x")
+"""Without the version of the ACL, and the zxid of the last change of children."""
 _NO_BUFFER: Final = INT.pack(-1)
 
 
@@ -81,8 +82,6 @@ def decode_strings(message: bytes, offset: int) -> tuple[list[str], int]:
 def decode_stat(message: bytes, offset: int) -> tuple[Stat, int]:
     """Return the metadata of a znode. Raises MalformedError."""
     try:
-        fields = _STAT.unpack_from(message, offset)
+        return Stat(*_STAT.unpack_from(message, offset)), offset + _STAT.size
     except struct.error:
         raise MalformedError("a stat is cut off") from None
-    czxid, mzxid, ctime, mtime, version, cversion, _, owner, length, children, _ = fields
-    return Stat(czxid, mzxid, ctime, mtime, version, cversion, owner, length, children), offset + _STAT.size

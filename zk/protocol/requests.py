@@ -80,6 +80,7 @@ WATCHES_BYTES_TOGETHER: Final = 128 * 1024
 _OPERATION: Final = Struct(">iBi")
 """Before each operation of a multi and each result: its type, whether it is the end, and an error."""
 _END: Final = _OPERATION.pack(-1, 1, -1)
+_WRITE: Final = _OPERATION.pack(Code.SET_DATA, 0, -1)
 _ERROR_RESULT: Final = -1
 _EPHEMERAL, _SEQUENCE = 1, 2
 _NO_WATCH: Final = b"\0"
@@ -162,10 +163,12 @@ def multi(operations: Sequence[tuple[Operation, str, Sequence[ZnodeAcl] | None]]
     """
     parts: list[bytes] = []
     for operation, path, acl in operations:
+        if isinstance(operation, Write):  # there may be a hundred thousand
+            encoded, data = path.encode(), operation.data
+            parts += (_WRITE, INT.pack(len(encoded)), encoded, INT.pack(len(data)), data, INT.pack(operation.version))
+            continue
         if isinstance(operation, Create):
             code, body = Code.CREATE, _encode_create(operation, path, operation.data, acl)
-        elif isinstance(operation, Write):
-            code, body = Code.SET_DATA, _encode_write(path, operation.data, operation.version)
         elif isinstance(operation, Delete):
             code, body = Code.DELETE, _encode_version(path, operation.version)
         else:

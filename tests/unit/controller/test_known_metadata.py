@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
-from kafkalite.controller import known_metadata
+from kafkalite.controller import failover, known_metadata
 from kafkalite.controller.channel_manager import ConnectionChannel
 from kafkalite.controller.cluster_state import RegisteredBroker
 from kafkalite.controller.control_requests import (
@@ -351,6 +351,27 @@ def test_digests_are_waited_for() -> None:
 
 
 @pytest.mark.usefixtures("proves_always")
+def test_digests_of_many_partitions_are_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Late answers of a hundred brokers about a million partitions would have each of them sent all."""
+    monkeypatch.setattr(failover, "_DIGEST_TIMEOUT_S", 0.5)
+
+    async def scenario() -> None:
+        cluster = await started()
+        cluster.brokers[3].digests_take_s = 3.0
+        await cluster.kill(1)
+        await cluster.until(lambda: roles_in_term(cluster.brokers[3], "other"))
+        assert told_in_term(cluster.brokers[3]) == LED
+        await cluster.stop()
+
+    run(scenario())
+
+
+def test_digests_are_the_same_in_each_release() -> None:
+    """A broker and its controller may be of different ones."""
+    assert digests(topic()).hex() == "7b1bbe31f5a4fa5454cb8ad0c618954f"
+
+
+@pytest.mark.usefixtures("proves_always")
 def test_who_does_not_say_in_time_what_it_knows_is_sent_everything_and_delays_no_election() -> None:
     async def scenario() -> None:
         cluster = await started()
@@ -449,7 +470,7 @@ def test_what_only_brokers_of_ours_know_is_sent_to_who_speaks_it() -> None:
 
     ours, other = Negotiated(ApiKey.METADATA_DIGESTS), Negotiated()
     run(scenario(ours))
-    assert ours.seen == [ApiKey.STOP_REPLICA, 30.0, PEER_SOFTWARE_NAME, ApiKey.METADATA_DIGESTS, 5.0]
+    assert ours.seen == [ApiKey.STOP_REPLICA, 30.0, PEER_SOFTWARE_NAME, ApiKey.METADATA_DIGESTS, 10.0]
     with pytest.raises(ValueError, match="not spoken"):
         run(scenario(other))
     assert other.seen == [ApiKey.STOP_REPLICA, 30.0, PEER_SOFTWARE_NAME]
