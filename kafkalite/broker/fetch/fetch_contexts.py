@@ -184,7 +184,7 @@ class SessionlessWatch:
         if self.on_ready is not None:
             self.on_ready(partition, True)
 
-    on_high_watermark = on_append
+    on_leader_epoch = on_high_watermark = on_append
 
     def on_isr_exit(self, partition: Partition) -> None:
         """Do nothing: each fetch without a session reads all partitions."""
@@ -252,7 +252,7 @@ class FullFetch(FetchContext):
                 if item is not None:  # else the session was closed while this fetch waited
                     item.note_sent(data)
                     self.session.note_read(item, data)
-            self.session.free_ready()
+            self.session.end_response()
         return answers
 
 

@@ -102,11 +102,23 @@ class FetchSession:
         """Generation of the ACLs, principal, host and role for which permissions were checked last; None without an authorizer."""
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
+        self._is_told_of_epoch = False
+        """True if the next response to a follower tells of a partition that its leader epoch is over."""
 
     def on_append(self, partition: Partition) -> None:
         self._mark_ready(partition)
         if self.on_ready is not None:
             self.on_ready(partition, True)
+
+    def on_leader_epoch(self, partition: Partition) -> None:
+        """Have the fetch refused, because it is of an earlier epoch.
+
+        One refusal is enough for a follower to fetch again with the epochs that the controller has told it by then: a controller may begin
+        an epoch in a hundred thousand partitions, and each refusal takes as long as the fetch that follows.
+        """
+        if not self._is_told_of_epoch:
+            self._is_told_of_epoch = self.is_follower
+            self.on_append(partition)
 
     def on_high_watermark(self, partition: Partition) -> None:
         self._mark_ready(partition)
@@ -176,8 +188,9 @@ class FetchSession:
             for index in topic.partitions
         ]
 
-    def free_ready(self) -> None:
-        """Free the memory for partitions that were ready, if none is: a dict that is emptied key by key keeps it."""
+    def end_response(self) -> None:
+        """End a response; free the memory for partitions that were ready, if none is: a dict that is emptied key by key keeps it."""
+        self._is_told_of_epoch = False
         if not self.ready:
             self.ready.clear()
 
@@ -208,7 +221,7 @@ class FetchSession:
                 changed[key] = data
                 item.note_sent(data)
             self.note_read(item, data)
-        self.free_ready()
+        self.end_response()
         return changed
 
 

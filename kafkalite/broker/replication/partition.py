@@ -167,7 +167,7 @@ class Partition:
         self._unsettle()
         self._advance_high_watermark(now_ms)
         if newer_epoch:
-            self.notify_watchers(appended=True)
+            self._notify_leader_epoch()
         return newer_epoch
 
     def become_follower(self, state: LeaderAndIsrPartition) -> bool:
@@ -203,8 +203,16 @@ class Partition:
         self._fail_ack_waits(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.notify_watchers(appended=True)
 
+    def _notify_leader_epoch(self) -> None:
+        self._is_notifying = True
+        try:
+            for watcher in tuple(self.watchers):
+                watcher.on_leader_epoch(self)
+        finally:
+            self._is_notifying = False
+
     def notify_watchers(self, appended: bool) -> None:
-        """Notify watchers of records or a new role, or (`appended` is False) of offsets that moved."""
+        """Notify watchers of records or the end of a role, or (`appended` is False) of offsets that moved."""
         if not self.watchers:
             return
         self._is_notifying = True

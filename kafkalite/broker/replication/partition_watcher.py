@@ -12,7 +12,10 @@ class Watcher(Protocol[PartitionT]):
     """Notified when a partition has more to fetch; called often, must be quick, and must not call the partition back."""
 
     def on_append(self, partition: PartitionT) -> None:
-        """Called when the log end offset moved or the partition changed hands."""
+        """Called when the log end offset moved or this broker stopped leading the partition."""
+
+    def on_leader_epoch(self, partition: PartitionT) -> None:
+        """Called when this broker leads the partition in a new leader epoch."""
 
     def on_high_watermark(self, partition: PartitionT) -> None:
         """Called when more records are committed."""

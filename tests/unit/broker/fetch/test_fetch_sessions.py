@@ -108,6 +108,31 @@ def test_a_partition_that_changes_becomes_ready() -> None:
     assert told[-1] is True, "to a consumer it means that there is more to read"
 
 
+def test_one_refusal_of_a_response_tells_a_follower_that_leader_epochs_are_over() -> None:
+    session = Sessions().opened(is_follower=True)
+    session.ready.clear()
+    told: list[bool] = []
+    session.on_ready = lambda _, appended: told.append(appended)
+    for _ in range(3):
+        session.on_leader_epoch(make_partition())
+    assert list(session.ready) == [TP] and told == [True]
+    session.ready.clear()
+    session.on_leader_epoch(make_partition())
+    assert not session.ready, "its response is on the way"
+    session.select_changed({})
+    session.on_leader_epoch(make_partition())
+    assert list(session.ready) == [TP] and told == [True, True], "the next fetch was too early, too"
+
+
+def test_a_consumer_is_told_of_each_leader_epoch() -> None:
+    session = Sessions().opened(is_follower=False)
+    told: list[bool] = []
+    session.on_ready = lambda _, appended: told.append(appended)
+    session.on_leader_epoch(make_partition())
+    session.on_leader_epoch(make_partition())
+    assert told == [True, True]
+
+
 def test_nothing_asked_is_no_session() -> None:
     assert Sessions().open(0, False, True, 0.0) is None
 

@@ -30,6 +30,9 @@ class Recorder:
     def on_append(self, partition: Partition) -> None:
         self.seen.append("appended")
 
+    def on_leader_epoch(self, partition: Partition) -> None:
+        self.seen.append("leads")
+
     def on_high_watermark(self, partition: Partition) -> None:
         self.seen.append("high watermark")
 

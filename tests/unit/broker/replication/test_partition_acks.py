@@ -154,7 +154,7 @@ def test_watchers_hear_of_records_commits_and_changes_of_hands() -> None:
     partition.become_follower(assignment(leader=2, leader_epoch=2, partition_epoch=2))
     partition.follow_high_watermark(2)
     partition.resign()
-    assert recorder.seen == ["appended", "high watermark", "appended", "appended", "appended"]
+    assert recorder.seen == ["appended", "high watermark", "leads", "appended", "appended"]
 
 
 def test_a_follower_takes_the_high_watermark_as_far_as_it_has_records() -> None:

@@ -94,6 +94,9 @@ class Watch:
     def on_append(self, partition: Partition) -> None:
         self.told += 1
 
+    def on_leader_epoch(self, partition: Partition) -> None:
+        self.told += 1
+
     def on_high_watermark(self, partition: Partition) -> None:
         self.told += 1
 
