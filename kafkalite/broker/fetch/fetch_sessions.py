@@ -102,8 +102,8 @@ class FetchSession:
         """Generation of the ACLs, principal, host and role for which permissions were checked last; None without an authorizer."""
         self.on_ready: Callable[[Partition, bool], None] | None = None
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
-        self._is_told_of_epoch = False
-        """True if the next response to a follower tells of a partition that its leader epoch is over."""
+        self.is_told_of_epoch = False
+        """True if the response to a follower that is due tells of a partition that its leader epoch is over."""
 
     def on_append(self, partition: Partition) -> None:
         self._mark_ready(partition)
@@ -116,8 +116,8 @@ class FetchSession:
         One refusal is enough for a follower to fetch again with the epochs that the controller has told it by then: a controller may begin
         an epoch in a hundred thousand partitions, and each refusal takes as long as the fetch that follows.
         """
-        if not self._is_told_of_epoch:
-            self._is_told_of_epoch = self.is_follower
+        if not self.is_told_of_epoch:
+            self.is_told_of_epoch = self.is_follower
             self.on_append(partition)
 
     def on_high_watermark(self, partition: Partition) -> None:
@@ -190,7 +190,7 @@ class FetchSession:
 
     def end_response(self) -> None:
         """End a response; free the memory for partitions that were ready, if none is: a dict that is emptied key by key keeps it."""
-        self._is_told_of_epoch = False
+        self.is_told_of_epoch = False
         if not self.ready:
             self.ready.clear()
 
@@ -310,6 +310,7 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if uses_topic_ids != session.uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.is_told_of_epoch = False
         session.next_epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
         return session
 

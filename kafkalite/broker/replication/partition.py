@@ -153,7 +153,7 @@ class Partition:
         if not newer_epoch and state.partition_epoch < self.partition_epoch:
             return False
         self._adopt(state)
-        _set_isr(self, state.isr)
+        _set_isr(self, state.isr, is_epoch_new=newer_epoch)
         kept = {} if newer_epoch else self.followers
         followers = {}
         for broker in state.replicas:
@@ -482,10 +482,13 @@ class Partition:
             _set_isr(self, self.isr)
 
 
-def _set_isr(partition: Partition, isr: tuple[BrokerId, ...]) -> None:
-    """Set the ISR and end the change that is in flight; a replica that may have been in the ISR and is outside now may try to join."""
+def _set_isr(partition: Partition, isr: tuple[BrokerId, ...], *, is_epoch_new: bool = False) -> None:
+    """Set the ISR and end the change that is in flight.
+
+    A replica that may have been in the ISR and is outside now may try to join; in a new leader epoch each follower fetches anew anyway.
+    """
     maximal = partition.maximal_isr
     partition.isr, partition.pending_change = isr, None
-    if not set(maximal) <= set(isr):
+    if not is_epoch_new and not set(maximal) <= set(isr):
         for watcher in partition.watchers:
             watcher.on_isr_exit(partition)

@@ -290,10 +290,10 @@ REPLICATION: Final = (
                 "        if not newer_epoch and state.partition_epoch < self.partition_epoch:\n"
                 "            return False\n"
                 "        self._adopt(state)\n"
-                "        _set_isr(self, state.isr)\n",
+                "        _set_isr(self, state.isr, is_epoch_new=newer_epoch)\n",
                 "        newer_epoch = state.leader_epoch != self.leader_epoch\n"
                 "        self._adopt(state)\n"
-                "        _set_isr(self, state.isr)\n",
+                "        _set_isr(self, state.isr, is_epoch_new=newer_epoch)\n",
             ),
         ),
     ),
