@@ -489,6 +489,8 @@ def _set_isr(partition: Partition, isr: tuple[BrokerId, ...], *, is_epoch_new: b
     """
     maximal = partition.maximal_isr
     partition.isr, partition.pending_change = isr, None
-    if not is_epoch_new and not set(maximal) <= set(isr):
+    if is_epoch_new:
+        return
+    if not set(maximal) <= set(isr):
         for watcher in partition.watchers:
             watcher.on_isr_exit(partition)
