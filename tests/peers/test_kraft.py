@@ -49,6 +49,12 @@ PAGE: Final = Path(__file__).parents[2] / "deploy/docs/pages/howto/to-kafka-4.md
 BLOCKS: Final = blocks_of(PAGE.read_text("utf-8"))
 CONTROLLER: Final = 3001
 BROKERS: Final = 2
+LEFT: Final = (
+    confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID,
+    confluent_kafka.KafkaError.ILLEGAL_GENERATION,
+    confluent_kafka.KafkaError.REBALANCE_IN_PROGRESS,
+)
+"""A member that gets these is none any more."""
 SETTINGS: Final = {
     "inter.broker.protocol.version": "3.9",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -72,9 +78,9 @@ id=$KAFKALITE_BROKER_ID
 case $1 in
 stop)
     kill -TERM "$(cat "$id.pid")" 2> /dev/null || true
-    while kill -0 "$(cat "$id.pid")" 2> /dev/null; do sleep 0.2; done ;;
+    while grep -q "^State:.[^ZX]" "/proc/$(cat "$id.pid")/status" 2> /dev/null; do sleep 0.2; done ;;
 start)
-    if [ -e "$id.pid" ] && kill -0 "$(cat "$id.pid")" 2> /dev/null; then exit 0; fi
+    if [ -e "$id.pid" ] && grep -q "^State:.[^ZX]" "/proc/$(cat "$id.pid")/status" 2> /dev/null; then exit 0; fi
     form=${{KAFKALITE_FORM:-$2}}
     setsid sh -c "exec $(cat "$form.command") $id.$form.properties" >> "$id.log" 2>&1 < /dev/null &
     echo $! > "$id.pid" ;;
@@ -250,7 +256,7 @@ class Machines:
 @contextmanager
 def machines(directory: Path, count: int) -> Iterator[tuple[Machines, LocalCluster]]:
     apache_kafka.fetch()
-    with LocalCluster(brokers=0, directory=directory) as cluster:
+    with LocalCluster(brokers=0, directory=directory, start_timeout_s=240) as cluster:
         found = Machines(directory, cluster, count)
         try:
             found.write_settings()
@@ -272,6 +278,7 @@ class Group(threading.Thread):
         }
         self._ended = threading.Event()
         self.read: list[tuple[int, int]] = []
+        self.is_uncertain = False
 
     def run(self) -> None:
         consumer = confluent_kafka.Consumer(self._settings)
@@ -281,9 +288,12 @@ class Group(threading.Thread):
             self.read += [(each.partition(), each.offset()) for each in found]
             while found and not self._ended.is_set():
                 try:
-                    consumer.commit(message=None, asynchronous=False)
+                    consumer.commit(asynchronous=False)
                     break
-                except confluent_kafka.KafkaException:
+                except confluent_kafka.KafkaException as failed:
+                    if failed.args[0].code() in LEFT:  # it has to join again, and reads again what it could not commit
+                        self.is_uncertain = True
+                        break
                     self._ended.wait(0.2)
         consumer.close()
 
@@ -360,7 +370,7 @@ def loading(machines: Machines, evidence: Path) -> Iterator[Group]:
     words = [sys.executable, "-m", "kafkalite", "migrate", "probe", str(evidence), "--topic", "probed"]
     words += ["--rate", "20", "--timeout", "60"]
     machines.call("evidence", "before", str(evidence))
-    machines.tried.append(tuple(words[3:]))
+    machines.tried.append(tuple(words[4:]))
     probe = subprocess.Popen(words, env=machines.environment)
     group.start()
 
@@ -386,7 +396,7 @@ def check_evidence(machines: Machines, evidence: Path, group: Group) -> None:
     machines.call("evidence", "after", str(evidence))
     verdict = machines.call("verify", str(evidence))
     assert "there once, in order" in verdict and "problem" not in verdict, verdict
-    assert len(group.read) == len(set(group.read)), "nothing was read twice"
+    assert group.is_uncertain or len(group.read) == len(set(group.read)), "nothing was read twice"
 
 
 def swap(machines: Machines, plan: Path, target: str, start: str) -> None:

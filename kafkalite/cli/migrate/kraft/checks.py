@@ -170,18 +170,21 @@ def _judge_authorizers(survey: KraftSurvey) -> Iterator[Finding]:
             remedy = f"set {AUTHORIZER}={right}, and restart it: it is what knows the {acls} ACLs there"
             yield problem(check, f"{each.name} has {own or 'none'}", remedy)
     for name in _SAME:
-        values = {each.value_of(name) for each in survey.brokers if each.problem is None}
+        values = {_tell_setting(each, name) for each in survey.brokers if each.problem is None}
         for each in survey.controllers:
-            if each.problem is None and len(values) == 1 and each.value_of(name) not in values:
+            if each.problem is None and len(values) == 1 and _tell_setting(each, name) not in values:
                 found = True
                 remedy = "give it the brokers' value: from now on the controller decides by its own"
-                shown = each.value_of(name) or "nothing"
+                shown = _tell_setting(each, name)
                 told = problem if name == "super.users" else warning
-                yield told(
-                    check, f"{each.name} has {name}={shown}, the brokers {values.copy().pop() or 'nothing'}", remedy
-                )
+                yield told(check, f"{each.name} has {name}={shown}, the brokers {', '.join(values)}", remedy)
     if not found:
         yield ok(check, "the right one everywhere" if wanted else "none anywhere")
+
+
+def _tell_setting(server: Server, name: str) -> str:
+    """Return the value of a setting. Brokers do not tell those that their tables lack, as super.users: only whether they were given."""
+    return server.value_of(name) or ("a hidden value" if name in server.given else "nothing")
 
 
 def _judge_tokens(survey: KraftSurvey) -> Iterator[Finding]:

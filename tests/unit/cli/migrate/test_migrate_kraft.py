@@ -208,6 +208,14 @@ def test_acls_are_known_to_whoever_decides_by_them() -> None:
     assert f"authorizers: broker 1 has {theirs}" in problems(moved, Form.KRAFT)
 
 
+def test_super_users_of_the_brokers_are_those_of_the_controllers_though_nobody_tells_them() -> None:
+    given = frozenset({"super.users"})
+    named = replace(PROVIDED, brokers=(replace(broker(1, Form.ZOOKEEPER), given=given),))
+    only("controller 9 has super.users=nothing, the brokers a hidden value", named, Form.MIGRATION)
+    both = replace(named, controllers=(replace(controller(Form.MIGRATION), given=given),))
+    assert problems(both, Form.MIGRATION) == []
+
+
 def test_controllers_have_the_key_of_the_delegation_tokens() -> None:
     state = ZooKeeperState("id", KAFKA_SEAT, WAITING, (1, 2), tokens=4)
     with_tokens = replace(PROVIDED, zookeeper=state)
