@@ -247,7 +247,7 @@ class RequestBatch:
         replicas: tuple[BrokerId, ...],
         sound: frozenset[BrokerId],
     ) -> PartitionMetadata:
-        """Return the metadata of a partition, the same object for partitions in the same state without offline replicas."""
+        """Return the metadata of a partition, the same object for those in the same state, unless a directory of a replica is offline."""
         key = (
             leadership.leader,
             leadership.leader_epoch,
@@ -258,17 +258,17 @@ class RequestBatch:
         )
         known = self._described.get(key)
         if known is None:
-            is_sound = sound.issuperset(replicas)
+            cluster = self._cluster
             known = PartitionMetadata(
                 leadership.leader,
                 leadership.leader_epoch,
                 list(leadership.isr),
                 list(replicas),
-                [] if is_sound else self._cluster.offline_replicas(partition, replicas),
+                [] if sound.issuperset(replicas) else cluster.offline_replicas(partition, replicas),
                 leadership.partition_epoch,
                 leadership.controller_epoch,
             )
-            if is_sound:
+            if not any(map(cluster.offline_dir_replicas.get, replicas)):
                 self._described[key] = known
         return known
 

@@ -36,6 +36,9 @@ objects of the message before are used again then, so nobody may change them. Me
 _ALIKE: Final = "PartitionState"
 """Structs whose bytes behind the index of their partition are mostly those of another: an election ends a hundred thousand partitions in a
 few states. What was read of the other is taken, with its lists, so nobody may change them."""
+_ALIKE_BYTES: Final = 256
+"""A longer state is read by itself: what is kept of a reader's states stays small, whoever sends them."""
+_ALIKE_LENGTHS: Final = 3
 _INDEX: Final = "partition_index"
 _ALIKE_KEPT: Final = 1_000
 _NUMBERS_AT_ONCE: Final = 16_384
@@ -148,9 +151,10 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
     kind = source.names[f"class_{each.name}"] = classes[each.name]
     lines = _Reading(f"def read_{each.name}({mode.arguments}):", source, classes, mode)
     lines.is_generator = isinstance(mode, Metered) and mode.yields(each)
-    alike = source.constant({}) if _repeats_behind_index(each) else ""
-    if alike:
-        _find_alike(lines, each, kind, alike)
+    alike = lengths = ""
+    if _repeats_behind_index(each):
+        alike, lengths = source.constant({}), source.constant([])
+        _find_alike(lines, each, kind, alike, lengths)
     lines.put(f"o = class_{each.name}.__new__(class_{each.name})")
     present = {field.name for field in each.fields if field.tag is None}
     for field in kind.FIELDS:  # type: ignore[attr-defined]
@@ -162,9 +166,7 @@ def reader_source(each: Struct, classes: dict[str, type], source: Source, mode: 
     if each.flexible:
         _read_tags(lines, [field for field in each.fields if field.tag is not None])
     if alike:
-        lines.put(f"if len({alike}) > {_ALIKE_KEPT}: {alike}.clear()")
-        lines.put("known = bytes(b[q:p])")
-        lines.put(f"{alike}[known] = {alike}[None] = known, o")
+        _keep_alike(lines, alike, lengths)
     lines.put("return o, p")
     if lines.is_generator:
         lines.put("yield")  # what makes it a generator even where nothing above does
@@ -181,24 +183,35 @@ def _repeats_behind_index(each: Struct) -> bool:
     )
 
 
-def _find_alike(lines: _Reading, each: Struct, kind: type, alike: str) -> None:
-    """Write code that returns an object like an earlier one with the same bytes behind the index, as many as the latest had.
+def _find_alike(lines: _Reading, each: Struct, kind: type, alike: str, lengths: str) -> None:
+    """Write code that returns an object like an earlier one with the same bytes behind the index, as many as one of the latest had.
 
     The bytes of a struct say where it ends, so the same bytes are the same struct.
     """
     lines.put("q = p + 4")
-    lines.put(f"known = {alike}.get(None)")
-    lines.put("if known is not None:")
-    lines.put(f"    known = {alike}.get(bytes(b[q:q + len(known[0])]))")
-    lines.put("if known is not None:")
+    lines.put(f"for n in {lengths}:")
     lines.indent += 1
-    lines.put("like = known[1]")
+    lines.put(f"like = {alike}.get(bytes(b[q:q + n]))")
+    lines.put("if like is not None:")
+    lines.indent += 1
     lines.put(f"o = class_{each.name}.__new__(class_{each.name})")
     lines.put(f"o.{_INDEX}, = {lines.source.packer('i', 'unpack_from')}(b, p)")
     for field in kind.FIELDS:  # type: ignore[attr-defined]
         if field.name != _INDEX:
             lines.put(f"o.{field.name} = like.{field.name}")
-    lines.put("return o, q + len(known[0])")
+    lines.put("return o, q + n")
+    lines.indent -= 2
+
+
+def _keep_alike(lines: _Reading, alike: str, lengths: str) -> None:
+    """Write code that keeps the object that was read, and the length of its bytes behind the index before those of others."""
+    lines.put("n = p - q")
+    lines.put(f"if n <= {_ALIKE_BYTES}:")
+    lines.indent += 1
+    lines.put(f"if len({alike}) >= {_ALIKE_KEPT}: {alike}.clear()")
+    lines.put(f"{alike}[bytes(b[q:p])] = o")
+    lines.put(f"if n not in {lengths}:")
+    lines.put(f"    {lengths}[:] = n, *{lengths}[:{_ALIKE_LENGTHS - 1}]")
     lines.indent -= 1
 
 

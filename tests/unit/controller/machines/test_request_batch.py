@@ -155,14 +155,17 @@ def _count_encodings(patch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
+@pytest.mark.parametrize("dead", [(), (4,)])
 @pytest.mark.parametrize("partitions", [1, 1000])
-def test_what_brokers_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch, partitions: int) -> None:
+def test_what_brokers_share_is_encoded_once(
+    monkeypatch: pytest.MonkeyPatch, partitions: int, dead: tuple[int, ...]
+) -> None:
     """An UpdateMetadata for all of its receivers, which differ in the broker epoch, and each state that partitions are in."""
     cluster = _cluster()
     batch = RequestBatch(cluster)
     for index in range(partitions):
         partition = TopicPartition("t", index)
-        cluster.set_assignment(partition, ReplicaAssignment((1, 2, 3)))
+        cluster.set_assignment(partition, ReplicaAssignment((1, 2, 3, *dead)))
         cluster.partition(partition).leadership = Leadership(1, 7 + index % 3, (1, 2, 3), 4, 11)
         batch.leader_and_isr((1, 2, 3), partition)
     counts = _count_encodings(monkeypatch)
@@ -179,6 +182,7 @@ def test_what_brokers_share_is_encoded_once(monkeypatch: pytest.MonkeyPatch, par
     for message in messages:
         states = message.topic_states[0].partition_states
         assert [(state.partition_index, state.leader_epoch) for state in states] == wanted
+    assert all(state.offline_replicas == list(dead) for state in messages[3].topic_states[0].partition_states)
     assert {(broker.id, broker.endpoints[0].host) for broker in messages[3].live_brokers} == {
         (1, "host1"),
         (2, "host2"),

@@ -69,6 +69,19 @@ def test_states_alike_share_their_lists() -> None:
     assert second.isr is third.isr and second.replicas is third.replicas
 
 
+def test_states_of_several_lengths_share_their_lists() -> None:
+    isrs = ([1, 2, 3], [1, 2], [1])
+    mixed = [m.PartitionState(partition_index=index, isr=isrs[index % 3], replicas=[1, 2, 3]) for index in range(9)]
+    states = read(b"".join(codec.encode_request(request(mixed), 7)), 7).topic_states[0].partition_states
+    assert len({id(state.isr) for state in states[3:]}) == 3
+
+
+def test_long_states_are_not_kept() -> None:
+    long = [m.PartitionState(partition_index=index, isr=list(range(100))) for index in range(2)]
+    first, second = read(b"".join(codec.encode_request(request(long), 7)), 7).topic_states[0].partition_states
+    assert first.isr == second.isr and first.isr is not second.isr
+
+
 @pytest.mark.parametrize("version", (2, 7))
 def test_a_state_that_is_cut_off_is_refused_after_one_like_it(version: int) -> None:
     body = b"".join(codec.encode_request(request(some_states(1, 1) * 2), version))
