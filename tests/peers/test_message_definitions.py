@@ -72,7 +72,7 @@ def defined(
         inner = field.get("fields") or common.get(kind)
         is_array = field["type"].startswith("[]")
         nullable = _has(field, "nullableVersions", version)
-        tag = field["tag"] if _has(field, "taggedVersions", version) else None
+        tag = int(field["tag"]) if _has(field, "taggedVersions", version) else None  # a number or text
         yield Wire((*place, number), "struct" if inner else kind, is_array, nullable, tag)
         if inner:
             yield from defined(inner, common, version, (*place, number))
