@@ -173,7 +173,11 @@ def _audit_ranges(before: Moment, after: Moment) -> Iterator[Finding]:
     yield ok(check, f"{format_count(records, 'record')} in {format_count(same, 'range')} as before")
     for place, count in sorted((+unexplained).items()):
         found = f"{place} begins at offset {after.partitions[place].log_start}: {format_count(count, 'range')} gone without retention"
-        yield warning(check, found, f"see whether somebody deleted records there; if nobody did, {_REMEDY}")
+        yield warning(
+            check,
+            found,
+            f"see whether somebody deleted records there, as Kafka Streams does in repartition topics; if nobody did, {_REMEDY}",
+        )
     if deleted:
         yield skip_check(check, f"{format_count(deleted, 'range')} deleted by retention meanwhile, and not compared")
     if compacted:
