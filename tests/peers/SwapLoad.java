@@ -105,6 +105,8 @@ public class SwapLoad {
         properties.put("bootstrap.servers", servers);
         properties.put("retries", Integer.MAX_VALUE);
         properties.put("linger.ms", 5);
+        properties.put("request.timeout.ms", 120_000); // before 2.1 the age of a batch, too, which a busy machine exceeds
+        properties.put("delivery.timeout.ms", 300_000);
         for (String each : settings) properties.put(each.split("=")[0], each.split("=")[1]);
         return new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
     }
