@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -193,7 +194,8 @@ class Swap:
         except TimeoutError as late:
             raise AssertionError(f"{late}:\n{printed()}") from None
         finally:
-            tool.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(tool.pid, signal.SIGKILL)  # with its command, which would wait for this test for ever
             tool.wait()
         assert tool.returncode in ((0,) if kill_at is None else (0, -signal.SIGKILL)), printed()
         return tool.returncode == 0
