@@ -44,8 +44,8 @@ TESTED_ELSEWHERE: Final = {
     "deploy/docs/pages/howto/to-kafka-4.md": "tests/peers/test_kraft.py",
     "spark_jobs/source.md": "tests/spark/test_source.py",
 }
-SHOWN_AT_MOST: Final = 32
-"""Blocks that nobody runs. A new one needs a reason: another machine, a server that stays, a cluster of Apache Kafka 4, Docker, Spark."""
+SHOWN_AT_MOST: Final = 30
+"""Blocks that nobody runs. A new one needs a reason: another machine, a server that stays, Docker, Spark."""
 RUN: Final = ("sh", "python", "properties")
 SERVERS: Final = "localhost:9092"
 
