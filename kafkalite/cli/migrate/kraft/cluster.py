@@ -177,23 +177,16 @@ class MovingCluster(GivenCluster):
         return asyncio.run(ask_server(host, port, role, security_options(admin_options()), given_timeout_s(), number))
 
 
-def find_claim(voters: Sequence[Voter], zookeeper: str) -> str:
+def find_claim(voters: Sequence[Voter], zookeeper: str, *, are_stopped: bool) -> str:
     """Return the znodes by which a quorum claims the cluster, empty when there are none.
 
-    Refuses, and ends the command, while a controller answers or a broker is on KRaft, and after the finalization.
+    Refuses, and ends the command, where the claim may be that of a quorum that lives, or of another cluster; see `find_release_refusals`.
     """
+    from kafkalite.cli.migrate.kraft.claims import find_release_refusals
     from zk import paths
 
     survey = survey_move(voters, zookeeper)
-    refusals = [
-        f"{each.name} at {each.address} answers: stop it first" for each in survey.controllers if each.problem is None
-    ]
-    refusals += [
-        f"broker {each.id} is {each.form}: take it back first, kafkalite migrate kraft rollback"
-        for each in survey.brokers
-        if each.form in (Form.KRAFT, Form.KAFKA_4)
-    ]
-    if refusals:
+    if refusals := find_release_refusals(survey, {each.id for each in voters}, are_stopped=are_stopped):
         fail("; ".join(refusals), Exit.CHECK_FAILED)
     state = survey.zookeeper
     claims = [

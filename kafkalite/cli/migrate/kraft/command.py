@@ -303,6 +303,12 @@ def _is_final(plan: KraftPlan, chosen: Replacement) -> bool:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option(
+    "--controllers-stopped",
+    "are_stopped",
+    is_flag=True,
+    help="Take controllers that cannot be asked for stopped; without it only those whose machine refuses the connection.",
+)
+@click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(1),
@@ -312,24 +318,26 @@ def _is_final(plan: KraftPlan, chosen: Replacement) -> bool:
 )
 @zookeeper_option
 @bootstrap_option
-def release(voters: tuple[Voter, ...], yes: bool, dry_run: bool, wait_s: float, zookeeper: str) -> None:
+def release(
+    voters: tuple[Voter, ...], yes: bool, dry_run: bool, are_stopped: bool, wait_s: float, zookeeper: str
+) -> None:
     """Give a cluster back to ZooKeeper on the way back: delete /controller of the KRaft quorum and /migration, together.
 
-    Refuses while a controller of the quorum answers, while a broker is on KRaft, and after the finalization. Waits until a broker is the
-    controller and all is in sync: no broker is restarted before that.
+    Refuses while a controller of the quorum may run, while a broker is or may be on KRaft, after the finalization, and where the claim is
+    that of a controller that is not named, or ZooKeeper that of another cluster. Waits until a broker is the controller and all is in
+    sync: no broker is restarted before that. Run again after an interruption it waits too, with nothing left to delete.
 
-    Exits with 7 when it refuses or znodes need a repair, with 3 when there is nothing to delete, and with 5 when the time was up.
+    Exits with 7 when it refuses or znodes need a repair, and with 5 when the time was up.
     """
     from kafkalite.cli.migrate.kraft.cluster import find_claim, release_claim, wait_for_controller
 
-    found = find_claim(voters, zookeeper)
-    if not found:
-        fail("no znode of a quorum is there", Exit.NOT_FOUND)
-    note(f"to be deleted: {found}")
+    found = find_claim(voters, zookeeper, are_stopped=are_stopped)
+    note(f"to be deleted: {found}" if found else "no znode of a quorum is there")
     if dry_run:
         return
-    confirm("Give the cluster back to ZooKeeper?", yes)
-    note(f"deleted: {release_claim(zookeeper)}")
+    if found:
+        confirm("Give the cluster back to ZooKeeper?", yes)
+        note(f"deleted: {release_claim(zookeeper)}")
     report_findings(wait_for_controller(voters, zookeeper, wait_s), "table", only_problems=True)
 
 

@@ -21,6 +21,7 @@ class Place(StrEnum):
     ENABLING = "brokers are restarted in migration mode"
     COPIED = "metadata is copied, and written to ZooKeeper too"
     BROKERS = "brokers are restarted on KRaft"
+    UNKNOWN = "unknown: brokers are on KRaft, and a controller does not say whether it has left migration mode"
     FINALIZED = "finalized: ZooKeeper is not written any more"
     UPGRADING = "servers become Apache Kafka 4"
     RAISED = "metadata.version is above 3.9"
@@ -35,6 +36,7 @@ WAYS_BACK: Final[Mapping[Place, str]] = {
     Place.ENABLING: f"{_ROLLBACK} for each broker in migration mode (one restart), then stop the controllers, then {_RELEASE}",
     Place.COPIED: f"stop the controllers and at once {_RELEASE} (no controller meanwhile), then {_ROLLBACK} for each broker (one restart)",
     Place.BROKERS: f"{_ROLLBACK} for each broker on KRaft (first restart), then as from migration mode (second restart)",
+    Place.UNKNOWN: "unknown: start the controllers, and look again",
     Place.FINALIZED: "none to ZooKeeper: what is written from now on is not in it",
     Place.UPGRADING: f"none to ZooKeeper; to 3.9 {_ROLLBACK}, one server after the other, until metadata.version is raised",
     Place.RAISED: "none: metadata.version is not lowered once it has new records",
@@ -52,7 +54,7 @@ def find_place(survey: KraftSurvey) -> Place:
     if Form.KRAFT in controllers:
         return Place.FINALIZED
     if Form.KRAFT in brokers:
-        return Place.BROKERS
+        return Place.UNKNOWN if any(each.form is None for each in survey.controllers) else Place.BROKERS
     if survey.zookeeper is not None and survey.zookeeper.seat is not None and survey.zookeeper.seat.is_of_kraft:
         return Place.COPIED
     if Form.MIGRATION in brokers:

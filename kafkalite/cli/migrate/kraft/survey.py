@@ -6,6 +6,8 @@ Each server is asked directly, because no other one tells its form, and controll
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -53,6 +55,8 @@ class Server:
     metadata_level: int = 0
     """The finalized level of metadata.version; 0 where there is none."""
     problem: str | None = None
+    is_refused: bool = False
+    """True if nothing listens at its address, which is what a stopped program on a running machine looks like."""
 
     @property
     def name(self) -> str:
@@ -116,7 +120,16 @@ async def ask_server(
         finally:
             connection.close()
     except (OSError, ValueError) as failed:
-        return Server(number, address, role, problem=str(failed) or type(failed).__name__)
+        reason = str(failed) or type(failed).__name__
+        return Server(number, address, role, problem=reason, is_refused=is_refusal(failed.__cause__ or failed))
+
+
+def is_refusal(failed: BaseException) -> bool:
+    """True if every address that was tried refused the connection. asyncio tells of several addresses in one text."""
+    if isinstance(failed, ConnectionRefusedError):
+        return True
+    numbers = re.findall(r"\[Errno (-?\d+)\]", str(failed)) if str(failed).startswith("Multiple exceptions:") else []
+    return bool(numbers) and set(numbers) == {str(errno.ECONNREFUSED)}
 
 
 async def _ask(connection: Connection, address: str, role: Role, timeout_s: float, number: int) -> Server:

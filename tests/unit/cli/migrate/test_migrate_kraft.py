@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.administration.broker_releases import Release
-from kafkalite.cli.doctor.findings import Status
+from kafkalite.cli.doctor.findings import Status, problem
 from kafkalite.cli.main import main
 from kafkalite.cli.migrate.journal import Journal, journal_path
 from kafkalite.cli.migrate.kraft import cluster as moving
@@ -24,9 +25,10 @@ from kafkalite.cli.migrate.kraft.phases import Voter, convert_settings, parse_vo
 from kafkalite.cli.migrate.kraft.places import WAYS_BACK, Place, find_place
 from kafkalite.cli.migrate.kraft.plan import format_plan, make_plan, parse_plan
 from kafkalite.cli.migrate.kraft.sequence import choose_rollback, choose_step
-from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server, ZooKeeperState
+from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server, ZooKeeperState, ask_server, is_refusal
 from kafkalite.cli.migrate.plan import PlanError
 from kafkalite.cli.migrate.sequence import Act, Entry, NothingLeftError, Replacement, SequenceError
+from kafkalite.local.ports import ReservedPort
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.znodes import ControllerSeat, KraftMigration
 
@@ -52,15 +54,16 @@ def controller(form: Form, **settings: str) -> Server:
     return Server(9, "k:9093", Role.CONTROLLER, form, None, given, cluster_id="id", leader=9)
 
 
+SILENT = Server(-1, "k:9093", Role.CONTROLLER, problem="refused", is_refused=True)
+
+
 def survey(
     brokers: Form, controllers: Form | None, seat: ControllerSeat | None, migration: KraftMigration | None
 ) -> KraftSurvey:
     return KraftSurvey(
         "id",
         (broker(1, brokers), broker(2, brokers)),
-        (controller(controllers),)
-        if controllers is not None
-        else (Server(-1, "k:9093", Role.CONTROLLER, problem="refused"),),
+        (controller(controllers),) if controllers is not None else (SILENT,),
         ZooKeeperState("id", seat, migration, (1, 2) if brokers in (Form.ZOOKEEPER, Form.MIGRATION) else ()),
     )
 
@@ -116,6 +119,8 @@ def test_a_form_shows_in_what_a_server_says(
         (replace(PROVIDED, brokers=(broker(1, Form.MIGRATION), broker(2, Form.ZOOKEEPER))), Place.ENABLING),
         (MIGRATED, Place.COPIED),
         (replace(MIGRATED, brokers=(broker(1, Form.KRAFT), broker(2, Form.MIGRATION))), Place.BROKERS),
+        (replace(ON_KRAFT, controllers=(SILENT,)), Place.UNKNOWN),
+        (replace(ON_KRAFT, controllers=(controller(Form.KRAFT), SILENT)), Place.FINALIZED),
         (FINAL, Place.FINALIZED),
         (replace(FINAL, controllers=(controller(Form.KAFKA_4),)), Place.UPGRADING),
         (replace(FINAL, brokers=(replace(broker(1, Form.KAFKA_4), metadata_level=27),)), Place.RAISED),
@@ -408,13 +413,22 @@ def test_a_broker_goes_back_to_zookeeper_only_after_the_release(
         assert result.exit_code == 7 and "then kafkalite migrate kraft release" in result.stderr
 
 
+LEFT = replace(MIGRATED, controllers=(SILENT,))
+MUTE = Server(1, "b1:9092", Role.BROKER, problem="no answer")
+
+
 @pytest.mark.parametrize(
     ("found", "code", "told"),
     [
         (PROVIDED, 7, "controller 9 at k:9093 answers: stop it first"),
-        (replace(ON_KRAFT, controllers=()), 7, "broker 1 is kraft: take it back first"),
-        (BEFORE, 3, "no znode of a quorum is there"),
-        (replace(MIGRATED, controllers=()), 0, "to be deleted: /controller and /migration"),
+        (replace(ON_KRAFT, controllers=(SILENT,)), 7, "broker 1 is kraft: take it back first"),
+        (BEFORE, 0, "no znode of a quorum is there"),
+        (LEFT, 0, "to be deleted: /controller and /migration"),
+        (replace(LEFT, cluster_id="other"), 7, "the brokers' cluster id is other, that in ZooKeeper id"),
+        (replace(LEFT, zookeeper=ZooKeeperState("id", ControllerSeat(7, 1, 5))), 7, "/controller is of controller 7"),
+        (replace(LEFT, zookeeper=ZooKeeperState("id", None, KraftMigration(7, 5, 1, 5))), 7, "/migration is of contr"),
+        (replace(LEFT, brokers=(MUTE,)), 7, "broker 1 may be on KRaft: no answer"),
+        (replace(LEFT, controllers=(replace(SILENT, is_refused=False),)), 7, "then give --controllers-stopped"),
     ],
 )
 def test_the_release_waits_for_the_quorums_end(
@@ -426,6 +440,32 @@ def test_the_release_waits_for_the_quorums_end(
     monkeypatch.setattr(moving, "survey_move", answer)
     result = migrate("release", "--controllers", "9@k:9093", "--dry-run")
     assert result.exit_code == code and told in result.stderr
+
+
+def test_the_release_takes_the_operators_word_that_controllers_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = replace(LEFT, controllers=(replace(SILENT, is_refused=False),))
+    monkeypatch.setattr(moving, "survey_move", lambda *_: gone)
+    words = ("release", "--controllers", "9@k:9093", "--dry-run")
+    assert migrate(*words).exit_code == 7 and migrate(*words, "--controllers-stopped").exit_code == 0
+
+
+def test_only_a_refused_connection_tells_of_a_stopped_controller() -> None:
+    refused = "[Errno 111] Connect call failed ('::1', 1, 0, 0)"
+    assert is_refusal(ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+    assert is_refusal(OSError(f"Multiple exceptions: {refused}, {refused}"))
+    for failed in (OSError(f"Multiple exceptions: {refused}, [Errno 113] No route"), TimeoutError(), OSError("gone")):
+        assert not is_refusal(failed)
+    with ReservedPort() as port:
+        asked = asyncio.run(ask_server("127.0.0.1", port.number, Role.CONTROLLER, {}, 5))
+    assert asked.is_refused and asked.problem
+
+
+def test_a_release_that_was_interrupted_waits_and_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "survey_move", lambda *_: BEFORE)
+    later = [problem("epochs", "t-0 is of epoch 9", "kafkalite doctor --fix")]
+    monkeypatch.setattr(moving, "find_epochs", lambda _: later)
+    result = migrate("release", "--controllers", "9@k:9093", "--yes")
+    assert result.exit_code == 7 and "t-0 is of epoch 9" in result.stdout
 
 
 def test_a_file_of_settings_is_printed_for_a_form(tmp_path: Path) -> None:
