@@ -85,9 +85,10 @@ class Replacing:
         replacement: Replacement,
         options: StepOptions,
         tell: Callable[[str], None],
+        noun: str = "broker",
     ) -> None:
         self._cluster, self._journal, self._options, self._tell = cluster, journal, options, tell
-        self._replacement = replacement
+        self._replacement, self._name = replacement, f"{noun} {replacement.broker}"
         self._directory = options.evidence_of(replacement)
 
     def run(self) -> None:
@@ -111,7 +112,7 @@ class Replacing:
             self._check()
         for act in left:
             self._prepare(act, was_begun=Entry(self._replacement, act, False) in self._journal.entries)
-            self._tell(f"broker {self._replacement.broker}: {act}")
+            self._tell(f"{self._name}: {act}")
             self._journal.write(Entry(self._replacement, act, is_done=False))
             acts[act]()
             self._journal.write(Entry(self._replacement, act, is_done=True))
@@ -142,9 +143,9 @@ class Replacing:
     def _find_problems(self) -> Sequence[str]:
         broker, target = self._replacement.broker, self._replacement.target
         if not self._cluster.is_registered(broker):
-            return [f"broker {broker} is not registered: start it, as what it was"]
+            return [f"{self._name} is not registered: start it, as what it was"]
         if self._cluster.find_side(broker) is target:
-            return [f"broker {broker} is {name_of(target)} already: make a new plan"]
+            return [f"{self._name} is {name_of(target)} already: make a new plan"]
         return [*self._cluster.find_unheld(broker), *self._cluster.find_problems(target)]
 
     def _check_again(self) -> None:
@@ -157,7 +158,7 @@ class Replacing:
             return "; ".join(self._cluster.find_problems(target))
 
         if self._options.is_checked:
-            self._tell(f"broker {broker}: check again before it is stopped")
+            self._tell(f"{self._name}: check again before it is stopped")
             self._wait(find_reason)
 
     def _take_evidence(self, *, is_first: bool) -> None:
@@ -176,10 +177,10 @@ class Replacing:
     def _stop(self) -> None:
         broker, target = self._replacement.broker, self._replacement.target
         if self._cluster.is_registered(broker) and self._cluster.find_side(broker) is target:
-            self._tell(f"broker {broker} is {name_of(target)} already: nothing is stopped")
+            self._tell(f"{self._name} is {name_of(target)} already: nothing is stopped")
             return
         self._cluster.run_command(self._options.stop_command, broker)
-        self._wait(lambda: f"broker {broker} is still registered" if self._cluster.is_registered(broker) else "")
+        self._wait(lambda: f"{self._name} is still registered" if self._cluster.is_registered(broker) else "")
 
     def _start(self) -> None:
         broker = self._replacement.broker
@@ -196,12 +197,12 @@ class Replacing:
         """Return why the broker does not run as one of the target side yet. Raises RefusedError where the old program runs again."""
         broker = self._replacement.broker
         if not self._cluster.is_registered(broker):
-            return f"broker {broker} has not registered"
+            return f"{self._name} has not registered"
         side = self._cluster.find_side(broker)
         if side is None:
-            return f"broker {broker} does not answer"
+            return f"{self._name} does not answer"
         if side is not self._replacement.target:
-            raise RefusedError([f"broker {broker} runs {name_of(side)} again: stop it"])
+            raise RefusedError([f"{self._name} runs {name_of(side)} again: stop it"])
         return ""
 
     def _settle(self) -> None:

@@ -218,7 +218,7 @@ def replace_server(
         with Journal(path) as journal:
             if choose(plan, journal.entries) != chosen:
                 fail(f"somebody else went on with {path} meanwhile: look again")
-            Replacing(make_cluster(plan, chosen), journal, chosen, options, note).run()
+            Replacing(make_cluster(plan, chosen), journal, chosen, options, note, noun).run()
     except PlanError as failed:
         fail(f"{plan_file} is no plan: {failed}", Exit.USAGE)
     except SequenceError as failed:
@@ -311,6 +311,7 @@ class GivenCluster:
 
         from kafkalite.cli.doctor.zookeeper import open_store
         from zk.store import StoreError
+        from zk.znodes import MalformedZnodeError
 
         async def look() -> Any:
             async with open_store(self._zookeeper, given_timeout_s(), zookeeper_security()) as (store, chroot):
@@ -318,6 +319,8 @@ class GivenCluster:
 
         try:
             return asyncio.run(look())
+        except MalformedZnodeError as failed:
+            fail(f"ZooKeeper at {self._zookeeper}: {failed}", Exit.CHECK_FAILED)
         except ValueError as failed:
             fail(str(failed), Exit.USAGE)
         except (OSError, StoreError) as failed:

@@ -124,7 +124,7 @@ def _judge_quorum(survey: KraftSurvey, controllers: Sequence[str]) -> Iterator[F
     check = "controllers"
     known = [each for each in survey.controllers if each.problem is None]
     if not controllers:
-        yield problem(check, "none is named", "give --controllers HOST:PORT,...")
+        yield problem(check, "none is named", "give --controllers ID@HOST:PORT,...")
         return
     found = False
     for each in known:
@@ -150,7 +150,10 @@ def _find_quorum_problems(server: Server, controllers: Sequence[Server]) -> Iter
     if server.leader < 0:
         yield "start a majority of the controllers, and see that they reach each other", "its quorum has no leader"
     elif server.leader not in {each.id for each in controllers}:
-        yield "name all controllers: --controllers HOST:PORT,...", f"it is led by {server.leader}, which is not named"
+        yield (
+            "name all controllers: --controllers ID@HOST:PORT,...",
+            f"it is led by {server.leader}, which is not named",
+        )
     if server.form is Form.MIGRATION and not server.value_of("zookeeper.connect"):
         yield "set zookeeper.connect as the brokers have it", "it knows no ZooKeeper to copy from"
 
@@ -158,14 +161,21 @@ def _find_quorum_problems(server: Server, controllers: Sequence[Server]) -> Iter
 def _judge_authorizers(survey: KraftSurvey) -> Iterator[Finding]:
     check, found = "authorizers", False
     acls = 0 if survey.zookeeper is None else survey.zookeeper.acls
-    wanted = any(each.value_of(AUTHORIZER) for each in survey.brokers) or acls > 0
+    wanted = any(each.value_of(AUTHORIZER) for each in survey.brokers)
+    if acls and not wanted:
+        remedy = "delete them, or leave them: they bind nobody now, and will from the day when an authorizer is set"
+        yield warning(check, f"{acls} ACLs are in ZooKeeper, and no broker has an authorizer", remedy)
     for each in survey.servers:
         if each.problem is not None:
             continue
         is_on_zookeeper = each.form in (Form.ZOOKEEPER, Form.MIGRATION) and each.role is Role.BROKER
         right = _ZOOKEEPER_AUTHORIZER if is_on_zookeeper else KRAFT_AUTHORIZER
         own = each.value_of(AUTHORIZER)
-        if (own != right and wanted) or (own and not wanted):
+        if own and not wanted:
+            found = True
+            remedy = f"take {AUTHORIZER} out of it, and restart it: it would refuse what the open cluster allows"
+            yield problem(check, f"{each.name} has {own}, the brokers have none", remedy)
+        elif own != right and wanted:
             found = True
             remedy = f"set {AUTHORIZER}={right}, and restart it: it is what knows the {acls} ACLs there"
             yield problem(check, f"{each.name} has {own or 'none'}", remedy)
@@ -277,7 +287,7 @@ def _judge_upgrade(survey: KraftSurvey) -> Iterator[Finding]:
             )
         elif each.problem is None and 0 < each.metadata_level < LEVEL_OF_3_9 and each.role is Role.BROKER:
             found = True
-            remedy = "kafka-features upgrade --release-version 3.9 before"
+            remedy = "kafka-features upgrade --metadata 3.9 before"
             yield warning(check, f"{each.name} has level {each.metadata_level} of metadata.version", remedy)
     for remedy, what in _find_refused_settings(survey):
         found = True

@@ -10,6 +10,7 @@ from kafkalite.cli.doctor.findings import Finding, Status, ok
 from kafkalite.cli.migrate.kraft.forms import Form, Role
 from kafkalite.cli.migrate.stepping import GivenCluster
 from kafkalite.cli.output import Exit, fail
+from kafkalite.server_addresses import address_text
 
 _POLL_S: Final = 0.5
 
@@ -83,14 +84,22 @@ class MovingCluster(GivenCluster):
     ) -> None:
         super().__init__(plan.cluster_id, zookeeper, topics, last)
         self._plan, self._role, self._is_back = plan, role, is_back
-        self._form = Form(replacement.target)
+        self._form, self._server = Form(replacement.target), replacement.broker
+        self._voters = {each.id: address_text(each.host, each.port) for each in plan.voters}
         self._environment = {FORM_VARIABLE: self._form}
         self._addresses = {each.server: each.address for each in plan.steps}
 
     def find_foreign(self) -> list[str]:
         """Return in what the cluster is not the plan's, and, before a rollback, what has to be done first."""
+        from kafkalite.cli.migrate.kraft.places import find_closed_ways
+
         found = super().find_foreign() if needs_zookeeper(self._form) and not self._is_finalized() else []
-        return [*found, *(self._find_unreleased() if self._is_back and self._form is Form.ZOOKEEPER else ())]
+        if found or not self._is_back:
+            return found
+        servers = [self._ask_server(each) for each in dict.fromkeys([*self._addresses, *self._voters])]
+        if closed := list(find_closed_ways(servers, self._form)):
+            return closed
+        return self._find_unreleased() if self._form is Form.ZOOKEEPER else []
 
     def _is_finalized(self) -> bool:
         return self._role is Role.CONTROLLER or (self._is_back and self._form is Form.KRAFT)
@@ -98,6 +107,8 @@ class MovingCluster(GivenCluster):
     def _find_unreleased(self) -> list[str]:
         """Return why a broker would find no controller on ZooKeeper."""
         state = read_znodes(self._zookeeper)
+        if state.seat is None and self._ask_server(self._server).problem is None:
+            return ["/controller is absent: wait until a broker is the controller, no broker is stopped before"]
         if (state.seat is not None and state.seat.is_of_kraft) or (
             state.migration is not None and state.migration.metadata_offset > 0
         ):
@@ -170,10 +181,8 @@ class MovingCluster(GivenCluster):
         from kafkalite.cli.migrate.kraft.survey import ask_server
         from kafkalite.server_addresses import parse_servers
 
-        is_controller = number in {each.id for each in self._plan.voters}
-        addresses = self._addresses | {each.id: f"{each.host}:{each.port}" for each in self._plan.voters}
-        ((host, port),) = parse_servers(addresses[number])
-        role = Role.CONTROLLER if is_controller else Role.BROKER
+        ((host, port),) = parse_servers((self._addresses | self._voters)[number])
+        role = Role.CONTROLLER if number in self._voters else Role.BROKER
         return asyncio.run(ask_server(host, port, role, security_options(admin_options()), given_timeout_s(), number))
 
 

@@ -352,6 +352,9 @@ def settings(form: str, file: Path, voters: tuple[Voter, ...], listener: str) ->
     from kafkalite.config.properties import read_properties
     from zk.servers.java_properties import properties_text
 
-    found = convert_settings(read_properties(file), Form(form), voters, listener)
+    try:
+        found = convert_settings(read_properties(file), Form(form), voters, listener)
+    except ValueError as failed:
+        fail(f"{file}: {failed}", Exit.USAGE)
     write_line(properties_text(found).removesuffix("\n"))
     flush()

@@ -85,7 +85,7 @@ def parse_voters(text: str) -> tuple[Voter, ...]:
 
 def list_phases(survey: KraftSurvey, voters: Sequence[Voter], listener: str) -> tuple[Phase, ...]:
     """Return the phases that are left. Brokers go in the order of their ids, the controller in ZooKeeper last; of the controllers the
-    leader of the quorum last.
+    one last that leads the quorum now, which may be another when its turn comes: that costs one more election.
     """
     seat = survey.zookeeper.seat.broker_id if survey.zookeeper is not None and survey.zookeeper.seat is not None else -1
     brokers = sorted(survey.brokers, key=lambda each: (each.id == seat, each.id))
@@ -101,7 +101,7 @@ def list_phases(survey: KraftSurvey, voters: Sequence[Voter], listener: str) -> 
         _provide_controllers(survey, voters, listener, has_acls),
         _enable_migration(to_migration, voters, listener),
         _leave_zookeeper(to_kraft, has_acls),
-        _finalize(finalizing),
+        _finalize(finalizing, leader),
         _upgrade(upgrading),
     ]
     is_begun = any(each.form is not None for each in survey.controllers)
@@ -144,7 +144,7 @@ def _provide_controllers(survey: KraftSurvey, voters: Sequence[Voter], listener:
             "give them the brokers' zookeeper.connect and zookeeper.* of TLS and SASL, super.users, default.replication.factor, "
             "min.insync.replicas and, with delegation tokens, delegation.token.secret.key",
             f"format each: kafka-storage format --cluster-id={survey.cluster_id} --config controller.properties",
-            "start them, and look: kafkalite migrate kraft check",
+            f"start them, and look: kafkalite migrate kraft check --controllers {','.join(map(str, voters))}",
         ),
         changed,
     )
@@ -182,13 +182,18 @@ def _leave_zookeeper(steps: tuple[KraftStep, ...], has_acls: bool) -> Phase:
     )
 
 
-def _finalize(steps: tuple[KraftStep, ...]) -> Phase:
+def _finalize(steps: tuple[KraftStep, ...], leader: int) -> Phase:
+    order = (
+        f"{leader}, which led the quorum when this was planned, is last"
+        if leader >= 0
+        else "in the order of their ids, since nobody led the quorum when this was planned"
+    )
     return Phase(
         "finalization",
         WAYS_BACK[Place.FINALIZED],
         (
             "take evidence, and a copy of ZooKeeper's data, before: this is the last point with a way back",
-            "restart each controller without these settings; the leader of the quorum is last",
+            f"restart each controller without these settings; {order}",
             "then ZooKeeper may be stopped",
         ),
         {},
@@ -228,7 +233,10 @@ def _add_listener(protocol_map: str, listener: str) -> str:
 
 
 def convert_settings(settings: Mapping[str, str], form: Form, voters: Sequence[Voter], listener: str) -> dict[str, str]:
-    """Return the settings of a broker's file for a form, from those that it has on ZooKeeper with Apache Kafka 3.9."""
+    """Return the settings of a broker's file for a form, from those that it has on ZooKeeper with Apache Kafka 3.9.
+
+    Raises ValueError for a broker on KRaft whose file has no id.
+    """
     found = dict(settings)
     if form is Form.ZOOKEEPER:
         return found
@@ -242,6 +250,10 @@ def convert_settings(settings: Mapping[str, str], form: Form, voters: Sequence[V
     if form is Form.MIGRATION:
         return {**found, MIGRATION_ENABLE: "true"}
     number = found.get(_BROKER_ID) or found.get(_NODE_ID, "")
+    if not number.strip().isdecimal():
+        raise ValueError(
+            f"{_BROKER_ID} is not set: write the one that ZooKeeper gave this broker, which stands in meta.properties of its log.dirs"
+        )
     kept = {
         name: value
         for name, value in found.items()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from kafkalite.cli.migrate.kraft.forms import Form
-from kafkalite.cli.migrate.kraft.survey import KraftSurvey
+from kafkalite.cli.migrate.kraft.forms import Form, Role
+from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server
 
 LEVEL_OF_3_9: Final = 21
 """metadata.version 3.9-IV0 as a number."""
@@ -60,3 +60,20 @@ def find_place(survey: KraftSurvey) -> Place:
     if Form.MIGRATION in brokers:
         return Place.ENABLING
     return Place.CONTROLLERS if controllers else Place.BEFORE
+
+
+def find_closed_ways(servers: Sequence[Server], form: Form) -> Iterator[str]:
+    """Yield why no server may go back to a form, by what the servers of the plan say of themselves, whatever the journal has."""
+    level = max((each.metadata_level for each in servers), default=0)
+    if form is Form.KRAFT and level > LEVEL_OF_3_9:
+        yield f"metadata.version is at level {level}, above 3.9: there is no way back"
+    if form.place > Form.MIGRATION.place:
+        return
+    for each in servers:
+        if each.role is Role.CONTROLLER and each.form in (Form.KRAFT, Form.KAFKA_4):
+            yield f"{each.name} has left migration mode: there is no way back to ZooKeeper. Go on"
+        elif each.role is Role.CONTROLLER and each.form is None and form is Form.MIGRATION:
+            yield (
+                f"the controller at {each.address} does not say whether it has left migration mode: {each.problem}. "
+                "Start it: a broker in migration mode needs the quorum"
+            )

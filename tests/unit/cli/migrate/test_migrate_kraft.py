@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from kafkalite.cli.main import main
 from kafkalite.cli.migrate.journal import Journal, journal_path
 from kafkalite.cli.migrate.kraft import cluster as moving
 from kafkalite.cli.migrate.kraft.checks import KRAFT_AUTHORIZER, judge
-from kafkalite.cli.migrate.kraft.cluster import delete_claim
+from kafkalite.cli.migrate.kraft.cluster import delete_claim, release_claim
 from kafkalite.cli.migrate.kraft.forms import Form, Role, judge_form
 from kafkalite.cli.migrate.kraft.phases import Voter, convert_settings, parse_voters
 from kafkalite.cli.migrate.kraft.places import WAYS_BACK, Place, find_place
@@ -230,6 +231,36 @@ def test_controllers_have_the_key_of_the_delegation_tokens() -> None:
     assert problems(keyed, Form.MIGRATION) == []
 
 
+def remedies(found: KraftSurvey, goal: Form) -> list[str]:
+    return [f"{each.found}: {each.remedy}" for each in judge(found, ADDRESSES, goal, Role.BROKER) if each.remedy]
+
+
+def test_nobody_is_told_to_close_a_cluster_that_is_open() -> None:
+    closed = replace(PROVIDED, controllers=(controller(Form.MIGRATION, authorizer_class_name=KRAFT_AUTHORIZER),))
+    only(f"controller 9 has {KRAFT_AUTHORIZER}, the brokers have none", closed, Form.MIGRATION)
+    assert any("take authorizer.class.name out of it" in each for each in remedies(closed, Form.MIGRATION))
+    left = replace(PROVIDED, zookeeper=ZooKeeperState("id", KAFKA_SEAT, WAITING, (1, 2), acls=3))
+    assert problems(left, Form.MIGRATION) == []
+    assert any(
+        each.startswith("3 ACLs are in ZooKeeper, and no broker has an authorizer")
+        for each in remedies(left, Form.MIGRATION)
+    )
+
+
+def test_remedies_name_options_that_there_are() -> None:
+    partly = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), leader=8),))
+    assert any(each.endswith("--controllers ID@HOST:PORT,...") for each in remedies(partly, Form.MIGRATION))
+    low = replace(FINAL, zookeeper=None, brokers=(replace(broker(1, Form.KRAFT), metadata_level=20),))
+    assert any(each.endswith("kafka-features upgrade --metadata 3.9 before") for each in remedies(low, Form.KAFKA_4))
+    assert "kafkalite migrate kraft check --controllers 9@k:9093" in format_plan(PLAN)
+
+
+def test_the_order_of_controllers_is_said_as_it_was_known() -> None:
+    assert "in the order of their ids, since nobody led the quorum when this was planned" in format_plan(PLAN)
+    led = make_plan(ON_KRAFT, VOTERS, "CONTROLLER", (), datetime.now(UTC))
+    assert "9, which led the quorum when this was planned, is last" in format_plan(led)
+
+
 def test_what_apache_kafka_4_refuses_is_told_before() -> None:
     calm = replace(FINAL, zookeeper=None)
     small = replace(calm, brokers=(broker(1, Form.KRAFT, log_segment_bytes="150000"),))
@@ -346,6 +377,10 @@ def test_settings_of_each_form_are_made_from_those_on_zookeeper() -> None:
         assert on_kraft["process.roles"] == "broker" and on_kraft["node.id"] == "1"
         assert on_kraft["authorizer.class.name"] == KRAFT_AUTHORIZER
         assert not any(each.startswith(("zookeeper.", "kafkalite.", "broker.id", "inter.")) for each in on_kraft)
+    for generated in ({}, {"broker.id": "-1"}):
+        assert convert_settings(generated, Form.MIGRATION, VOTERS, "CONTROLLER")
+        with pytest.raises(ValueError, match=r"meta\.properties"):
+            convert_settings(generated, Form.KRAFT, VOTERS, "CONTROLLER")
     mapped = convert_settings({"listener.security.protocol.map": "A:SSL"}, Form.MIGRATION, VOTERS, "K")
     assert mapped["listener.security.protocol.map"] == "A:SSL,K:PLAINTEXT"
 
@@ -392,6 +427,29 @@ def test_a_step_says_what_changes_and_which_way_leads_back(plan_file: Path) -> N
     assert f"the way back, once it is begun: {WAYS_BACK[Place.ENABLING]}" in result.stderr
 
 
+def test_a_controller_is_no_broker_in_what_is_told(plan_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_journal(plan_file, done(*TO_KRAFT))
+    monkeypatch.setattr(moving.MovingCluster, "find_foreign", lambda self: [])
+    answer_with(monkeypatch, replace(ON_KRAFT, controllers=(SILENT,)))
+    result = migrate("step", str(plan_file), *COMMANDS, "--no-way-back")
+    assert result.exit_code == 7 and "server 9: check" in result.stderr and "broker 9" not in result.stderr
+    assert "server 9 is not registered" in result.stderr
+
+
+def test_a_malformed_znode_is_a_problem_and_no_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def open_memory(*_: Any) -> AsyncIterator[tuple[MemoryStore, str]]:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(5)
+        await store.create("/controller", b"{}")
+        yield store, ""
+
+    monkeypatch.setattr("kafkalite.cli.doctor.zookeeper.open_store", open_memory)
+    with pytest.raises(SystemExit) as ended:
+        release_claim("z")
+    assert ended.value.code == 7
+
+
 def test_the_finalization_needs_a_word_of_its_own(plan_file: Path) -> None:
     write_journal(plan_file, done(*TO_KRAFT))
     refused = migrate("step", str(plan_file), *COMMANDS)
@@ -406,11 +464,53 @@ def test_a_broker_goes_back_to_zookeeper_only_after_the_release(
 ) -> None:
     write_journal(plan_file, done(*TO_KRAFT[:2]))
     monkeypatch.setattr(moving.GivenCluster, "find_foreign", lambda self: [])
-    for seat, migration in ((KRAFT_SEAT, COPIED), (KAFKA_SEAT, COPIED)):
+    answer_with(monkeypatch, MIGRATED)
+    for seat, migration, told in (
+        (KRAFT_SEAT, COPIED, "then kafkalite migrate kraft release"),
+        (KAFKA_SEAT, COPIED, "then kafkalite migrate kraft release"),
+        (None, None, "/controller is absent: wait until a broker is the controller"),
+    ):
         state = ZooKeeperState("id", seat, migration)
         monkeypatch.setattr(moving, "read_znodes", {"localhost:2181": state}.get)
         result = migrate("rollback", str(plan_file), *COMMANDS)
-        assert result.exit_code == 7 and "then kafkalite migrate kraft release" in result.stderr
+        assert result.exit_code == 7 and told in result.stderr
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, found: KraftSurvey) -> None:
+    """Each server that is asked answers as in a survey."""
+    servers = {each.id if each.id >= 0 else 9: each for each in found.servers}
+    monkeypatch.setattr(moving.MovingCluster, "_ask_server", lambda self, number: servers[number])
+
+
+def test_a_rollback_asks_the_cluster_and_not_the_journal_alone(
+    plan_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving.GivenCluster, "find_foreign", lambda self: [])
+    write_journal(plan_file, done(*TO_KRAFT))
+    for controllers, told in (
+        ((controller(Form.KRAFT),), "controller 9 has left migration mode: there is no way back to ZooKeeper"),
+        ((SILENT,), "controller at k:9093 does not say whether it has left migration mode: refused. Start it"),
+    ):
+        answer_with(monkeypatch, replace(ON_KRAFT, controllers=controllers))
+        result = migrate("rollback", str(plan_file), *COMMANDS)
+        assert result.exit_code == 7 and told in result.stderr
+    upgraded = done(*TO_KRAFT, (9, Form.KRAFT), (9, Form.KAFKA_4), (1, Form.KAFKA_4))
+    write_journal(plan_file, upgraded[len(done(*TO_KRAFT)) :])
+    raised = replace(controller(Form.KAFKA_4), metadata_level=27)
+    answer_with(monkeypatch, replace(FINAL, controllers=(raised,)))
+    result = migrate("rollback", str(plan_file), *COMMANDS)
+    assert result.exit_code == 7 and "metadata.version is at level 27, above 3.9: there is no way back" in result.stderr
+
+
+def test_a_stopped_broker_is_started_on_zookeeper_though_nobody_is_the_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A cluster of one broker has no controller while it is stopped: its rollback would never be resumed."""
+    monkeypatch.setattr(moving.GivenCluster, "find_foreign", lambda self: [])
+    monkeypatch.setattr(moving, "read_znodes", lambda _: ZooKeeperState("id", None, None))
+    cluster = moving.MovingCluster(PLAN, Replacement(3, 1, Form.ZOOKEEPER), Role.BROKER, "z", (), 1, is_back=True)
+    answer_with(monkeypatch, replace(MIGRATED, brokers=(MUTE, broker(2, Form.MIGRATION)), controllers=(SILENT,)))
+    assert cluster.find_foreign() == []
 
 
 LEFT = replace(MIGRATED, controllers=(SILENT,))
@@ -474,3 +574,6 @@ def test_a_file_of_settings_is_printed_for_a_form(tmp_path: Path) -> None:
     result = migrate("settings", "kraft", str(path), "--controllers", "9@k:9093")
     assert result.exit_code == 0 and "node.id=1" in result.stdout and "zookeeper" not in result.stdout
     assert migrate("settings", "kraft", str(path), "--controllers", "k:9093").exit_code == 2
+    path.write_text("zookeeper.connect=z\n")
+    generated = migrate("settings", "kraft", str(path), "--controllers", "9@k:9093")
+    assert generated.exit_code == 2 and "meta.properties" in generated.stderr and not generated.stdout
