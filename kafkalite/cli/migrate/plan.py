@@ -167,12 +167,12 @@ def parse_plan(text: str) -> Plan:
         raise PlanError(f"its format is {found!r}, not {FORMAT}")
     try:
         return Plan(
-            _text(document["cluster_id"]),
+            parse_text(document["cluster_id"]),
             Side(document["to"]),
-            _time(document["made"]),
-            {name: _text(value) for name, value in document["held"].items()},
-            tuple(map(_text, document["problems"])),
-            tuple(map(_number, document["done"])),
+            parse_time(document["made"]),
+            {name: parse_text(value) for name, value in document["held"].items()},
+            tuple(map(parse_text, document["problems"])),
+            tuple(map(parse_number, document["done"])),
             tuple(map(_parse_step, document.get("steps", ()))),
         )
     except KeyError as failed:
@@ -191,27 +191,30 @@ def parse_plan_file(path: Path) -> Plan:
 
 def _parse_step(step: Mapping[str, Any]) -> PlannedStep:
     return PlannedStep(
-        _number(step["broker"]),
-        _text(step["address"]),
-        _text(step["kind"]),
+        parse_number(step["broker"]),
+        parse_text(step["address"]),
+        parse_text(step["kind"]),
         step["is_controller"] is True,
-        tuple(map(_text, step["actions"])),
+        tuple(map(parse_text, step["actions"])),
     )
 
 
-def _text(value: Any) -> str:
+def parse_text(value: Any) -> str:
+    """Return a value of TOML that is a string. Raises ValueError, as the two below."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is no text")
     return value
 
 
-def _number(value: Any) -> int:
+def parse_number(value: Any) -> int:
+    """Return a value of TOML that is an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{value!r} is no number")
     return value
 
 
-def _time(value: Any) -> datetime:
+def parse_time(value: Any) -> datetime:
+    """Return a value of TOML that is a time with its zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise ValueError(f"{value!r} is no time with a zone")
     return value

@@ -14,6 +14,7 @@ from typing import Final
 from kafkalite.administration.broker_releases import Release
 from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem, warning
 from kafkalite.cli.migrate.kraft.forms import FORM_NAMES, PROCESS_ROLES, Form, Role
+from kafkalite.cli.migrate.kraft.listeners import find_unreached
 from kafkalite.cli.migrate.kraft.places import LEVEL_OF_3_9, WAYS_BACK, find_place
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server, ZooKeeperState
 
@@ -131,6 +132,9 @@ def _judge_quorum(survey: KraftSurvey, controllers: Sequence[str]) -> Iterator[F
         for remedy, what in _find_quorum_problems(each, known):
             found = True
             yield problem(check, f"{each.name}: {what}", remedy)
+    for remedy, what in find_unreached(survey):
+        found = True
+        yield problem(check, what, remedy)
     if len(controllers) < 3:
         yield warning(check, f"{len(controllers)} of them", "three, so that the cluster outlives one")
     if not found and known:

@@ -15,10 +15,10 @@ from kafkalite.cli.migrate.kraft.checks import (
     RELEASE,
 )
 from kafkalite.cli.migrate.kraft.forms import MIGRATION_ENABLE, PROCESS_ROLES, Form, Role
+from kafkalite.cli.migrate.kraft.listeners import LISTENER_NAME, PROTOCOL_MAP, BrokerListener, find_brokers_listener
 from kafkalite.cli.migrate.kraft.places import WAYS_BACK, Place
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server
 
-PROTOCOL_MAP: Final = "listener.security.protocol.map"
 _ZOOKEEPER_PREFIXES: Final = ("zookeeper.", "kafkalite.")
 _BROKER_ID: Final = "broker.id"
 _NODE_ID: Final = "node.id"
@@ -126,11 +126,13 @@ def _controller_steps(voters: Sequence[Voter], form: Form, forms: Mapping[int, F
 
 def _provide_controllers(survey: KraftSurvey, voters: Sequence[Voter], listener: str, has_acls: bool) -> Phase:
     protocol_map = next((each.value_of(PROTOCOL_MAP) for each in survey.brokers if each.value_of(PROTOCOL_MAP)), "")
+    brokers = find_brokers_listener(survey.brokers)
     changed = {
         PROCESS_ROLES: "controller",
         QUORUM: ",".join(map(str, voters)),
         CONTROLLER_LISTENERS: listener,
-        PROTOCOL_MAP: _add_listener(protocol_map, listener),
+        LISTENER_NAME: brokers.name,
+        PROTOCOL_MAP: _add_listener(_add_listener(protocol_map, *brokers), listener),
         MIGRATION_ENABLE: "true",
     }
     if has_acls:
@@ -143,11 +145,22 @@ def _provide_controllers(survey: KraftSurvey, voters: Sequence[Voter], listener:
             "an empty log.dirs",
             "give them the brokers' zookeeper.connect and zookeeper.* of TLS and SASL, super.users, default.replication.factor, "
             "min.insync.replicas and, with delegation tokens, delegation.token.secret.key",
+            f"they send requests to the brokers' listener {brokers}: {_tell_credentials(brokers)}",
             f"format each: kafka-storage format --cluster-id={survey.cluster_id} --config controller.properties",
             f"start them, and look: kafkalite migrate kraft check --controllers {','.join(map(str, voters))}",
         ),
         changed,
     )
+
+
+def _tell_credentials(listener: BrokerListener) -> str:
+    """Return what controllers need as clients of the brokers' listener."""
+    prefix, found = f"listener.name.{listener.name.lower()}.", []
+    if listener.protocol.endswith("SSL"):
+        found.append(f"the brokers' {prefix}ssl.* or ssl.*")
+    if listener.protocol.startswith("SASL"):
+        found.append(f"their sasl.mechanism.inter.broker.protocol and {prefix}*.sasl.jaas.config, or their JAAS file")
+    return f"give them {' and '.join(found)}" if found else "it needs no credentials"
 
 
 def _enable_migration(steps: tuple[KraftStep, ...], voters: Sequence[Voter], listener: str) -> Phase:
@@ -224,12 +237,12 @@ def _raise_version() -> Phase:
     )
 
 
-def _add_listener(protocol_map: str, listener: str) -> str:
-    """Return a map of listeners' protocols with the controllers' one, which is PLAINTEXT unless it is there already."""
+def _add_listener(protocol_map: str, listener: str, protocol: str = "PLAINTEXT") -> str:
+    """Return a map of listeners' protocols with one more, which has this protocol unless it is there already."""
     pairs = [each for each in protocol_map.split(",") if each]
     if any(each.partition(":")[0] == listener for each in pairs):
         return protocol_map
-    return ",".join([*pairs, f"{listener}:PLAINTEXT"])
+    return ",".join([*pairs, f"{listener}:{protocol}"])
 
 
 def convert_settings(settings: Mapping[str, str], form: Form, voters: Sequence[Voter], listener: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from kafkalite.cli.doctor.findings import Finding, Status
 from kafkalite.cli.migrate.kraft.forms import Form, Role
 from kafkalite.cli.migrate.kraft.phases import KraftStep, Phase, Voter, list_phases, parse_voters
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey
-from kafkalite.cli.migrate.plan import PlanError, format_array, quote
+from kafkalite.cli.migrate.plan import PlanError, format_array, parse_number, parse_text, parse_time, quote
 
 FORMAT: Final = 1
 KIND: Final = "kraft"
@@ -97,11 +97,11 @@ def parse_plan(text: str) -> KraftPlan:
         raise PlanError("it is no plan of a move to KRaft")
     try:
         return KraftPlan(
-            str(document["cluster_id"]),
-            parse_voters(document["controllers"]),
-            document["made"],
-            tuple(map(str, document["problems"])),
-            tuple(map(_parse_phase, document["phases"])),
+            parse_text(document["cluster_id"]),
+            voters := parse_voters(parse_text(document["controllers"])),
+            parse_time(document["made"]),
+            tuple(map(parse_text, document["problems"])),
+            tuple(_parse_phase(each, {voter.id for voter in voters}) for each in document["phases"]),
         )
     except KeyError as failed:
         raise PlanError(f"it lacks {failed.args[0]}") from None
@@ -117,15 +117,24 @@ def parse_plan_file(path: Path) -> KraftPlan:
         raise PlanError("it is no UTF-8") from None
 
 
-def _parse_phase(phase: Mapping[str, Any]) -> Phase:
+def _parse_phase(phase: Mapping[str, Any], voters: Collection[int]) -> Phase:
     return Phase(
-        str(phase["name"]),
-        str(phase["way_back"]),
-        tuple(map(str, phase["actions"])),
-        {name: str(value) for name, value in phase.get("changed", {}).items()},
-        tuple(map(str, phase["removed"])),
-        tuple(
-            KraftStep(int(each["server"]), Role(each["role"]), str(each["address"]), Form(each["form"]))
-            for each in phase.get("steps", ())
-        ),
+        parse_text(phase["name"]),
+        parse_text(phase["way_back"]),
+        tuple(map(parse_text, phase["actions"])),
+        {name: parse_text(value) for name, value in phase.get("changed", {}).items()},
+        tuple(map(parse_text, phase["removed"])),
+        tuple(_parse_step(each, voters) for each in phase.get("steps", ())),
     )
+
+
+def _parse_step(step: Mapping[str, Any], voters: Collection[int]) -> KraftStep:
+    """Return a step. Raises ValueError also for what is not one address, and for a role that the voters contradict."""
+    from kafkalite.server_addresses import parse_servers
+
+    found = KraftStep(parse_number(step["server"]), Role(step["role"]), parse_text(step["address"]), Form(step["form"]))
+    if len(parse_servers(found.address)) != 1:
+        raise ValueError(f"{found.address!r} is not one address")
+    if (found.role is Role.CONTROLLER) != (found.server in voters):
+        raise ValueError(f"server {found.server} is a {found.role} in a step, and otherwise among the controllers")
+    return found

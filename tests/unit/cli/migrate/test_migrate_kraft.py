@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -203,6 +204,38 @@ def test_brokers_of_ours_old_ones_and_those_that_do_not_answer_come_first() -> N
     only("topics that move: t", moving_topic, Form.MIGRATION)
 
 
+def test_controllers_reach_brokers_at_the_listener_of_the_brokers() -> None:
+    inside = {"inter_broker_listener_name": "INSIDE", "listener_security_protocol_map": "INSIDE:SASL_SSL,OUT:SSL"}
+    named = replace(PROVIDED, brokers=(broker(1, Form.ZOOKEEPER, **inside), broker(2, Form.MIGRATION, **inside)))
+    only(
+        "controller 9 looks for the brokers' listener PLAINTEXT (PLAINTEXT), theirs is INSIDE (SASL_SSL)",
+        named,
+        Form.MIGRATION,
+    )
+    assert any("set inter.broker.listener.name=INSIDE" in each for each in remedies(named, Form.MIGRATION))
+    knowing = replace(named, controllers=(controller(Form.MIGRATION, **inside),))
+    assert problems(knowing, Form.MIGRATION) == []
+    unmapped = controller(
+        Form.MIGRATION, inter_broker_listener_name="INSIDE", listener_security_protocol_map="INSIDE:SSL"
+    )
+    only("theirs is INSIDE (SASL_SSL)", replace(named, controllers=(unmapped,)), Form.MIGRATION)
+    by_protocol = replace(PROVIDED, brokers=(broker(1, Form.ZOOKEEPER, security_inter_broker_protocol="SASL_SSL"),))
+    only("theirs is SASL_SSL (SASL_SSL)", by_protocol, Form.MIGRATION)
+    on_kraft = replace(ON_KRAFT, brokers=(broker(1, Form.KRAFT, **inside),))
+    assert problems(on_kraft, Form.KRAFT, Role.CONTROLLER) == [], "brokers on KRaft ask the controllers themselves"
+
+
+def test_a_plan_names_the_brokers_listener_for_the_controllers() -> None:
+    inside = {"inter_broker_listener_name": "INSIDE", "listener_security_protocol_map": "INSIDE:SASL_SSL"}
+    named = replace(BEFORE, brokers=(broker(1, Form.ZOOKEEPER, **inside),))
+    provided = make_plan(named, VOTERS, "CONTROLLER", (), datetime.now(UTC)).phases[0]
+    assert provided.changed["inter.broker.listener.name"] == "INSIDE"
+    assert provided.changed["listener.security.protocol.map"] == "INSIDE:SASL_SSL,CONTROLLER:PLAINTEXT"
+    assert any("listener.name.inside." in each for each in provided.actions)
+    assert PLAN.phases[0].changed["inter.broker.listener.name"] == "PLAINTEXT"
+    assert PLAN.phases[0].changed["listener.security.protocol.map"] == "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+
 def test_acls_are_known_to_whoever_decides_by_them() -> None:
     theirs = "kafka.security.authorizer.AclAuthorizer"
     state = ZooKeeperState("id", KAFKA_SEAT, WAITING, (1,), acls=3)
@@ -298,6 +331,13 @@ def test_a_plan_has_every_phase_in_its_order_and_is_read_as_it_was_written() -> 
         "format = 1",
         format_plan(PLAN).replace('"kafka-4"', '"kafka-5"'),
         format_plan(PLAN).replace("9@", ""),
+        re.sub("(?m)^made = .*$", "made = 7", format_plan(PLAN)),
+        format_plan(PLAN).replace("server = 1\n", "server = true\n"),
+        format_plan(PLAN).replace('"b1:9092"', '"b1:9092,b2:9092"'),
+        format_plan(PLAN).replace('"b1:9092"', '"b1:x"'),
+        format_plan(PLAN).replace('role = "controller"', 'role = "broker"'),
+        format_plan(PLAN).replace('cluster_id = "id"', "cluster_id = 5"),
+        format_plan(PLAN).replace('name = "finalization"', "name = 5"),
     ):
         with pytest.raises(PlanError):
             parse_plan(text)
@@ -577,3 +617,16 @@ def test_a_file_of_settings_is_printed_for_a_form(tmp_path: Path) -> None:
     path.write_text("zookeeper.connect=z\n")
     generated = migrate("settings", "kraft", str(path), "--controllers", "9@k:9093")
     assert generated.exit_code == 2 and "meta.properties" in generated.stderr and not generated.stdout
+
+
+PAGE = Path(__file__).parents[4] / "deploy/docs/pages/howto/to-kafka-4.md"
+
+
+def test_the_page_stops_the_server_of_the_step_and_keeps_secrets() -> None:
+    text = PAGE.read_text("utf-8")
+    commands = [line for line in text.splitlines() if "--stop-command '" in line]
+    assert commands and all(line.count("$KAFKALITE_BROKER_ID") == 2 for line in commands)
+    assert all("KAFKALITE_FORM=$KAFKALITE_FORM ./start-form" in line for line in commands)
+    assert "case $KAFKALITE_FORM in" in text, "and the script is shown"
+    assert text.index("umask 077") < text.index("> server.migration.properties"), "before passwords are written"
+    assert "inter.broker.listener.name=PLAINTEXT" in text
