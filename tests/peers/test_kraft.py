@@ -64,7 +64,7 @@ SETTINGS: Final = {
     "transaction.state.log.num.partitions": "3",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    "zookeeper.session.timeout.ms": "6000",
+    "zookeeper.session.timeout.ms": "30000",
 }
 FACTORS: Final = (
     "default.replication.factor",
