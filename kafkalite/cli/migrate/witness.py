@@ -62,7 +62,8 @@ async def take_after(
     admin: Admin, consumer_options: Mapping[str, Any], before: Moment, ledger: Ledger | None
 ) -> Moment:
     """Return digests of the ranges of `before`, as far as they are there, and what is there of the ledger's probe. Raises ClientError."""
-    groups = await _find_group_offsets(admin)  # before the ends, which are not behind them then
+    known = {group for group, _ in before.groups}
+    groups = await _find_group_offsets(admin, known)  # before the ends, which are not behind them then
     there = set(await admin.list_topics(include_internal=True))
     wanted = {place.topic for place in before.partitions} | (set() if ledger is None else {ledger.topic})
     bounds = await find_bounds(admin, wanted & there)
@@ -154,11 +155,16 @@ async def _take_moment(
     )
 
 
-async def _find_group_offsets(admin: Admin) -> dict[tuple[str, TopicPartition], int]:
+async def _find_group_offsets(admin: Admin, known: Collection[str] = ()) -> dict[tuple[str, TopicPartition], int]:
+    """Return what groups have committed: those that are listed, and `known` ones.
+
+    A coordinator that has just been elected does not list a group that it has not loaded, and says nothing of that; asked for a group by
+    its id, it has the client ask again.
+    """
     return {
-        (listed.group_id, place): committed.offset
-        for listed in await admin.list_groups()
-        for place, committed in (await admin.list_group_offsets(listed.group_id)).items()
+        (group, place): committed.offset
+        for group in sorted({each.group_id for each in await admin.list_groups()} | set(known))
+        for place, committed in (await admin.list_group_offsets(group)).items()
         if committed is not None
     }
 
