@@ -40,7 +40,7 @@ Bounds = Mapping[TopicPartition, PartitionBounds]
 
 async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics: Collection[str], last: int) -> Moment:
     """Return digests of the `last` offsets of each partition of the topics. Raises ClientError."""
-    groups = await _find_group_offsets(admin)
+    groups = await find_group_offsets(admin)
     bounds = await find_bounds(admin, topics)
     ranges = {
         place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
@@ -63,7 +63,7 @@ async def take_after(
 ) -> Moment:
     """Return digests of the ranges of `before`, as far as they are there, and what is there of the ledger's probe. Raises ClientError."""
     known = {group for group, _ in before.groups}
-    groups = await _find_group_offsets(admin, known)  # before the ends, which are not behind them then
+    groups = await find_group_offsets(admin, known)  # before the ends, which are not behind them then
     there = set(await admin.list_topics(include_internal=True))
     wanted = {place.topic for place in before.partitions} | (set() if ledger is None else {ledger.topic})
     bounds = await find_bounds(admin, wanted & there)
@@ -155,7 +155,7 @@ async def _take_moment(
     )
 
 
-async def _find_group_offsets(admin: Admin, known: Collection[str] = ()) -> dict[tuple[str, TopicPartition], int]:
+async def find_group_offsets(admin: Admin, known: Collection[str] = ()) -> dict[tuple[str, TopicPartition], int]:
     """Return what groups have committed: those that are listed, and `known` ones.
 
     A coordinator that has just been elected does not list a group that it has not loaded, and says nothing of that; asked for a group by

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kafkalite.cli.migrate.evidence import PartitionBounds, RangeDigest
-from kafkalite.cli.migrate.witness import Ranges, digest_while_deleted
+from kafkalite.cli.migrate.witness import Ranges, digest_while_deleted, find_group_offsets
 from kafkalite.client.errors import ClientTimeoutError
+from kafkalite.client.offsets import OffsetAndMetadata
 from kafkalite.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -46,3 +47,19 @@ def test_what_was_deleted_meanwhile_is_read_again_from_the_new_start() -> None:
 def test_what_is_deleted_quicker_than_it_is_read_ends_with_an_error() -> None:
     with pytest.raises(ClientTimeoutError, match="t-0 are deleted quicker"):
         digest(list(range(1, 30)))
+
+
+class NewCoordinator:
+    """The admin client of a cluster whose coordinator lists no group yet, and has loaded them when it is asked for one."""
+
+    async def list_groups(self) -> list[Any]:
+        return []
+
+    async def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return {TopicPartition("plain", 0): OffsetAndMetadata(7), TopicPartition("plain", 1): None}
+
+
+def test_offsets_of_a_known_group_are_found_though_its_new_coordinator_does_not_list_it() -> None:
+    admin: Any = NewCoordinator()
+    assert asyncio.run(find_group_offsets(admin)) == {}
+    assert asyncio.run(find_group_offsets(admin, {"kept"})) == {("kept", TopicPartition("plain", 0)): 7}
