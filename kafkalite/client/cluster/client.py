@@ -260,14 +260,22 @@ class ClusterClient:
         return await connection.request(message, version, self.request_timeout_s)
 
     async def request_any(self, message: Request[ResponseT]) -> ResponseT:
-        """Send `message` to whichever broker answers. NoBrokersAvailableError when none does."""
+        """Send `message` to whichever broker answers; one that does not speak the API is passed over as long as there is another.
+
+        Raises NoBrokersAvailableError when none answers, ClientError UNSUPPORTED_VERSION when those that answer do not speak it.
+        """
         reasons: dict[str, str | Exception] = {}
+        unsupported: ClientError | None = None
         for address in self._addresses():
             try:
                 return await self._request_on(await self._ensure_connection(address), message)
             except OSError as problem:
                 reasons[f"{address[0]}:{address[1]}"] = problem
-        raise unreachable(reasons)
+            except ClientError as problem:
+                if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                unsupported = unsupported or problem
+        raise unsupported or unreachable(reasons)
 
     async def retrying(self, attempt: Callable[[], Awaitable[Result]], what: str, timeout_s: float) -> Result:
         """Call `attempt` until it succeeds, fails for good, or `timeout_s` is over; metadata is refreshed in between.

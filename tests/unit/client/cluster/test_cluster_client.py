@@ -16,7 +16,7 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.messages import metadata_response
 from kafkalite.testing.simulation import virtual_time
-from tests.unit.client.fake_broker import HANG, FakeCluster
+from tests.unit.client.fake_broker import HANG, FakeCluster, FakeConnection
 
 
 def client(cluster: FakeCluster, servers: str = "fake:9001,fake:9002") -> ClusterClient:
@@ -53,6 +53,31 @@ def test_one_server_that_answers_is_enough() -> None:
         target = client(cluster)
         await target.connect(5)
         assert set(target.view.brokers) == {1, 2}
+        await target.close()
+
+    virtual_time.run(scenario())
+
+
+@pytest.mark.parametrize("silent", [{1}, {1, 2}])
+def test_a_broker_that_does_not_speak_an_api_is_passed_over(monkeypatch: pytest.MonkeyPatch, silent: set[int]) -> None:
+    """So is one that only leads for another cluster (`kafkalite mirror`)."""
+    cluster, speaks = FakeCluster({"t": 1}), FakeConnection.version_of
+
+    def version_of(connection: FakeConnection, api_key: int, *, with_dropped: bool = False) -> int:
+        if connection.broker_id in silent:
+            raise ValueError(f"broker {connection.broker_id} does not speak it")
+        return speaks(connection, api_key, with_dropped=with_dropped)
+
+    async def scenario() -> None:
+        target = client(cluster)
+        await target.connect(5)
+        monkeypatch.setattr(FakeConnection, "version_of", version_of)
+        if 2 in silent:
+            with pytest.raises(ClientError, match="does not speak it"):
+                await target.request_any(messages.MetadataRequest(topics=[]))
+        else:
+            for _ in range(3):
+                assert len((await target.request_any(messages.MetadataRequest(topics=[]))).brokers) == 2
         await target.close()
 
     virtual_time.run(scenario())
