@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,15 @@ class Clusters:
     source_cluster: ClusterClient
     target: Admin
     target_cluster: ClusterClient
+
+
+async def make_internal_topics(target: ClusterClient, timeout_s: float) -> None:
+    """Have the target make the topics of its coordinators, before it can place them at the mirror. Raises ClientError."""
+    from kafkalite.client.group.coordinator_link import CoordinatorKind, find_coordinator
+
+    for kind in CoordinatorKind:
+        attempt = partial(find_coordinator, target, "kafkalite-mirror", kind)
+        await target.retrying(attempt, f"making the topic of the target's {kind.noun} coordinators", timeout_s)
 
 
 async def read_ends(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
     from kafkalite.cli.mirror.mirroring import Wanted
     from kafkalite.client.cluster.client import ClusterClient
+    from kafkalite.client.options import Opener
+    from kafkalite.net.connection import Connection
 
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -147,7 +149,7 @@ async def _mirror(
     wanted: Wanted,
 ) -> list[str]:
     """Connect both sides and mirror; return what is wrong after the switch."""
-    from kafkalite.cli.mirror.clusters import Clusters
+    from kafkalite.cli.mirror.clusters import Clusters, make_internal_topics
     from kafkalite.cli.mirror.listener import Listener
     from kafkalite.cli.mirror.mirroring import Mirror
     from kafkalite.cli.mirror.quorum import Quorum, Registration
@@ -157,11 +159,13 @@ async def _mirror(
     ((host, port),) = parse_servers(listener[0])
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(Admin(**source_options))
-        target = await stack.enter_async_context(Admin(**target_options))
         source_cluster = await _connect(stack, source_options)
         source_cluster.watch_all_topics()
         target_cluster = await _connect(stack, target_options)
+        opener = _open_elsewhere(target_cluster, (host, port))
+        target = await stack.enter_async_context(Admin(**target_options | {"opener": opener}))
         state = _load_state(files, source_cluster, target_cluster, broker_id)
+        await make_internal_topics(target_cluster, given_timeout_s())
         who = Registration(broker_id, bytes.fromhex(state.incarnation), listener[2], host, port)
         quorum = Quorum(parse_servers(controllers), target_cluster.open_separate, who)
         stack.callback(quorum.close)
@@ -172,6 +176,24 @@ async def _mirror(
         await served.listen(listener[1] or host, port)
         note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")
         return await mirror.run()
+
+
+def _open_elsewhere(cluster: ClusterClient, own: tuple[str, int]) -> Opener:
+    """Return what opens connections to brokers of the target, and to one of its `servers` in the place of the mirror (`own`).
+
+    Brokers of Kafka 4 name any broker as the controller, the mirror too, which answers followers only.
+    """
+
+    async def open_connection(host: str, port: int) -> Connection:
+        failed: OSError | None = None
+        for address in cluster.servers if (host, port) == own else [(host, port)]:
+            try:
+                return await cluster.open_separate(*address)
+            except OSError as problem:
+                failed = failed or problem
+        raise failed or ConnectionError(f"{host}:{port} is the mirror itself")
+
+    return open_connection
 
 
 async def _connect(stack: AsyncExitStack, options: dict[str, Any]) -> ClusterClient:
