@@ -462,7 +462,7 @@ class Story(Sights, Members, Verdicts):
         return []
 
     async def _may_complain(self, broker: str) -> list[str]:
-        self.simulation.may_complain[f"broker-{broker}"] = None
+        self.simulation.may_complain[f"broker-{broker}"] += 1
         return []
 
 

@@ -265,17 +265,14 @@ class ClusterClient:
         Raises NoBrokersAvailableError when none answers, ClientError UNSUPPORTED_VERSION when those that answer do not speak it.
         """
         reasons: dict[str, str | Exception] = {}
-        unsupported: ClientError | None = None
         for address in self._addresses():
             try:
                 return await self._request_on(await self._ensure_connection(address), message)
-            except OSError as problem:
-                reasons[f"{address[0]}:{address[1]}"] = problem
-            except ClientError as problem:
-                if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
+            except (OSError, ClientError) as problem:
+                if not isinstance(problem, OSError) and problem.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
-                unsupported = unsupported or problem
-        raise unsupported or unreachable(reasons)
+                reasons[f"{address[0]}:{address[1]}"] = problem
+        raise next((each for each in reasons.values() if isinstance(each, ClientError)), unreachable(reasons))
 
     async def retrying(self, attempt: Callable[[], Awaitable[Result]], what: str, timeout_s: float) -> Result:
         """Call `attempt` until it succeeds, fails for good, or `timeout_s` is over; metadata is refreshed in between.

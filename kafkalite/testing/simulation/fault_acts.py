@@ -105,9 +105,7 @@ class FaultActs:
         """Start the broker. It stops when its disk is bad and recovery has to write, or its first session ends; then a while passes."""
         complaints = self._cluster.simulation.may_complain
         has_bad_disk = broker.disk.full or broker.may_stop
-        may_complain_meanwhile = has_bad_disk and broker.name not in complaints
-        if may_complain_meanwhile:
-            complaints[broker.name] = None
+        complaints[broker.name] += has_bad_disk
         try:
             await self._cluster.start(broker.broker_id)
         except (KafkaError, SessionExpiredError) as problem:
@@ -117,8 +115,7 @@ class FaultActs:
                 self._cluster.kill(broker.broker_id)
             await asyncio.sleep(_SUPERVISOR_S)
         finally:
-            if may_complain_meanwhile:
-                complaints.pop(broker.name, None)
+            complaints[broker.name] -= has_bad_disk
 
     async def _cut(self, links: Sequence[tuple[str, str]], length_s: float) -> None:
         for source, target in links:
@@ -327,14 +324,14 @@ class FaultActs:
         self._absences.may_forget()
         broker.may_stop = True
         complaints = self._cluster.simulation.may_complain
-        complaints[broker.name] = None
+        complaints[broker.name] += 1
         broker.disk.fail(*(name for name, _ in fault.parameters))
         await asyncio.sleep(fault.length_s)
         broker.disk.fail()
         if broker.process is not None and broker.process.alive:
             self._cluster.kill(broker.broker_id)
         broker.may_stop = False
-        complaints.pop(broker.name, None)
+        complaints[broker.name] -= 1
         await self.restart(broker)
 
     async def slow_disk(self, fault: Fault) -> None:

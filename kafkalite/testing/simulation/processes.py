@@ -16,6 +16,7 @@ import math
 import random
 import re
 import weakref
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -388,8 +389,8 @@ class Simulation:
         self.problems: list[str] = []
         """Exceptions that nobody was there to take, and errors that were only logged."""
         self.causes: list[BaseException | None] = []
-        self.may_complain: dict[str, None] = {}
-        """Processes that may log errors of their disk, because it is broken."""
+        self.may_complain: Counter[str] = Counter()
+        """Of processes that may log errors of their disk, because it is broken: for how many reasons."""
         self.expected_errors: tuple[str, ...] = ()
         """Beginnings of errors that may be logged."""
         self._turn_chance = self.chance("turns")
@@ -467,7 +468,7 @@ class _Listener(logging.Handler):
         source = loop.process.name if isinstance(loop, ProcessLoop) else "?"
         self._simulation.trace.add(source, record.getMessage())
         cause = record.exc_info[1] if record.exc_info else None
-        if source in self._simulation.may_complain and isinstance(cause, OSError | KafkaError | None):
+        if self._simulation.may_complain[source] and isinstance(cause, OSError | KafkaError | None):
             return
         if record.getMessage().startswith(self._simulation.expected_errors):
             return

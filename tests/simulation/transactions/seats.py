@@ -53,7 +53,7 @@ class Seat:
         self._incarnations += 1
         name = f"{self.name}.{self._incarnations}"
         process = self._current = run.simulation.process(name, self.name)
-        run.simulation.may_complain[name] = None  # of being fenced
+        run.simulation.may_complain[name] += 1  # of being fenced
         try:
             await run.within_process(process, self._program(process, run.options(name)))
         except ProcessKilled:
