@@ -19,7 +19,8 @@ from kafkalite.cli.main import main
 from kafkalite.local.broker_process import wait_until
 
 GUARD = "import os, signal, sys; from kafkalite.cli.broker_guard import fork_guarded\n{before}fork_guarded(lambda: {after})\n"
-WAITS = "print(os.getpid(), flush=True)\nsignal.pause()"
+WAITS = "print(os.getpid(), flush=True)\nimport time\nwhile True: time.sleep(0.02)"
+"""A signal right before `signal.pause()` would be heard after the next one only."""
 
 
 @contextmanager
