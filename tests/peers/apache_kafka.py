@@ -114,9 +114,14 @@ def fetch_connectors() -> Path:
 
 
 def _fetch_beside(name: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
+    return fetch_folder(f"{name}-{VERSION}", artifacts)
+
+
+def fetch_folder(name: str, artifacts: Sequence[tuple[str, str, str]]) -> Path:
+    """Return the folder of that name with the jars, fetched at the first call; the test is not run without Maven or Java."""
     foreign_program("java", "openjdk-17-jre-headless")
     maven = foreign_program("mvn", "maven")
-    home = cache_folder().with_name(f"{name}-{VERSION}")
+    home = cache_folder().with_name(name)
     home.mkdir(parents=True, exist_ok=True)
     complete = home / ".complete"
     with (home / ".lock").open("w") as lock:

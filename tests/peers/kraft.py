@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -10,8 +9,7 @@ from typing import Final
 
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.ports import ReservedPort
-from tests.conftest import foreign_program
-from tests.peers.apache_kafka import cache_folder, class_command, fetch_artifacts
+from tests.peers.apache_kafka import class_command, fetch_folder
 from zk.servers.ensemble import end_with_parent
 from zk.servers.java_properties import properties_text
 
@@ -28,18 +26,8 @@ _STARTED: Final = b"Kafka Server started"
 
 
 def fetch() -> Path:
-    """The folder with the jars, fetched at the first call; the test is reported as not run without Maven or Java."""
-    foreign_program("java", "openjdk-17-jre-headless")
-    maven = foreign_program("mvn", "maven")
-    home = cache_folder().with_name(f"apache-kafka-{VERSION}")
-    home.mkdir(parents=True, exist_ok=True)
-    complete = home / ".complete"
-    with (home / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists():
-            fetch_artifacts(home, maven, ARTIFACTS)
-            complete.touch()
-    return home
+    """Return the folder with the jars, fetched at the first call; the test is not run without Maven or Java."""
+    return fetch_folder(f"apache-kafka-{VERSION}", ARTIFACTS)
 
 
 class KraftCluster:

@@ -40,9 +40,8 @@ from kafkalite.config.properties import parse_properties
 from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import ReservedPort
-from tests.conftest import foreign_program
 from tests.deploy.test_docs_blocks import check_usage, commands_in
-from tests.peers import apache_kafka
+from tests.peers import apache_kafka, kraft
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
 
@@ -89,22 +88,6 @@ esac
 """
 
 
-def fetch_kafka_4() -> Path:
-    """Return the folder with the jars of Apache Kafka 4.1, fetched at the first call."""
-    maven = foreign_program("mvn", "maven")
-    home = apache_kafka.cache_folder().with_name("apache-kafka-4.1.1")
-    home.mkdir(parents=True, exist_ok=True)
-    if not (home / ".complete").exists():
-        artifacts = [
-            ("org.apache.kafka", "kafka_2.13", "4.1.1"),
-            ("org.apache.kafka", "kafka-tools", "4.1.1"),
-            ("org.slf4j", "slf4j-reload4j", "1.7.36"),
-        ]
-        apache_kafka.fetch_artifacts(home, maven, artifacts)
-        (home / ".complete").touch()
-    return home
-
-
 def is_option(word: str) -> bool:
     return word.startswith("--")
 
@@ -139,7 +122,7 @@ class Machines:
         (directory / "server.sh").write_text(SCRIPT.format(directory=directory))
         theirs = apache_kafka.broker_command()
         newer = [each for each in theirs if "SharedArchive" not in each]
-        newer[newer.index("-cp") + 1] = f"{fetch_kafka_4()}/*"
+        newer[newer.index("-cp") + 1] = f"{kraft.fetch()}/*"
         commands = dict.fromkeys(("zookeeper", "migration", "kraft"), theirs)
         for form, command in {"ours": BROKER_COMMAND, "kafka-4": newer, **commands}.items():
             (directory / f"{form}.command").write_text(" ".join(f"'{each}'" for each in command))

@@ -483,14 +483,9 @@ class Partition:
 
 
 def _set_isr(partition: Partition, isr: tuple[BrokerId, ...], *, is_epoch_new: bool = False) -> None:
-    """Set the ISR and end the change that is in flight.
-
-    A replica that may have been in the ISR and is outside now may try to join; in a new leader epoch each follower fetches anew anyway.
-    """
+    """Set the ISR and end the pending change. Watchers are notified of a replica that left; a new leader epoch has every follower fetch."""
     maximal = partition.maximal_isr
     partition.isr, partition.pending_change = isr, None
-    if is_epoch_new:
-        return
-    if not set(maximal) <= set(isr):
+    if not is_epoch_new and not set(maximal) <= set(isr):
         for watcher in partition.watchers:
             watcher.on_isr_exit(partition)

@@ -14,7 +14,7 @@ from kafkalite.cli.migrate.auditing import evidence, probe, verify
 from kafkalite.cli.migrate.kraft.command import kraft
 from kafkalite.cli.migrate.stepping import rollback, step
 from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
-from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line
+from kafkalite.cli.output import Exit, format_count, note, output_option
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
 _SIDES: Final = ("kafkalite", "apache-kafka")
@@ -67,32 +67,19 @@ def plan(file: Path, target: str, dry_run: bool, zookeeper: str) -> None:
     Exits with 7 when something in brokers or metadata stands against it, which the plan names, and with 4 when FILE, its journal or its
     evidence exists. `kafkalite migrate check` looks at more: whether the cluster is well now.
     """
-    import os
-
     from kafkalite.cli.migrate import checks
-    from kafkalite.cli.migrate.evidence import sync_directory
-    from kafkalite.cli.migrate.journal import evidence_path, journal_path
     from kafkalite.cli.migrate.plan import format_plan, make_plan
+    from kafkalite.cli.migrate.plan_files import refuse_existing, write_plan
     from kafkalite.cli.migrate.survey import Side
 
-    for each in (file, journal_path(file), evidence_path(file)):
-        if not dry_run and each.exists():
-            fail(f"{each} exists; give another name, or remove it", Exit.EXISTS)
+    if not dry_run:
+        refuse_existing(file)
     side = Side(target)
     survey = survey_cluster(zookeeper)
     findings = [*checks.judge_brokers(survey, side), *checks.judge_metadata(survey, side)]
     found = make_plan(survey, side, findings, datetime.now(UTC))
     text = format_plan(found)
-    if dry_run:
-        write_line(text.removesuffix("\n"))
-        flush()
-    else:
-        with file.open("x", encoding="utf-8") as new:
-            new.write(text)
-            new.flush()
-            os.fsync(new.fileno())
-        sync_directory(file.parent)
-        note(f"{format_count(len(found.steps), 'step')} in {file}")
+    write_plan(None if dry_run else file, text, format_count(len(found.steps), "step"))
     if found.problems:
         note(
             f"{format_count(len(found.problems), 'problem')} against it: see `problems` in the plan, and kafkalite migrate check"

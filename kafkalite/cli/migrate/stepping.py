@@ -76,18 +76,24 @@ def step_options(function: Decorated) -> Decorated:
     return function
 
 
+def evidence_options(function: Decorated) -> Decorated:
+    """Add the options that say of what a step takes evidence."""
+    topics = click.option(
+        "-t", "--topic", "topics", multiple=True, help="Evidence of only this topic; may be repeated. Without: all."
+    )
+    last = click.option(
+        "--last",
+        type=click.IntRange(1),
+        default=OFFSETS,
+        show_default=True,
+        help="Evidence of so many offsets of each partition.",
+    )
+    return topics(last(function))
+
+
 @click.command()
 @step_options
-@click.option(
-    "-t", "--topic", "topics", multiple=True, help="Evidence of only this topic; may be repeated. Without: all."
-)
-@click.option(
-    "--last",
-    type=click.IntRange(1),
-    default=OFFSETS,
-    show_default=True,
-    help="Evidence of so many offsets of each partition.",
-)
+@evidence_options
 @zookeeper_option
 @bootstrap_option
 def step(

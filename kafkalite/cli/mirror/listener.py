@@ -37,7 +37,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.problem = ""
-        """What the last connection that was ended had asked for in vain."""
+        """Why the last connection was closed: its request was not supported."""
 
     async def listen(self, host: str, port: int) -> None:
         """Accept connections from now on. Raises OSError."""

@@ -328,7 +328,7 @@ REPLICATION: Final = (
         (
             Edit(
                 _PARTITION,
-                "    if not set(maximal) <= set(isr):\n",
+                "    if not is_epoch_new and not set(maximal) <= set(isr):\n",
                 "    if False:\n",
             ),
         ),

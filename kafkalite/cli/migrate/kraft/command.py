@@ -14,7 +14,7 @@ from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.doctor.report import report_findings
 from kafkalite.cli.migrate.auditing import OFFSETS
 from kafkalite.cli.migrate.kraft.forms import Form, Role
-from kafkalite.cli.migrate.stepping import replace_server, step_options
+from kafkalite.cli.migrate.stepping import evidence_options, replace_server, step_options
 from kafkalite.cli.output import Exit, fail, flush, format_count, note, output_option, write_line
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
@@ -112,31 +112,18 @@ def plan(file: Path, voters: tuple[Voter, ...], listener: str, dry_run: bool, zo
     Exits with 7 when something stands against its first step, which the plan names, and with 4 when FILE, its journal or its evidence
     exists.
     """
-    import os
-
-    from kafkalite.cli.migrate.evidence import sync_directory
-    from kafkalite.cli.migrate.journal import evidence_path, journal_path
     from kafkalite.cli.migrate.kraft.checks import judge
     from kafkalite.cli.migrate.kraft.cluster import survey_move
     from kafkalite.cli.migrate.kraft.plan import format_plan, make_plan
+    from kafkalite.cli.migrate.plan_files import refuse_existing, write_plan
 
-    for each in (file, journal_path(file), evidence_path(file)):
-        if not dry_run and each.exists():
-            fail(f"{each} exists; give another name, or remove it", Exit.EXISTS)
+    if not dry_run:
+        refuse_existing(file)
     survey = survey_move(voters, zookeeper)
     findings = judge(survey, [f"{each.host}:{each.port}" for each in voters], Form.MIGRATION, Role.BROKER)
     found = make_plan(survey, voters, listener, findings, datetime.now(UTC))
-    text = format_plan(found)
-    if dry_run:
-        write_line(text.removesuffix("\n"))
-        flush()
-    else:
-        with file.open("x", encoding="utf-8") as new:
-            new.write(text)
-            new.flush()
-            os.fsync(new.fileno())
-        sync_directory(file.parent)
-        note(f"{format_count(len(found.steps), 'step')} in {format_count(len(found.phases), 'phase')} in {file}")
+    counts = f"{format_count(len(found.steps), 'step')} in {format_count(len(found.phases), 'phase')}"
+    write_plan(None if dry_run else file, format_plan(found), counts)
     if found.problems:
         note(f"{format_count(len(found.problems), 'problem')} against it: see `problems` in the plan")
         raise SystemExit(int(Exit.CHECK_FAILED))
@@ -144,16 +131,7 @@ def plan(file: Path, voters: tuple[Voter, ...], listener: str, dry_run: bool, zo
 
 @kraft.command()
 @step_options
-@click.option(
-    "-t", "--topic", "topics", multiple=True, help="Evidence of only this topic; may be repeated. Without: all."
-)
-@click.option(
-    "--last",
-    type=click.IntRange(1),
-    default=OFFSETS,
-    show_default=True,
-    help="Evidence of so many offsets of each partition.",
-)
+@evidence_options
 @click.option(
     "--no-way-back",
     is_flag=True,
