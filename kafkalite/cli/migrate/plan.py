@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafkalite.cli.doctor.findings import Finding, Status
 from kafkalite.cli.migrate.checks import HELD, describe_kind
@@ -20,6 +20,7 @@ from kafkalite.cli.migrate.survey import NAMES, Side, Survey, SurveyedBroker
 from kafkalite.protocol.inter_broker import ProtocolVersion
 
 FORMAT: Final = 1
+AnyPlan = TypeVar("AnyPlan")
 
 
 class PlanError(ValueError):
@@ -159,32 +160,41 @@ def quote(text: str) -> str:
 
 def parse_plan(text: str) -> Plan:
     """Return the plan in a file's text. Raises PlanError."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as failed:
-        raise PlanError(f"it is no TOML: {failed}") from None
+    return parse_document(text, _parse_plan)
+
+
+def _parse_plan(document: Mapping[str, Any]) -> Plan:
     if (found := document.get("format")) != FORMAT:
         raise PlanError(f"its format is {found!r}, not {FORMAT}")
+    return Plan(
+        parse_text(document["cluster_id"]),
+        Side(document["to"]),
+        parse_time(document["made"]),
+        {name: parse_text(value) for name, value in document["held"].items()},
+        tuple(map(parse_text, document["problems"])),
+        tuple(map(parse_number, document["done"])),
+        tuple(map(_parse_step, document.get("steps", ()))),
+    )
+
+
+def parse_document(text: str, parse: Callable[[Mapping[str, Any]], AnyPlan]) -> AnyPlan:
+    """Return what `parse` makes of a TOML document. Raises PlanError for what is no TOML, lacks a key, or has a value of another kind."""
     try:
-        return Plan(
-            parse_text(document["cluster_id"]),
-            Side(document["to"]),
-            parse_time(document["made"]),
-            {name: parse_text(value) for name, value in document["held"].items()},
-            tuple(map(parse_text, document["problems"])),
-            tuple(map(parse_number, document["done"])),
-            tuple(map(_parse_step, document.get("steps", ()))),
-        )
+        return parse(tomllib.loads(text))
+    except PlanError:
+        raise
+    except tomllib.TOMLDecodeError as failed:
+        raise PlanError(f"it is no TOML: {failed}") from None
     except KeyError as failed:
         raise PlanError(f"it lacks {failed.args[0]}") from None
     except (TypeError, ValueError, AttributeError) as failed:
         raise PlanError(str(failed)) from None
 
 
-def parse_plan_file(path: Path) -> Plan:
-    """Return the plan in a file. Raises PlanError, OSError."""
+def read_plan(path: Path, parse: Callable[[str], AnyPlan]) -> AnyPlan:
+    """Return what `parse` makes of a file's text. Raises PlanError, OSError."""
     try:
-        return parse_plan(path.read_text("utf-8"))
+        return parse(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise PlanError("it is no UTF-8") from None
 

@@ -179,17 +179,17 @@ def _replace(
     topics: tuple[str, ...] = (),
     last: int = OFFSETS,
 ) -> None:
-    from kafkalite.cli.migrate.plan import parse_plan_file
+    from kafkalite.cli.migrate.plan import parse_plan
 
     def make_cluster(plan: Plan, _: Replacement) -> GivenCluster:
         return GivenCluster(plan.cluster_id, zookeeper, topics, last, plan.held)
 
-    replace_server(plan_file, parse_plan_file, choose, make_cluster, options, dry_run=dry_run, yes=yes)
+    replace_server(plan_file, parse_plan, choose, make_cluster, options, dry_run=dry_run, yes=yes)
 
 
 def replace_server(
     plan_file: Path,
-    parse: Callable[[Path], AnyPlan],
+    parse: Callable[[str], AnyPlan],
     choose: Callable[[AnyPlan, Sequence[Entry]], Replacement],
     make_cluster: Callable[[AnyPlan, Replacement], GivenCluster],
     options: StepOptions,
@@ -205,13 +205,13 @@ def replace_server(
     """
     from kafkalite.cli.migrate.evidence import IncompleteEvidenceError
     from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
-    from kafkalite.cli.migrate.plan import PlanError
+    from kafkalite.cli.migrate.plan import PlanError, read_plan
     from kafkalite.cli.migrate.replacing import NotYetError, RefusedError, Replacing
     from kafkalite.cli.migrate.sequence import Act, NothingLeftError, SequenceError, list_acts_left, name_of
 
     path = journal_path(plan_file)
     try:
-        plan = parse(plan_file)
+        plan = read_plan(plan_file, parse)
         entries = read_journal(path)
         chosen = choose(plan, entries)
         acts = [each for each in list_acts_left(entries, chosen) if options.is_checked or each is not Act.CHECK]

@@ -237,7 +237,7 @@ def _move(
     is_back: bool,
 ) -> None:
     from kafkalite.cli.migrate.kraft.cluster import MovingCluster
-    from kafkalite.cli.migrate.kraft.plan import parse_plan_file
+    from kafkalite.cli.migrate.kraft.plan import parse_plan
     from kafkalite.cli.migrate.kraft.sequence import find_role
 
     def make_cluster(plan: KraftPlan, chosen: Replacement) -> GivenCluster:
@@ -246,7 +246,7 @@ def _move(
 
     replace_server(
         plan_file,
-        parse_plan_file,
+        parse_plan,
         choose,
         make_cluster,
         options,

@@ -248,11 +248,16 @@ def _add_listener(protocol_map: str, listener: str, protocol: str = "PLAINTEXT")
 def convert_settings(settings: Mapping[str, str], form: Form, voters: Sequence[Voter], listener: str) -> dict[str, str]:
     """Return the settings of a broker's file for a form, from those that it has on ZooKeeper with Apache Kafka 3.9.
 
-    Raises ValueError for a broker on KRaft whose file has no id.
+    Raises ValueError for a file without an id: neither migration mode nor KRaft generates one.
     """
     found = dict(settings)
     if form is Form.ZOOKEEPER:
         return found
+    number = found.get(_BROKER_ID) or found.get(_NODE_ID, "")
+    if not number.strip().isdecimal():
+        raise ValueError(
+            f"{_BROKER_ID} is not set: write the one that ZooKeeper gave this broker, which stands in meta.properties of its log.dirs"
+        )
     found |= {QUORUM: ",".join(map(str, voters)), CONTROLLER_LISTENERS: listener}
     if PROTOCOL_MAP in found:
         found[PROTOCOL_MAP] = _add_listener(found[PROTOCOL_MAP], listener)
@@ -262,11 +267,6 @@ def convert_settings(settings: Mapping[str, str], form: Form, voters: Sequence[V
         )
     if form is Form.MIGRATION:
         return {**found, MIGRATION_ENABLE: "true"}
-    number = found.get(_BROKER_ID) or found.get(_NODE_ID, "")
-    if not number.strip().isdecimal():
-        raise ValueError(
-            f"{_BROKER_ID} is not set: write the one that ZooKeeper gave this broker, which stands in meta.properties of its log.dirs"
-        )
     kept = {
         name: value
         for name, value in found.items()

@@ -67,6 +67,8 @@ def find_closed_ways(servers: Sequence[Server], form: Form) -> Iterator[str]:
     level = max((each.metadata_level for each in servers), default=0)
     if form is Form.KRAFT and level > LEVEL_OF_3_9:
         yield f"metadata.version is at level {level}, above 3.9: there is no way back"
+    elif form is Form.KRAFT and level == 0:
+        yield "no server says at which level metadata.version is: start one, there is no way back from above 3.9"
     if form.place > Form.MIGRATION.place:
         return
     for each in servers:

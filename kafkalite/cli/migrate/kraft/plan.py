@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from kafkalite.cli.doctor.findings import Finding, Status
 from kafkalite.cli.migrate.kraft.forms import Form, Role
 from kafkalite.cli.migrate.kraft.phases import KraftStep, Phase, Voter, list_phases, parse_voters
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey
-from kafkalite.cli.migrate.plan import PlanError, format_array, parse_number, parse_text, parse_time, quote
+from kafkalite.cli.migrate.plan import (
+    PlanError,
+    format_array,
+    parse_document,
+    parse_number,
+    parse_text,
+    parse_time,
+    quote,
+)
 
 FORMAT: Final = 1
 KIND: Final = "kraft"
@@ -89,32 +95,19 @@ def _lines_of(plan: KraftPlan) -> Iterator[str]:
 
 def parse_plan(text: str) -> KraftPlan:
     """Return the plan in a file's text. Raises PlanError."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as failed:
-        raise PlanError(f"it is no TOML: {failed}") from None
+    return parse_document(text, _parse_plan)
+
+
+def _parse_plan(document: Mapping[str, Any]) -> KraftPlan:
     if (document.get("format"), document.get("kind")) != (FORMAT, KIND):
         raise PlanError("it is no plan of a move to KRaft")
-    try:
-        return KraftPlan(
-            parse_text(document["cluster_id"]),
-            voters := parse_voters(parse_text(document["controllers"])),
-            parse_time(document["made"]),
-            tuple(map(parse_text, document["problems"])),
-            tuple(_parse_phase(each, {voter.id for voter in voters}) for each in document["phases"]),
-        )
-    except KeyError as failed:
-        raise PlanError(f"it lacks {failed.args[0]}") from None
-    except (TypeError, ValueError, AttributeError) as failed:
-        raise PlanError(str(failed)) from None
-
-
-def parse_plan_file(path: Path) -> KraftPlan:
-    """Return the plan in a file. Raises PlanError, OSError."""
-    try:
-        return parse_plan(path.read_text("utf-8"))
-    except UnicodeDecodeError:
-        raise PlanError("it is no UTF-8") from None
+    return KraftPlan(
+        parse_text(document["cluster_id"]),
+        voters := parse_voters(parse_text(document["controllers"])),
+        parse_time(document["made"]),
+        tuple(map(parse_text, document["problems"])),
+        tuple(_parse_phase(each, {voter.id for voter in voters}) for each in document["phases"]),
+    )
 
 
 def _parse_phase(phase: Mapping[str, Any], voters: Collection[int]) -> Phase:

@@ -409,10 +409,11 @@ def test_settings_of_each_form_are_made_from_those_on_zookeeper() -> None:
         assert on_kraft["authorizer.class.name"] == KRAFT_AUTHORIZER
         assert not any(each.startswith(("zookeeper.", "kafkalite.", "broker.id", "inter.")) for each in on_kraft)
     for generated in ({}, {"broker.id": "-1"}):
-        assert convert_settings(generated, Form.MIGRATION, VOTERS, "CONTROLLER")
-        with pytest.raises(ValueError, match=r"meta\.properties"):
-            convert_settings(generated, Form.KRAFT, VOTERS, "CONTROLLER")
-    mapped = convert_settings({"listener.security.protocol.map": "A:SSL"}, Form.MIGRATION, VOTERS, "K")
+        for form in (Form.MIGRATION, Form.KRAFT):
+            with pytest.raises(ValueError, match=r"meta\.properties"):
+                convert_settings(generated, form, VOTERS, "CONTROLLER")
+    named = {"broker.id": "1", "listener.security.protocol.map": "A:SSL"}
+    mapped = convert_settings(named, Form.MIGRATION, VOTERS, "K")
     assert mapped["listener.security.protocol.map"] == "A:SSL,K:PLAINTEXT"
 
 

@@ -145,6 +145,9 @@ def test_a_rollback_asks_the_cluster_and_not_the_journal_alone(
     answer_with(monkeypatch, replace(FINAL, controllers=(raised,)))
     result = migrate("rollback", str(plan_file), *COMMANDS)
     assert result.exit_code == 7 and "metadata.version is at level 27, above 3.9: there is no way back" in result.stderr
+    answer_with(monkeypatch, replace(FINAL, controllers=(SILENT,)))
+    result = migrate("rollback", str(plan_file), *COMMANDS)
+    assert result.exit_code == 7 and "no server says at which level metadata.version is" in result.stderr
 
 
 def test_a_stopped_broker_is_started_on_zookeeper_though_nobody_is_the_controller(
