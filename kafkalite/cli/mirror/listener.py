@@ -1,20 +1,25 @@
-"""The listener of the mirror: followers of the target connect to it as to any leader. Plaintext.
+"""The listener of the mirror: followers of the target connect to it as to any leader, and clients as to any broker. Plaintext.
 
-It speaks Fetch, ListOffsets and OffsetForLeaderEpoch, which a follower needs, and ApiVersions; a connection that asks anything else ends.
+Followers are answered from the source. What clients ask is passed on to a broker of the target, or answered as `routes` says.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.cli.mirror.passing import Passing, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
-from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_frame
-from kafkalite.protocol import codec, messages
+from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
+from kafkalite.errors import ProtocolViolation
+from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_body_position, response_frame
+from kafkalite.protocol import codec
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
     from kafkalite.client.cluster.client import ClusterClient
@@ -22,18 +27,41 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafkalite.mirror")
 
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+_LARGE_BYTES: Final = 256 * 1024
+_LARGE_AT_ONCE: Final = 16
+"""Requests above that size whose bytes are received together."""
 _MAX_CONNECTIONS: Final = 1000
-_SAME_TO_US: Final[Mapping[ApiKey, int]] = {ApiKey.FETCH: 18, ApiKey.LIST_OFFSETS: 11}
-"""Newer versions than those of the codec, whose additions come last and change no answer: the follower's high watermark (KIP-1166), a
-timeout and tiered storage's offsets (KIP-1005, KIP-1075)."""
-_SPOKEN: Final = (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.API_VERSIONS, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+_MAX_VERSIONS_BYTES: Final = 256 * 1024
+_IDLE_S: Final = 600.0
+"""connections.max.idle.ms of Kafka's brokers."""
+_RECEIVE_S: Final = 30.0
+_CODE: Final = slice(4, 6)
+"""The error code of a response to ApiVersions of any version."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A connection to the mirror, with its connections to brokers of both clusters."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    links: SourceLinks
+    upstream: Upstream | None = None
+    has_asked: bool = False
+
+    def close(self) -> None:
+        self.links.close()
+        if self.upstream is not None:
+            self.upstream.close()
+        self.writer.close()
 
 
 class Listener:
     """Serves the relay on a socket."""
 
-    def __init__(self, relay: Relay, source: ClusterClient) -> None:
-        self._relay, self._source = relay, source
+    def __init__(self, relay: Relay, source: ClusterClient, passing: Passing) -> None:
+        self._relay, self._source, self._passing = relay, source, passing
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.problem = ""
@@ -58,12 +86,12 @@ class Listener:
             writer.close()
             return
         self._connections.add(task)
-        links = SourceLinks(self._source)
+        peer = _Peer(reader, writer, SourceLinks(self._source))
         try:
             while True:
-                await self._serve_request(links, reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the follower has gone
+                await self._serve_request(peer)
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+            pass  # the peer has gone, or the broker that answered it
         except (ProtocolViolation, ValueError) as problem:
             self.problem = str(problem)
             log.warning("a connection was ended: %s", problem)
@@ -71,33 +99,76 @@ class Listener:
             pass  # the listener closes
         finally:
             self._connections.discard(task)
-            links.close()
-            writer.close()
+            peer.close()
 
-    async def _serve_request(
-        self, links: SourceLinks, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
-        if not 0 < size <= _MAX_REQUEST_BYTES:
-            raise ProtocolViolation(f"a request of {size} bytes")
-        frame = await reader.readexactly(size)
+    async def _serve_request(self, peer: _Peer) -> None:
+        frame = await self._receive(peer)
         key, version, correlation_id = read_head(frame)
-        if key not in _SPOKEN:
-            raise ProtocolViolation(f"API {key} is not for a mirror; clients have to wait for the switch")
+        route = ROUTES.get(key)
+        if route is None:
+            raise ProtocolViolation(f"API {key} is not for a mirror")
+        if key == ApiKey.API_VERSIONS:
+            await self._tell_versions(peer, frame)
+            return
+        if route is Route.PASSED_ON:
+            await self._pass_on(peer, frame)
+            return
         api = APIS[key]
-        newest = max(api.max_version, _SAME_TO_US.get(api.key, 0))
+        if version > newest_version(key):
+            raise ProtocolViolation(
+                f"{api.name} version {version} is newer than {newest_version(key)}; so is the target's release"
+            )
         read_as = min(version, api.max_version)
         response: Any
-        if api.key is ApiKey.API_VERSIONS:
-            is_known = version <= api.max_version
-            response, read_as = _tell_versions(is_known), version if is_known else 0
-        elif version > newest:
-            raise ProtocolViolation(f"{api.name} version {version} is newer than {newest}; so is the target's release")
+        if route is Route.EMPTY:
+            response = make_empty_answer(key)
         else:
             header = read_request_header(frame, request_header_version(api, version))
-            response = await self._answer(links, codec.decode_request(key, read_as, frame, header.body_position))
-        writer.writelines(response_frame(api, read_as, correlation_id, codec.encode_response(response, read_as)))
-        await writer.drain()
+            request = codec.decode_request(key, read_as, frame, header.body_position)
+            if key != ApiKey.FETCH and request.replica_id < 0:
+                await self._pass_on(peer, frame)
+                return
+            response = await self._answer(peer.links, request)
+        await _write(peer, response_frame(api, read_as, correlation_id, codec.encode_response(response, read_as)))
+
+    async def _receive(self, peer: _Peer) -> bytes:
+        """Return the next request without its length. Raises IncompleteReadError, TimeoutError, ProtocolViolation."""
+        async with asyncio.timeout(_IDLE_S if peer.has_asked else _RECEIVE_S):
+            (size,) = LENGTH.unpack(await peer.reader.readexactly(LENGTH.size))
+        peer.has_asked = True
+        if not 0 < size <= _MAX_REQUEST_BYTES:
+            raise ProtocolViolation(f"a request of {size} bytes")
+        async with AsyncExitStack() as stack:
+            if size > _LARGE_BYTES:
+                await stack.enter_async_context(self._large)
+            async with asyncio.timeout(_RECEIVE_S):
+                return await peer.reader.readexactly(size)
+
+    async def _pass_on(self, peer: _Peer, frame: bytes) -> None:
+        """Have a broker of the target answer a request."""
+        key, version, _ = read_head(frame)
+        is_answered = has_answer(key, version, frame)
+        if peer.upstream is None:
+            peer.upstream = await self._passing.connect()
+        await peer.upstream.send(frame)
+        if is_answered:
+            await peer.upstream.pass_response(frame, peer.reader, peer.writer)
+
+    async def _tell_versions(self, peer: _Peer, frame: bytes) -> None:
+        """Answer ApiVersions as a broker of the target does, without what is not for the mirror."""
+        _, version, correlation_id = read_head(frame)
+        if peer.upstream is None:
+            peer.upstream = await self._passing.connect()
+        await peer.upstream.send(frame)
+        told = await peer.upstream.read_response(frame, peer.reader, _MAX_VERSIONS_BYTES)
+        api = APIS[ApiKey.API_VERSIONS]
+        code = int.from_bytes(told[_CODE], "big")
+        if code or version > api.max_version:  # it is told in another version, which then is asked for
+            await _write(peer, [LENGTH.pack(len(told)), told])
+            return
+        response = codec.decode_response(ApiKey.API_VERSIONS, version, told, response_body_position(api, version, told))
+        limit_versions(response)
+        await _write(peer, response_frame(api, version, correlation_id, codec.encode_response(response, version)))
 
     async def _answer(self, links: SourceLinks, request: Any) -> Any:
         match request.API.key:
@@ -109,16 +180,8 @@ class Listener:
                 return await self._relay.answer_epochs(request)
 
 
-def _tell_versions(is_known: bool) -> messages.ApiVersionsResponse:
-    entry = messages.api_versions_response.ApiVersion
-    return messages.ApiVersionsResponse(
-        error_code=ErrorCode.NONE if is_known else ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[
-            entry(
-                api_key=each,
-                min_version=APIS[each].kept_from,
-                max_version=max(APIS[each].max_version, _SAME_TO_US.get(each, 0)),
-            )
-            for each in _SPOKEN
-        ],
-    )
+async def _write(peer: _Peer, buffers: Sequence[Buffer]) -> None:
+    """Write a response to a peer that reads it. Raises ConnectionError, TimeoutError."""
+    peer.writer.writelines(buffers)
+    async with asyncio.timeout(_RECEIVE_S):
+        await peer.writer.drain()

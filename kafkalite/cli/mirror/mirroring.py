@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, plan, producer_ids
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
+from kafkalite.cli.mirror.evacuation import Evacuation
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic, TopicPlan
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
@@ -28,6 +29,8 @@ log = logging.getLogger("kafkalite.mirror")
 
 _HEARTBEAT_S: Final = 1.0
 _POLL_S: Final = 0.2
+_EVACUATION_S: Final = 1.0
+"""Between two looks for topics of others that were placed at the mirror: their producers wait so long."""
 _FENCINGS_AT_ONCE: Final = 200
 """Between two looks at the clusters; each takes two commits of the controllers."""
 
@@ -52,6 +55,7 @@ class Mirror:
         self.positions = Positions()
         self.positions.highest_producer_id = state.highest_producer_id
         self.relay = Relay(clusters.source_cluster, self.positions)
+        self._evacuation = Evacuation(clusters, quorum, self.relay, self.positions, state.broker_id)
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
         self._topics: dict[str, MirroredTopic] = {}
         self._begun: list[str] = []
@@ -90,12 +94,23 @@ class Mirror:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + (self._wanted.interval_s if self._phase == "mirroring" else _POLL_S)
         wants_switch = self._directory.switch_wanted
+        evacuation_s = loop.time() + _EVACUATION_S
         while loop.time() < deadline_s and self._directory.switch_wanted == wants_switch:
             await asyncio.sleep(_POLL_S)
+            if loop.time() >= evacuation_s:
+                await self._evacuate()
+                evacuation_s = loop.time() + _EVACUATION_S
+
+    async def _evacuate(self) -> None:
+        try:
+            await self._evacuation.move_on(self._state.topics)
+        except (OSError, ClientError) as problem:
+            log.warning("topics of others are not moved from the mirror: %s", problem)
 
     async def _compare(self) -> bool:
         """Look at both clusters and do what is to be done; True after the switch."""
         try:
+            await self._evacuate()
             todo = await self._copy_topics()
             await self._copy_the_rest()
             if self._phase != "mirroring":
@@ -202,6 +217,10 @@ class Mirror:
             *self._problems,
             *(["the controllers of the target have fenced the mirror"] if self._quorum.is_fenced else []),
             *(f"topic {name} is not complete in the target" for name in sorted(names)),
+            *(
+                f"topic {name} of the target is being moved from the mirror to brokers"
+                for name in self._evacuation.left
+            ),
             *(f"{place}: {why}" for place, why in sorted(found.items())),
         ]
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kafkalite.cli.mirror.partition_epochs import HandOver
+from kafkalite.cli.mirror.partition_epochs import HandOver, guess_again
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.net.connection import Connection
@@ -20,12 +20,15 @@ from kafkalite.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from kafkalite.protocol.messages import Message, Request
+    from kafkalite.types import TopicPartition
 
 ResponseT = TypeVar("ResponseT", bound="Message")
 Open = Callable[[str, int], Awaitable[Connection]]
 
 _ANSWER_S: Final = 10.0
 _PAUSE_S: Final = 0.5
+_GUESSES: Final = 64
+"""A search that doubles and halves finds any partition epoch in so many."""
 _REGISTRATION_S: Final = 60.0
 """Longer than a session of a broker that died with another incarnation (broker.session.timeout.ms, 9 s)."""
 _CAUGHT_UP: Final = 1 << 62
@@ -126,7 +129,23 @@ class Quorum:
         _raise(response, "allocating producer ids")
         return response.producer_id_start + response.producer_id_len
 
-    async def hand_over(self, partitions: Sequence[HandOver], broker_epochs: Mapping[int, int]) -> dict[HandOver, int]:
+    async def hand_over(
+        self, partitions: Sequence[HandOver], broker_epochs: Mapping[int, int]
+    ) -> dict[TopicPartition, int]:
+        """Hand partitions over to their followers, trying for the epochs of the partitions; return the error codes of those that failed.
+
+        Raises ClientError, OSError.
+        """
+        left = list(partitions)
+        failed: dict[TopicPartition, int] = {}
+        for _ in range(_GUESSES):
+            if not left:
+                break
+            left, now_failed = guess_again(await self._alter(left, broker_epochs))
+            failed |= now_failed
+        return failed
+
+    async def _alter(self, partitions: Sequence[HandOver], broker_epochs: Mapping[int, int]) -> dict[HandOver, int]:
         """Make all followers of partitions in-sync replicas, which ends their reassignment; the error code of each.
 
         Raises ClientError, OSError when the request as a whole fails.

@@ -71,6 +71,8 @@ class Relay:
         self._source, self._positions = source, positions
         self.names: Mapping[bytes, str] = {}
         """Mirrored topics by their ids in the target."""
+        self.strays: Mapping[bytes, str] = {}
+        """Topics of others that the target has placed at the mirror: their partitions have no records where it leads them."""
         self.is_frozen = False
         """True while nothing new is given out, so that the followers' positions are those that were compared."""
 
@@ -78,19 +80,19 @@ class Relay:
         """Return batches for a follower."""
         m = messages.fetch_response
         who = request.replica_state
-        if who is None or who.replica_id < 0:  # a consumer: it has nothing to look for here
-            return messages.FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if who is None or who.replica_id < 0:  # a consumer, which is told that it is not the mirror that leads
+            return _refuse_all(request)
         answers: dict[_Key, Any] = {}
         asked: dict[int, dict[_Key, Any]] = {}
         for topic in request.topics:
-            name = self.names.get(topic.topic_id)
-            for each in topic.partitions:
-                if name is None:
-                    continue
+            name = self._name(topic.topic_id)
+            for each in topic.partitions if name else ():
                 place = TopicPartition(name, each.partition)
                 self._positions.note_follower(place, who.replica_id, who.replica_epoch, each.fetch_offset)
-                if self.is_frozen:
-                    answers[place] = self._make_empty(place)
+                if topic.topic_id in self.strays:
+                    answers[place] = _make_empty(each.partition, 0, 0)
+                elif self.is_frozen:
+                    answers[place] = self._repeat_bounds(place)
                 elif (leader := self._find_leader(place, each.current_leader_epoch)) >= 0:
                     asked.setdefault(leader, {})[place] = each
         if asked:
@@ -102,13 +104,17 @@ class Relay:
                 m.FetchableTopicResponse(
                     topic_id=topic.topic_id,
                     partitions=[
-                        answers.get((self.names.get(topic.topic_id, ""), each.partition)) or _refuse(each.partition)
+                        answers.get((self._name(topic.topic_id), each.partition)) or _refuse(each.partition)
                         for each in topic.partitions
                     ],
                 )
                 for topic in request.topics
             ]
         )
+
+    def _name(self, topic_id: bytes) -> str:
+        """Return the name of a topic that the mirror may lead, empty for others."""
+        return self.names.get(topic_id) or self.strays.get(topic_id, "")
 
     def _find_leader(self, place: TopicPartition, epoch: int) -> int:
         """Return the source's leader, -1 where there is none, or where its records are of an epoch that the follower would not take."""
@@ -195,18 +201,10 @@ class Relay:
         each.aborted_transactions, each.preferred_read_replica = None, -1
         return each
 
-    def _make_empty(self, place: TopicPartition) -> Any:
+    def _repeat_bounds(self, place: TopicPartition) -> Any:
         """Return an answer without records, with the bounds that the source told last: others would lower the follower's."""
         bounds = self._positions.bounds_of(place)
-        if bounds is None:
-            return None
-        return messages.fetch_response.PartitionData(
-            partition_index=place.partition,
-            log_start_offset=bounds[0],
-            high_watermark=bounds[1],
-            last_stable_offset=bounds[1],
-            records=b"",
-        )
+        return None if bounds is None else _make_empty(place.partition, *bounds)
 
     async def answer_offsets(self, request: messages.ListOffsetsRequest) -> messages.ListOffsetsResponse:
         """Return offsets of the source; its earliest is what a follower begins with (its latest is the high watermark)."""
@@ -258,7 +256,32 @@ class Relay:
             return None
 
 
+def _make_empty(partition: int, log_start: int, high_watermark: int) -> Any:
+    return messages.fetch_response.PartitionData(
+        partition_index=partition,
+        log_start_offset=log_start,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        records=b"",
+    )
+
+
 def _refuse(partition: int) -> Any:
     return messages.fetch_response.PartitionData(
         partition_index=partition, error_code=_RETRY, high_watermark=-1, log_start_offset=-1, records=b""
+    )
+
+
+def _refuse_all(request: messages.FetchRequest) -> messages.FetchResponse:
+    """Return an answer that sends a client to look for the leaders again."""
+    m = messages.fetch_response
+    return messages.FetchResponse(
+        responses=[
+            m.FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_refuse(each.partition) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -152,6 +154,7 @@ async def _mirror(
     from kafkalite.cli.mirror.clusters import Clusters, make_internal_topics
     from kafkalite.cli.mirror.listener import Listener
     from kafkalite.cli.mirror.mirroring import Mirror
+    from kafkalite.cli.mirror.passing import Passing
     from kafkalite.cli.mirror.quorum import Quorum, Registration
     from kafkalite.client import Admin
     from kafkalite.server_addresses import parse_servers
@@ -171,17 +174,34 @@ async def _mirror(
         stack.callback(quorum.close)
         clusters = Clusters(source, source_cluster, target, target_cluster)
         mirror = Mirror(files, state, clusters, quorum, wanted)
-        served = Listener(mirror.relay, source_cluster)
+        refusal = _find_refusal(target_options)
+        passing = Passing(partial(_find_brokers, target_cluster, broker_id), refusal)
+        if refusal:
+            note(f"Note: {refusal}")
+        served = Listener(mirror.relay, source_cluster, passing)
         stack.push_async_callback(served.close)
         await served.listen(listener[1] or host, port)
         note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")
         return await mirror.run()
 
 
+def _find_refusal(target_options: Mapping[str, Any]) -> str:
+    """Return why clients of the target are not passed on to its brokers, empty if they are: with their own credentials, never ours."""
+    protocol = str(target_options.get("security_protocol", "PLAINTEXT"))
+    if protocol.endswith("SSL"):
+        return f"clients of the target that ask the mirror are refused: it does not pass them on by {protocol}"
+    return ""
+
+
+def _find_brokers(cluster: ClusterClient, mirror_id: int) -> list[tuple[str, int]]:
+    """Return where brokers of the target are reached."""
+    return [(each.host, each.port) for each in cluster.view.brokers.values() if each.id != mirror_id]
+
+
 def _open_elsewhere(cluster: ClusterClient, own: tuple[str, int]) -> Opener:
     """Return what opens connections to brokers of the target, and to one of its `servers` in the place of the mirror (`own`).
 
-    Brokers of Kafka 4 name any broker as the controller, the mirror too, which answers followers only.
+    Brokers of Kafka 4 name any broker as the controller, the mirror too, which would only pass on what it asks.
     """
 
     async def open_connection(host: str, port: int) -> Connection:

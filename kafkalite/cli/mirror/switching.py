@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.mirror import copying, plan
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
-from kafkalite.cli.mirror.partition_epochs import HandOver, begin, guess_again
+from kafkalite.cli.mirror.partition_epochs import begin
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
 from kafkalite.client.errors import AdminError, error_name
 from kafkalite.protocol import messages
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _FREEZE_S: Final = 15.0
 _LEADERS_S: Final = 30.0
 _POLL_S: Final = 0.1
-_GUESSES: Final = 64
-"""A search that doubles and halves finds any partition epoch in so many."""
 
 
 class Switch:
@@ -79,19 +77,13 @@ class Switch:
     ) -> dict[TopicPartition, int]:
         """Return the error codes of partitions that were not handed over."""
         current = await copying.read_topics(self._clusters.target, topics)
-        left: list[HandOver] = [
+        handed_over = [
             begin(place, topic_id_from_text(topic.topic_id), each.leader_epoch, targets[place])
             for topic in current.values()
             for each in topic.partitions
             if (place := TopicPartition(topic.name, each.partition)) in targets and each.leader == self._mirror_id
         ]
-        failed: dict[TopicPartition, int] = {}
-        for _ in range(_GUESSES):
-            if not left:
-                break
-            left, now_failed = guess_again(await self._quorum.hand_over(left, self._positions.broker_epochs))
-            failed |= now_failed
-        return failed
+        return await self._quorum.hand_over(handed_over, self._positions.broker_epochs)
 
     async def _wait_for_leaders(self, topics: Mapping[str, MirroredTopic]) -> list[TopicPartition]:
         """Return the partitions that the mirror still has a replica of when the time is over."""

@@ -129,9 +129,10 @@ def test_other_errors_of_the_source_are_asked_about_and_have_the_follower_ask_ag
     assert source.refreshed == 1 and positions.bounds_of(T0) is None
 
 
-def test_consumers_get_nothing() -> None:
+def test_consumers_are_told_that_the_mirror_does_not_lead() -> None:
     source = Source(records=batch(b"a"))
-    assert fetch(source, make_relay(source)[0], replica=-1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    answer = fetch(source, make_relay(source)[0], replica=-1)
+    assert (answer.responses[0].topic_id, only(answer).error_code) == (TARGET_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert not source.asked
 
 

@@ -1,0 +1,115 @@
+"""Clients of the target who ask the mirror: Apache Kafka 4's own tool and librdkafka know its address only. With --long."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import ReservedPort
+from tests.peers import kraft
+from tests.peers.apache_kafka import class_command, wait_for_controller
+from tests.peers.kraft import KraftCluster
+from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
+
+OTHERS = {"single": 1, "double": 2}
+PARTITIONS = 6
+RECORDS = 60
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, long: bool) -> Iterator[tuple[Program, str]]:
+    """A mirror at work, and the address of its listener."""
+    if not long:
+        pytest.skip("two Java machines start one after the other: with --long")
+    kraft.fetch()
+    with (
+        LocalCluster(brokers=1, directory=tmp_path / "source") as source,
+        KraftCluster(tmp_path, 2) as target,
+        ReservedPort() as port,
+    ):
+        wait_for_controller(source.bootstrap_servers)
+        admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
+        admin.create_topics([NewTopic("mirrored", 1, 1)])["mirrored"].result(TIMEOUT_S)
+        program = Program(tmp_path / "mirror", source.bootstrap_servers, target, port.number)
+        program.start()
+        try:
+            wait_until(lambda: program.is_level({("mirrored", 0): 0}), "a mirror that is level", TIMEOUT_S)
+            yield program, f"127.0.0.1:{port.number}"
+        finally:
+            program.kill()
+
+
+def run_topics(servers: str, *words: str) -> str:
+    """kafka-topics.sh of Apache Kafka 4."""
+    main = "org.apache.kafka.tools.TopicCommand"
+    command = class_command(kraft.fetch(), main, "256m", "WARN", [], "--bootstrap-server", servers, *words)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def produce(servers: str, topic: str) -> None:
+    errors: list[object] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for number in range(RECORDS):
+        producer.produce(
+            topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=lambda error, _: errors.append(error)
+        )
+    assert producer.flush(TIMEOUT_S) == 0 and errors == [None] * RECORDS
+
+
+def read_all(servers: str, topic: str) -> list[int]:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[int] = []
+
+    def has_read() -> bool:
+        for each in consumer.consume(RECORDS, 0.2):
+            assert each.error() is None
+            found.append(int(each.value() or b""))
+        return len(found) >= RECORDS
+
+    wait_until(has_read, f"all records of {topic}", TIMEOUT_S)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return sorted(found)
+
+
+def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str]) -> None:
+    program, servers = mirror
+    for name, replicas in OTHERS.items():
+        count = ("--partitions", str(PARTITIONS), "--replication-factor", str(replicas))
+        assert f"Created topic {name}" in run_topics(servers, "--create", "--topic", name, *count)
+    assert "Topic: mirrored" in run_topics(servers, "--describe", "--topic", "mirrored")
+    admin = AdminClient({"bootstrap.servers": servers})
+    for name, replicas in OTHERS.items():
+        produce(servers, name)
+        assert read_all(servers, name) == list(range(RECORDS))
+
+        def has_left(name: str = name, replicas: int = replicas) -> bool:
+            found = admin.list_topics(timeout=TIMEOUT_S).topics[name].partitions.values()
+            return all(
+                MIRROR not in each.replicas
+                and sorted(each.isrs) == sorted(each.replicas)
+                and len(each.isrs) == replicas
+                for each in found
+            )
+
+        wait_until(has_left, f"topic {name} at brokers", TIMEOUT_S)
+    assert {each.group_id for each in admin.list_consumer_groups().result(TIMEOUT_S).valid} == {
+        "of-single",
+        "of-double",
+    }
+    admin.delete_topics(["single"])["single"].result(TIMEOUT_S)
+    assert program.call("switch", str(program.directory), "--dry-run").returncode == 0
