@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from kafkalite.local.cluster import LocalCluster
 from tests.peers.kraft import KraftCluster
 
 TIMEOUT_S = 90
@@ -42,9 +45,34 @@ class Program:
 
     def is_level(self, ends: dict[tuple[str, int], int]) -> bool:
         """True if the mirror says that every follower has all up to these ends, and nothing is in the way of a switch."""
-        status = json.loads((self.directory / "status.json").read_text()) if self._has_status() else {}
+        status = self.read_status()
         copied = {(each["topic"], each["partition"]): each["copied_to"] for each in status.get("partitions", ())}
         return copied == ends and not status["obstacles"]
 
-    def _has_status(self) -> bool:
-        return (self.directory / "status.json").exists()
+    def read_status(self) -> dict[str, Any]:
+        """Return what the mirror told last, nothing before it has."""
+        path = self.directory / "status.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return found
+
+
+def run_kafkalite(*words: str) -> str:
+    """Return what a command says that has to succeed."""
+    command = [sys.executable, "-m", "kafkalite", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def read_segments(directory: Path, partition: str) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((directory / partition).glob("*.log")))
+
+
+def check_segments(source: LocalCluster, target: KraftCluster, partitions: Iterable[str], brokers: int = 2) -> None:
+    """Each byte, but for log starts: where a partition began when it was copied, the target has nothing before."""
+    for name in partitions:
+        original = read_segments(source.directory / "broker-1", name)
+        copies = [read_segments(target.log_dir(node), name) for node in range(1, brokers + 1)]
+        found = [each for each in copies if each]
+        assert len(found) == 1, f"{name} has as many replicas as in the source"
+        assert original.endswith(found[0]), name

@@ -29,12 +29,13 @@ from kafkalite.local.ports import ReservedPort
 from tests.peers import kraft
 from tests.peers.apache_kafka import wait_for_controller
 from tests.peers.kraft import KraftCluster
-from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program
+from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program, check_segments, run_kafkalite
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
 
 BROKERS = 2
 TOPICS = {"plain": {"retention.ms": "-1"}, "transactional": {"min.insync.replicas": "1"}}
+PARTITIONS = [f"{name}-{number}" for name in TOPICS for number in range(2)]
 PROPERTIES = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
 
 
@@ -119,24 +120,6 @@ def find_ends(servers: str) -> dict[tuple[str, int], int]:
     return found
 
 
-def read_segments(directory: Path) -> dict[str, bytes]:
-    return {
-        f"{name}-{number}": b"".join(
-            path.read_bytes() for path in sorted((directory / f"{name}-{number}").glob("*.log"))
-        )
-        for name in TOPICS
-        for number in range(2)
-    }
-
-
-def run_kafkalite(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "kafkalite", *words], capture_output=True, text=True, timeout=TIMEOUT_S
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_the_target_has_what_the_source_had(
     clusters: tuple[LocalCluster, KraftCluster], program: Program, tmp_path: Path
 ) -> None:
@@ -160,17 +143,8 @@ def test_the_target_has_what_the_source_had(
     run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
     told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
     assert "problem" not in told and "warning" not in told
-    check_logs(source, target)
+    check_segments(source, target, PARTITIONS)
     check_target(theirs, ends)
-
-
-def check_logs(source: LocalCluster, target: KraftCluster) -> None:
-    """Each byte, but for log starts: where a partition began when it was copied, the target has nothing before."""
-    copies = [read_segments(target.log_dir(node)) for node in range(1, BROKERS + 1)]
-    for name, original in read_segments(source.directory / "broker-1").items():
-        found = [content for copy in copies if (content := copy[name])]
-        assert len(found) == 1, f"{name} has as many replicas as in the source"
-        assert original.endswith(found[0]), name
 
 
 def check_target(servers: str, ends: dict[tuple[str, int], int]) -> None:

@@ -1,0 +1,291 @@
+"""A mirror under load: producers and a group of readers are served by the source while it is copied, and go on at the target. With --long.
+
+Meanwhile the mirror is killed and the source's broker restarted, so that leader epochs grow.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.local.broker_process import wait_until
+from kafkalite.local.cluster import LocalCluster
+from kafkalite.local.ports import ReservedPort
+from tests.peers import kraft
+from tests.peers.apache_kafka import wait_for_controller
+from tests.peers.kraft import KraftCluster
+from tests.peers.mirror_program import TIMEOUT_S, Program, check_segments, run_kafkalite
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(600)]
+
+PLAIN, TRANSACTIONAL = "plain", "transactional"
+PARTITIONS = 2
+PLACES = [(topic, number) for topic in (PLAIN, TRANSACTIONAL) for number in range(PARTITIONS)]
+GROUP = "readers"
+PROGRESS = 100
+ABORTED_EVERY = 3
+
+Place = tuple[str, int]
+Record = tuple[int, int]
+"""Offset and number."""
+
+
+class Load:
+    """Clients of a cluster, each in a thread, and what they were told: committed records with their offsets, and what the group read."""
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[Place, list[Record]] = defaultdict(list)
+        self.read: dict[Place, list[Record]] = defaultdict(list)
+        self.problems: list[str] = []
+        self._next = dict.fromkeys((PLAIN, TRANSACTIONAL), 0)
+        self._threads: dict[str, tuple[threading.Thread, threading.Event]] = {}
+
+    def start(self, servers: str) -> None:
+        for name, work in {
+            PLAIN: self._produce,
+            TRANSACTIONAL: self._produce_transactions,
+            GROUP: self._consume,
+        }.items():
+            stop = threading.Event()
+            thread = threading.Thread(target=self._run, args=(name, work, servers, stop))
+            self._threads[name] = thread, stop
+            thread.start()
+
+    def _run(
+        self, name: str, work: Callable[[str, threading.Event], None], servers: str, stop: threading.Event
+    ) -> None:
+        try:
+            work(servers, stop)
+        except Exception as problem:
+            self.problems.append(f"{name}: {problem!r}")
+
+    def stop(self, name: str) -> None:
+        """Have one of them finish what it does."""
+        thread, stop = self._threads.pop(name)
+        stop.set()
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive() and not self.problems, self.problems
+
+    def end(self) -> None:
+        for _, stop in self._threads.values():
+            stop.set()
+        for thread, _ in self._threads.values():
+            thread.join(TIMEOUT_S)
+
+    def count(self) -> tuple[int, int, int]:
+        sizes = {topic: sum(len(self.acknowledged[topic, each]) for each in range(PARTITIONS)) for topic in self._next}
+        return sizes[PLAIN], sizes[TRANSACTIONAL], sum(map(len, self.read.values()))
+
+    def wait_progress(self) -> None:
+        before = self.count()
+        what = "records of all clients"
+        wait_until(
+            lambda: (
+                bool(self.problems) or all(now >= was + PROGRESS for now, was in zip(self.count(), before, strict=True))
+            ),
+            what,
+            TIMEOUT_S,
+        )
+        assert not self.problems, self.problems
+
+    def _send(self, producer: confluent_kafka.Producer, topic: str, into: dict[Place, list[Record]]) -> None:
+        number = self._next[topic]
+        self._next[topic] += 1
+
+        def note(error: confluent_kafka.KafkaError | None, sent: confluent_kafka.Message) -> None:
+            if error is not None:
+                self.problems.append(f"{topic}: {error}")
+            else:
+                into[topic, sent.partition() or 0].append((sent.offset() or 0, number))
+
+        producer.produce(
+            topic,
+            b"%d" % number,
+            b"k%d" % (number % 5),
+            number % PARTITIONS,
+            headers=[("n", b"%d" % number)],
+            on_delivery=note,
+        )
+        producer.poll(0)
+
+    def _produce(self, servers: str, stop: threading.Event) -> None:
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": servers, "enable.idempotence": True, "compression.type": "lz4", "linger.ms": 20}
+        )
+        while not stop.wait(0.005):
+            self._send(producer, PLAIN, self.acknowledged)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    def _produce_transactions(self, servers: str, stop: threading.Event) -> None:
+        settings = {"bootstrap.servers": servers, "transactional.id": "one", "linger.ms": 5}
+        producer = confluent_kafka.Producer(settings)
+        producer.init_transactions(TIMEOUT_S)
+        count = 0
+        while not stop.is_set():
+            count += 1
+            sent: dict[Place, list[Record]] = defaultdict(list)
+            producer.begin_transaction()
+            for _ in range(8):
+                self._send(producer, TRANSACTIONAL, sent)
+            assert producer.flush(TIMEOUT_S) == 0
+            if count % ABORTED_EVERY:
+                producer.commit_transaction(TIMEOUT_S)
+                for place, records in sent.items():
+                    self.acknowledged[place] += records
+            else:
+                producer.abort_transaction(TIMEOUT_S)
+
+    def _consume(self, servers: str, stop: threading.Event) -> None:
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": GROUP,
+            "auto.offset.reset": "error",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.subscribe([PLAIN, TRANSACTIONAL])
+        while not stop.is_set():
+            found = consumer.consume(50, 0.2)
+            for each in found:
+                if each.error():
+                    raise confluent_kafka.KafkaException(each.error())
+                place = each.topic() or "", each.partition() or 0
+                self.read[place].append((each.offset() or 0, int(each.value() or b"")))
+            if found:
+                consumer.commit(asynchronous=False)
+        consumer.close()
+
+
+@pytest.fixture
+def clusters(tmp_path: Path, long: bool) -> Iterator[tuple[LocalCluster, KraftCluster]]:
+    if not long:
+        pytest.skip("two Java machines start one after the other, and clients run for a minute: with --long")
+    kraft.fetch()
+    with (
+        LocalCluster(brokers=1, directory=tmp_path / "source") as source,
+        KraftCluster(tmp_path, 2) as target,
+    ):
+        wait_for_controller(source.bootstrap_servers)
+        yield source, target
+
+
+@pytest.fixture
+def load() -> Iterator[Load]:
+    found = Load()
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def program(tmp_path: Path, clusters: tuple[LocalCluster, KraftCluster]) -> Iterator[Program]:
+    source, target = clusters
+    with ReservedPort() as port:
+        found = Program(tmp_path / "mirror", source.bootstrap_servers, target, port.number)
+        yield found
+        found.kill()
+
+
+def make_topics(servers: str) -> None:
+    """Topics, and a group that begins with their first records."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (PLAIN, TRANSACTIONAL)]).values():
+        future.result(TIMEOUT_S)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(*place, 0) for place in PLACES], asynchronous=False)
+    consumer.close()
+
+
+def find_ends(servers: str) -> dict[Place, int]:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "none"})
+    found = {
+        place: consumer.get_watermark_offsets(confluent_kafka.TopicPartition(*place), TIMEOUT_S)[1] for place in PLACES
+    }
+    consumer.close()
+    return found
+
+
+def read_records(servers: str, ends: dict[Place, int]) -> list[tuple[object, ...]]:
+    """Return all that there is of records, also of aborted transactions: offset, timestamp, key, value, headers."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "none",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+        }
+    )
+    left = {place for place, end in ends.items() if end}
+    consumer.assign([confluent_kafka.TopicPartition(*place, 0) for place in sorted(left)])
+    found: list[tuple[object, ...]] = []
+
+    def has_read() -> bool:
+        for each in consumer.consume(1000, 0.2):
+            if each.error() is not None:
+                assert each.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, each.error()
+                left.discard((each.topic() or "", each.partition() or 0))
+                continue
+            where = each.topic(), each.partition(), each.offset()
+            found.append((*where, each.timestamp(), each.key(), each.value(), each.headers()))
+        return not left
+
+    wait_until(has_read, "all records", TIMEOUT_S)
+    consumer.close()
+    return sorted(found, key=repr)
+
+
+def judge(load: Load) -> None:
+    """All that was acknowledged was read by the group, once, in order, at its offset, and nothing else."""
+    for place in PLACES:
+        assert load.read[place] == load.acknowledged[place], place
+        numbers = [number for _, number in load.read[place]]
+        assert numbers == sorted(set(numbers)), place
+
+
+def test_clients_go_on_at_the_target_where_they_were(
+    clusters: tuple[LocalCluster, KraftCluster], program: Program, load: Load, tmp_path: Path
+) -> None:
+    source, target = clusters
+    servers, theirs = source.bootstrap_servers, target.bootstrap_servers
+    make_topics(servers)
+    load.start(servers)
+    load.wait_progress()
+    program.start()
+    wait_until(lambda: program.read_status().get("phase") == "mirroring", "a mirror at work", TIMEOUT_S)
+    load.wait_progress()
+    program.kill()
+    source.restart(1)  # the next leader epochs
+    load.wait_progress()
+    program.start()
+    load.wait_progress()
+
+    load.stop(GROUP)  # with records left that it has not read
+    load.stop(TRANSACTIONAL)
+    load.stop(PLAIN)
+    ends = find_ends(servers)
+    wait_until(lambda: program.is_level(ends), "a mirror that is level", TIMEOUT_S)
+    run_kafkalite("migrate", "evidence", "before", str(tmp_path / "evidence"), "-b", servers)
+    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
+    assert switched.returncode == 0, switched.stderr + program.directory.with_suffix(".log").read_text()
+    assert program.wait_ended() == 0
+    run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
+    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
+    assert "problem" not in told and "warning" not in told
+    check_segments(source, target, [f"{topic}-{number}" for topic, number in PLACES])
+    assert find_ends(theirs) == ends
+    assert read_records(theirs, ends) == read_records(servers, ends)
+    assert load.read != load.acknowledged, "the group is behind"
+
+    load.start(theirs)
+    load.wait_progress()
+    load.stop(TRANSACTIONAL)
+    load.stop(PLAIN)
+    wait_until(lambda: load.count()[2] >= sum(load.count()[:2]), "a group that has read all", TIMEOUT_S)
+    load.stop(GROUP)
+    judge(load)
