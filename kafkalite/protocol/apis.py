@@ -91,6 +91,7 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
     PEER_HEARTBEAT = FIRST_PRIVATE_KEY
     METADATA_DIGESTS = FIRST_PRIVATE_KEY + 1
+    COPY_RECORDS = FIRST_PRIVATE_KEY + 2
 
 
 NEVER_FLEXIBLE = 1 << 15
@@ -194,6 +195,7 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
     Api(ApiKey.PEER_HEARTBEAT, 0, 0, 0),
     Api(ApiKey.METADATA_DIGESTS, 0, 0, 0),
+    Api(ApiKey.COPY_RECORDS, 0, 0, 0),
 )
 
 KAFKA_APIS: dict[int, Api] = {key: api for key, api in APIS.items() if not api.is_private}

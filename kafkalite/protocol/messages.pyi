@@ -2302,6 +2302,27 @@ class metadata_digests_response:
     ROOT: TypeAlias = MetadataDigestsResponse
     CLASSES: ClassVar[dict[str, type[Message]]]
 
+class copy_records_request:
+    class CopyRecordsRequest(Request[copy_records_response.CopyRecordsResponse]):
+        topic: str = ...
+        partition_index: int = ...
+        log_end_offset: int = ...
+        timeout_ms: int = ...
+        records: Buffer | None = ...
+
+    ROOT: TypeAlias = CopyRecordsRequest
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
+class copy_records_response:
+    class CopyRecordsResponse(Message):
+        throttle_time_ms: int = ...
+        error_code: int = ...
+        error_message: str | None = ...
+        log_end_offset: int = ...
+
+    ROOT: TypeAlias = CopyRecordsResponse
+    CLASSES: ClassVar[dict[str, type[Message]]]
+
 ProduceRequest = produce_request.ProduceRequest
 ProduceResponse = produce_response.ProduceResponse
 FetchRequest = fetch_request.FetchRequest
@@ -2438,3 +2459,5 @@ PeerHeartbeatRequest = peer_heartbeat_request.PeerHeartbeatRequest
 PeerHeartbeatResponse = peer_heartbeat_response.PeerHeartbeatResponse
 MetadataDigestsRequest = metadata_digests_request.MetadataDigestsRequest
 MetadataDigestsResponse = metadata_digests_response.MetadataDigestsResponse
+CopyRecordsRequest = copy_records_request.CopyRecordsRequest
+CopyRecordsResponse = copy_records_response.CopyRecordsResponse

@@ -1,13 +1,17 @@
-"""A mirror under load: producers and a group of readers are served by the source while it is copied, and go on at the target. With --long.
+"""A mirror under load: producers and a group of readers are served by the source while it is copied, go on at the target, and return to the
+source. With --long.
 
 Meanwhile the mirror is killed and the source's broker restarted, so that leader epochs grow.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -31,6 +35,13 @@ GROUP = "readers"
 PROGRESS = 100
 ABORTED_EVERY = 3
 
+LEFT = (
+    confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID,
+    confluent_kafka.KafkaError.ILLEGAL_GENERATION,
+    confluent_kafka.KafkaError.REBALANCE_IN_PROGRESS,
+)
+"""A member that gets these is none any more: the source's only broker was restarted."""
+
 Place = tuple[str, int]
 Record = tuple[int, int]
 """Offset and number."""
@@ -43,6 +54,7 @@ class Load:
         self.acknowledged: dict[Place, list[Record]] = defaultdict(list)
         self.read: dict[Place, list[Record]] = defaultdict(list)
         self.problems: list[str] = []
+        self._uncommitted: set[Place] = set()
         self._next = dict.fromkeys((PLAIN, TRANSACTIONAL), 0)
         self._threads: dict[str, tuple[threading.Thread, threading.Event]] = {}
 
@@ -156,11 +168,28 @@ class Load:
             for each in found:
                 if each.error():
                     raise confluent_kafka.KafkaException(each.error())
-                place = each.topic() or "", each.partition() or 0
-                self.read[place].append((each.offset() or 0, int(each.value() or b"")))
+                self._note_read(
+                    (each.topic() or "", each.partition() or 0), (each.offset() or 0, int(each.value() or b""))
+                )
             if found:
-                consumer.commit(asynchronous=False)
+                self._commit(consumer, found)
         consumer.close()
+
+    def _note_read(self, place: Place, record: Record) -> None:
+        """Note a record, but for one that is read again since the group moved on before it was committed."""
+        if place not in self._uncommitted or record not in self.read[place]:
+            self._uncommitted.discard(place)
+            self.read[place].append(record)
+
+    def _commit(self, consumer: confluent_kafka.Consumer, records: list[confluent_kafka.Message]) -> None:
+        ends = {(each.topic() or "", each.partition() or 0): (each.offset() or 0) + 1 for each in records}
+        try:
+            offsets = [confluent_kafka.TopicPartition(*place, end) for place, end in ends.items()]
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except confluent_kafka.KafkaException as problem:
+            if problem.args[0].code() not in LEFT:
+                raise
+            self._uncommitted.update(ends)
 
 
 @pytest.fixture
@@ -248,7 +277,7 @@ def judge(load: Load) -> None:
         assert numbers == sorted(set(numbers)), place
 
 
-def test_clients_go_on_at_the_target_where_they_were(
+def test_clients_go_on_at_the_target_where_they_were_and_return(
     clusters: tuple[LocalCluster, KraftCluster], program: Program, load: Load, tmp_path: Path
 ) -> None:
     source, target = clusters
@@ -284,8 +313,55 @@ def test_clients_go_on_at_the_target_where_they_were(
 
     load.start(theirs)
     load.wait_progress()
+    with following(program, servers, theirs):
+        load.wait_progress()
+        load.stop(GROUP)
+        load.stop(TRANSACTIONAL)
+        load.stop(PLAIN)
+    check_way_back(program, servers, theirs, tmp_path / "back")
+
+    load.start(servers)
+    load.wait_progress()
     load.stop(TRANSACTIONAL)
     load.stop(PLAIN)
     wait_until(lambda: load.count()[2] >= sum(load.count()[:2]), "a group that has read all", TIMEOUT_S)
     load.stop(GROUP)
     judge(load)
+    assert program.call("back", str(program.directory), "-b", servers, "--to", theirs, "--wait", "0").returncode == 7
+
+
+@contextmanager
+def following(program: Program, servers: str, theirs: str) -> Iterator[None]:
+    """`kafkalite mirror back --follow`, killed at the end."""
+    command = [
+        sys.executable,
+        "-m",
+        "kafkalite",
+        "mirror",
+        "back",
+        str(program.directory),
+        "-b",
+        servers,
+        "--to",
+        theirs,
+    ]
+    with program.directory.with_suffix(".back").open("wb") as output:
+        process = subprocess.Popen([*command, "--follow"], stdout=output, stderr=output)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def check_way_back(program: Program, servers: str, theirs: str, evidence: Path) -> None:
+    """The source is level, and has what the target has."""
+    run_kafkalite("migrate", "evidence", "before", str(evidence), "-b", theirs, "--without-epochs")
+    done = program.call("back", str(program.directory), "-b", servers, "--to", theirs)
+    assert done.returncode == 0, done.stderr
+    run_kafkalite("migrate", "evidence", "after", str(evidence), "-b", servers)
+    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(evidence))
+    assert "problem" not in told and "warning" not in told
+    ends = find_ends(theirs)
+    assert find_ends(servers) == ends
+    assert read_records(servers, ends) == read_records(theirs, ends)

@@ -72,6 +72,7 @@ RUN_FOR_LONG: Final = {
     "migrate kraft release": "tests/peers/test_kraft.py",
     "migrate kraft rollback": "tests/peers/test_kraft.py",
     "migrate rollback": "tests/peers/test_drop_in.py",
+    "mirror back": "tests/wire/test_mirror_back.py",
     "mirror run": "tests/peers/test_mirror.py",
     "mirror status": "tests/unit/cli/mirror/test_mirror_commands.py",
     "mirror switch": "tests/peers/test_mirror.py",

@@ -20,6 +20,7 @@ from kafkalite.broker.handlers import (
     cluster,
     consumer_groups,
     control,
+    copy_records,
     delegation_tokens,
     delete_records,
     describe_configs,
@@ -88,5 +89,6 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *envelope.APIS,
     *peer_heartbeat.APIS,
     *metadata_digests.APIS,
+    *copy_records.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

@@ -41,15 +41,29 @@ _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
     is_flag=True,
     help="With `after`: leave the probe out, as where it was killed and its ledger is not whole.",
 )
+@click.option(
+    "--without-epochs",
+    is_flag=True,
+    help="With `before`: leave leader epochs out of the digests of replicas, as for `kafkalite mirror back`.",
+)
 @bootstrap_option
-def evidence(moment: str, directory: Path, topics: tuple[str, ...], last: int, without_probe: bool) -> None:
+def evidence(
+    moment: str, directory: Path, topics: tuple[str, ...], last: int, without_probe: bool, without_epochs: bool
+) -> None:
     """Record digests of records and committed offsets before or after a replacement, in DIRECTORY. Changes nothing in the cluster.
 
     `after` reads the ranges of `before` again, and all records of the probe. Internal topics are left out unless they are named.
     Records are read from leaders, up to the high watermark; the batches of all replicas in sync are compared as bytes, with markers of
     transactions and which transactions are aborted, but for compacted topics.
     """
-    take_evidence(directory, is_first=moment == "before", topics=topics, last=last, without_probe=without_probe)
+    take_evidence(
+        directory,
+        is_first=moment == "before",
+        topics=topics,
+        last=last,
+        without_probe=without_probe,
+        without_epochs=without_epochs,
+    )
 
 
 def take_evidence(
@@ -59,6 +73,7 @@ def take_evidence(
     topics: Collection[str] = (),
     last: int = OFFSETS,
     without_probe: bool = False,
+    without_epochs: bool = False,
 ) -> None:
     """Write what can be read now into the directory. What cannot be done ends the command."""
     from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, LEDGER_FILE, sync_directory, write_moment
@@ -73,7 +88,8 @@ def take_evidence(
     async def take(admin: Admin) -> Moment:
         if earlier is not None:
             return await take_after(admin, options, earlier[0], earlier[1])
-        return await take_before(admin, options, topics or await admin.list_topics(), last)
+        wanted = topics or await admin.list_topics()
+        return await take_before(admin, options, wanted, last, without_epochs=without_epochs)
 
     found = ask_cluster(take)
     directory.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 from kafkalite.cli.migrate.evidence import CopyDigest, RangeDigest, Span, UnreadCopy
-from kafkalite.protocol.record_batches.records import iter_batches
+from kafkalite.protocol.record_batches.records import LEADER_EPOCH_BYTES, LOG_OVERHEAD, iter_batches
 from kafkalite.types import Buffer, TopicPartition
 
 _BYTES: Final = 16
@@ -79,8 +79,8 @@ class PartitionDigester:
 class CopyDigester:
     """Digests the batches of one replica's copy of a partition, in the order of its log, whole batches at both ends of the span."""
 
-    def __init__(self, place: TopicPartition, broker: int, span: Span) -> None:
-        self.place = place
+    def __init__(self, place: TopicPartition, broker: int, span: Span, *, without_epochs: bool = False) -> None:
+        self.place, self._without_epochs = place, without_epochs
         self._broker, self._span = broker, span
         self.position = span.start
         """The offset that is to be read next."""
@@ -107,7 +107,11 @@ class CopyDigester:
                 break
             self._batches += 1
             self._markers += header.is_control
-            self._chain.update(memoryview(data)[header.position : header.end])
+            batch = memoryview(data)[header.position : header.end]
+            if self._without_epochs:
+                self._chain.update(batch[:LOG_OVERHEAD])
+                batch = batch[LOG_OVERHEAD + LEADER_EPOCH_BYTES :]
+            self._chain.update(batch)
             self.position = header.next_offset
         return self.position > began
 

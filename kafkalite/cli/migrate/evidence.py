@@ -143,7 +143,8 @@ class Ledger:
 @dataclass(frozen=True, slots=True)
 class Moment:
     """What was readable at one time (Unix ms). `probe` is whose records `probed` are; None where no probe's were looked for. `last` is how
-    many offsets of each partition were to be read, None where others decided that.
+    many offsets of each partition were to be read, None where others decided that. `without_epochs`: digests of copies leave out the
+    leader epochs of batches.
     """
 
     taken_ms: int
@@ -157,6 +158,7 @@ class Moment:
     last: int | None = None
     copies: tuple[CopyDigest, ...] = ()
     unread: tuple[UnreadCopy, ...] = ()
+    without_epochs: bool = False
 
 
 class SealedFile:
@@ -250,6 +252,8 @@ def read_ledger(path: Path) -> Ledger:
 def write_moment(path: Path, moment: Moment) -> None:
     """Write a new file. Raises FileExistsError, OSError."""
     facts = {"taken_ms": moment.taken_ms, "cluster_id": moment.cluster_id, "probe": moment.probe, "last": moment.last}
+    if moment.without_epochs:
+        facts["without_epochs"] = True
     with SealedFile(path, {"evidence": "moment", **facts}) as file:
         for kind, rows in (("partition", moment.partitions.values()), ("range", moment.ranges.values())):
             for each in rows:
@@ -308,6 +312,7 @@ def _moment_of(header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> 
         header.get("last"),
         tuple(found["copy"]),
         tuple(found["unread"]),
+        bool(header.get("without_epochs")),
     )
 
 

@@ -37,6 +37,8 @@ async def read_copies(
     spans: Mapping[TopicPartition, Span],
     security: Mapping[str, Any],
     timeout_s: float,
+    *,
+    without_epochs: bool = False,
 ) -> tuple[list[CopyDigest], list[UnreadCopy]]:
     """Return a digest of each span from each replica in sync, and the copies that could not be read.
 
@@ -52,7 +54,8 @@ async def read_copies(
             if replica not in partition.isr or replica not in brokers:
                 unread.append(UnreadCopy(*place, replica, "it is not in sync"))
             else:
-                wanted.setdefault(replica, []).append(CopyDigester(place, replica, spans[place]))
+                digester = CopyDigester(place, replica, spans[place], without_epochs=without_epochs)
+                wanted.setdefault(replica, []).append(digester)
     read = [_read_broker(brokers[broker], some, security, timeout_s) for broker, some in sorted(wanted.items())]
     unread += [each for some in await asyncio.gather(*read) for each in some]
     failed = {(each.topic, each.partition, each.broker) for each in unread}

@@ -38,7 +38,14 @@ Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 Bounds = Mapping[TopicPartition, PartitionBounds]
 
 
-async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics: Collection[str], last: int) -> Moment:
+async def take_before(
+    admin: Admin,
+    consumer_options: Mapping[str, Any],
+    topics: Collection[str],
+    last: int,
+    *,
+    without_epochs: bool = False,
+) -> Moment:
     """Return digests of the `last` offsets of each partition of the topics. Raises ClientError."""
     groups = await find_group_offsets(admin)
     bounds = await find_bounds(admin, topics)
@@ -54,7 +61,7 @@ async def take_before(admin: Admin, consumer_options: Mapping[str, Any], topics:
             if not each.is_compacted and each.log_start < each.end
         }
 
-    moment = await _take_moment(admin, consumer_options, bounds, ranges, choose_spans, groups, None)
+    moment = await _take_moment(admin, consumer_options, bounds, ranges, choose_spans, groups, None, without_epochs)
     return replace(moment, last=last)
 
 
@@ -83,7 +90,9 @@ async def take_after(
             if place in bounds and bounds[place].holds(each.start, each.end)
         }
 
-    return await _take_moment(admin, consumer_options, bounds, ranges, keep_spans, groups, ledger)
+    return await _take_moment(
+        admin, consumer_options, bounds, ranges, keep_spans, groups, ledger, before.without_epochs
+    )
 
 
 async def find_bounds(admin: Admin, topics: Collection[str]) -> dict[TopicPartition, PartitionBounds]:
@@ -134,12 +143,14 @@ async def _take_moment(
     choose_spans: Callable[[Bounds], Mapping[TopicPartition, Span]],
     groups: Mapping[tuple[str, TopicPartition], int],
     ledger: Ledger | None,
+    without_epochs: bool,
 ) -> Moment:
     from kafkalite.cli.doctor.cluster import security_options
 
     bounds, digests = await digest_while_deleted(admin, partial(_digest_ranges, consumer_options), bounds, ranges)
     timeout_s = consumer_options["request_timeout_ms"] / 1000
-    copies, unread = await read_copies(admin, choose_spans(bounds), security_options(consumer_options), timeout_s)
+    security = security_options(consumer_options)
+    copies, unread = await read_copies(admin, choose_spans(bounds), security, timeout_s, without_epochs=without_epochs)
     probed = [] if ledger is None else await _find_probed(consumer_options, bounds, ledger)
     described = await admin.describe_cluster()
     return Moment(
@@ -152,6 +163,7 @@ async def _take_moment(
         tuple(probed),
         copies=tuple(copies),
         unread=tuple(unread),
+        without_epochs=without_epochs,
     )
 
 

@@ -1,4 +1,4 @@
-"""`kafkalite mirror`: its group, `status` and `switch`; `run` is in `running`."""
+"""`kafkalite mirror`: its group, `status` and `switch`; `run` is in `running`, `back` in `returning`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from kafkalite.cli.confirmation import confirm
+from kafkalite.cli.mirror.returning import back
 from kafkalite.cli.mirror.running import run
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 
@@ -31,6 +32,7 @@ def mirror() -> None:
 
 
 mirror.add_command(run)
+mirror.add_command(back)
 
 
 @mirror.command()
@@ -75,7 +77,7 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
     """Hand all partitions over to the target, which takes records from then on. Stop the producers of the source first.
 
     It happens when every follower has all records, no transaction is open, and nothing else is wrong; what stands against it is named, and
-    the request withdrawn. The source stays as it is: clients go back to it by its address, without what the target got meanwhile.
+    the request withdrawn. The source stays as it is; `kafkalite mirror back` copies into it what the target gets from then on.
     Exits with 7 when it did not happen, or records came into the source after it.
     """
     from kafkalite.cli.mirror.files import MirrorDirectory

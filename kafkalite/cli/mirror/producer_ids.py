@@ -41,7 +41,12 @@ async def reserve(quorum: Quorum, target: ClusterClient, brokers: Iterable[int],
         return
     while await quorum.allocate_producer_ids() <= highest:
         pass
-    await asyncio.gather(*(_use_up(target, each, highest) for each in brokers))
+    await use_up(target, brokers, highest)
+
+
+async def use_up(cluster: ClusterClient, brokers: Iterable[int], highest: int) -> None:
+    """Have brokers give out all ids up to `highest`, with the blocks that they get meanwhile. Raises ClientError, OSError."""
+    await asyncio.gather(*(_use_up(cluster, each, highest) for each in brokers))
 
 
 async def _use_up(target: ClusterClient, broker: int, highest: int) -> None:

@@ -103,7 +103,7 @@ def run(
                 _mirror(
                     files,
                     options,
-                    _target_options(target, to_config),
+                    target_options(target, to_config),
                     controllers,
                     broker_id,
                     (listen, bind, listener_name),
@@ -119,7 +119,7 @@ def run(
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-def _target_options(servers: str, config: Path | None) -> dict[str, Any]:
+def target_options(servers: str, config: Path | None) -> dict[str, Any]:
     """Return the options of a client of the target. Invalid settings end the command."""
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import Setting, keyword_options
@@ -162,9 +162,9 @@ async def _mirror(
     ((host, port),) = parse_servers(listener[0])
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(Admin(**source_options))
-        source_cluster = await _connect(stack, source_options)
+        source_cluster = await connect(stack, source_options)
         source_cluster.watch_all_topics()
-        target_cluster = await _connect(stack, target_options)
+        target_cluster = await connect(stack, target_options)
         opener = _open_elsewhere(target_cluster, (host, port))
         target = await stack.enter_async_context(Admin(**target_options | {"opener": opener}))
         state = _load_state(files, source_cluster, target_cluster, broker_id)
@@ -216,7 +216,7 @@ def _open_elsewhere(cluster: ClusterClient, own: tuple[str, int]) -> Opener:
     return open_connection
 
 
-async def _connect(stack: AsyncExitStack, options: dict[str, Any]) -> ClusterClient:
+async def connect(stack: AsyncExitStack, options: dict[str, Any]) -> ClusterClient:
     from kafkalite.client import AdminOptions
     from kafkalite.client.cluster.client import ClusterClient
 

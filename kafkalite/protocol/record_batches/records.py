@@ -38,6 +38,8 @@ from kafkalite.types import Buffer
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
 """Bytes before those that the batch length counts."""
+LEADER_EPOCH_BYTES: Final = 4
+"""Behind that: the leader epoch, which each leader sets, and no checksum covers."""
 
 MAGIC: Final = 2
 NO_PRODUCER_ID: Final = -1

@@ -1,7 +1,7 @@
 """Schemas of kafkalite's private APIs (`Api.is_private`), in the form of `schema_notation`.
 
-There is nobody to compare them with. Only brokers of one cluster send them, and during a rolling upgrade these are of two releases: a field
-that is added gets a version of its own.
+There is nobody to compare them with. Only brokers of one cluster and `kafkalite mirror back` send them, and during a rolling upgrade these
+are of two releases: a field that is added gets a version of its own.
 """
 
 from __future__ import annotations
@@ -40,5 +40,20 @@ MetadataDigestsResponse 0-0
  throttle_time_ms int32 0-0
  error_code int16 0-0
  digests bytes 0-0
+""",
+    "copy_records_request": """
+CopyRecordsRequest 0-0
+ topic string 0-0
+ partition_index int32 0-0
+ log_end_offset int64 0-0
+ timeout_ms int32 0-0
+ records records? 0-0
+""",
+    "copy_records_response": """
+CopyRecordsResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ error_message string? 0-0
+ log_end_offset int64 0-0 default=-1
 """,
 }

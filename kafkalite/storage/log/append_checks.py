@@ -19,6 +19,7 @@ from kafkalite.protocol.record_batches.records import (
     iter_batches,
     read_marker,
     set_max_timestamp_in_place,
+    set_offset_and_epoch_in_place,
 )
 from kafkalite.storage.log import message_format
 from kafkalite.storage.log.stored_batches import to_stored_batch
@@ -174,6 +175,21 @@ def own_batches(
         for header in headers:
             set_max_timestamp_in_place(records, header, log_append_time_ms, log_append_time=True)
     return [each.position for each in headers]
+
+
+def adopt_copy(records: bytearray, log_end_offset: int, expected_end: int, leader_epoch: int) -> None:
+    """Set this leader's epoch in batches of another cluster, which keep their offsets.
+
+    Raises KafkaError OFFSET_OUT_OF_RANGE unless the log ends where it is expected to and they begin at or behind it,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT for formats before 2, CORRUPT_MESSAGE as `iter_batches`.
+    """
+    headers = list(iter_batches(records))
+    if log_end_offset != expected_end or (headers and headers[0].base_offset < log_end_offset):
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the log ends at offset {log_end_offset}")
+    if any(header.magic != MAGIC for header in headers):
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "copies are of format 2")
+    for header in headers:
+        set_offset_and_epoch_in_place(records, header.position, header.base_offset, leader_epoch)
 
 
 def leaders_batches(

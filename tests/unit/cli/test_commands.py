@@ -367,6 +367,7 @@ SERVERS_AND_JOBS = {
         "cluster up",
         "console",
         "mirror run",
+        "mirror back",
         "zk run",
         "zk serve",
         "perf produce",

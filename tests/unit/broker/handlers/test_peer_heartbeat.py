@@ -115,7 +115,7 @@ def test_api_versions_names_private_apis_to_brokers_only(version: int) -> None:
         to_peers = (await parts.ask(asking_versions(PEER_SOFTWARE_NAME), version)).api_keys
         private = [
             messages.api_versions_response.ApiVersion(api_key=key, min_version=0, max_version=0)
-            for key in (ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS)
+            for key in (ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS, ApiKey.COPY_RECORDS)
         ]
         assert not [each for each in to_all if each.api_key >= FIRST_PRIVATE_KEY]
         assert to_peers == ([*to_all, *private] if version >= 3 else to_all)

@@ -1,0 +1,221 @@
+"""The way back after a switch: what the target got since then is copied into the source, at the same offsets.
+
+The target leads, and is asked as by a consumer. Its batches go to the source's leaders by CopyRecords, which append them where their own
+log ends and replicate them as all others. Nothing is remembered: the source's high watermark says how far the copy is, and its last
+batch, compared with that of the target, that nobody else has written to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kafkalite.cli.mirror import copying, producer_ids
+from kafkalite.cli.mirror.batch_headers import read_headers
+from kafkalite.cli.mirror.clusters import Clusters, read_ends
+from kafkalite.cli.mirror.seam import compare_batches
+from kafkalite.client.errors import ClientError, error_of
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
+from kafkalite.protocol.record_batches.records import iter_batches
+from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
+    from kafkalite.client import Admin
+    from kafkalite.client.cluster.client import ClusterClient
+
+_AT_ONCE: Final = 16
+"""Partitions that are copied together."""
+_FETCH_BYTES: Final = 1024 * 1024
+_ANSWER_S: Final = 30.0
+_COMMIT_MS: Final = 20_000
+_LATEST_EPOCH: Final = -1
+
+
+class WayBack:
+    """Copies the records of `topics`, which a switch has handed over, and the offsets of all groups there."""
+
+    def __init__(self, clusters: Clusters, topics: Mapping[str, KnownTopic]) -> None:
+        self._clusters, self._known = clusters, topics
+        self._joined: set[TopicPartition] = set()
+        """Partitions whose last batches were the same on both sides, and which only this program has written to since."""
+        self._offsets: copying.GroupOffsets = {}
+        self._highest_producer_id = -1
+        self._used_up = -1
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self.offsets = 0
+        """How many were copied, those of markers and gaps included."""
+        self.notes: list[str] = []
+
+    @property
+    def groups(self) -> int:
+        """Return of how many groups offsets were copied."""
+        return len({group for group, _ in self._offsets})
+
+    async def copy_once(self) -> list[str]:
+        """Copy what is new, and return what keeps the source from being level with the target. Raises ClientError, OSError."""
+        clusters = self._clusters
+        for each in (clusters.source_cluster, clusters.target_cluster):
+            each.watch_topics(self._known)
+            await each.refresh()
+        source = await copying.read_topics(clusters.source, self._known)
+        target = await copying.read_topics(clusters.target, self._known)
+        names = [name for name in self._known if name in source or name in target]
+        problems = [problem for name in names if (problem := self._judge_topic(name, source, target))]
+        added = await self._add_partitions(source, target) if not problems else False
+        await self._find_notes()
+        if problems or added:
+            return problems or ["partitions are being added in the source"]
+        return await self._copy_partitions(
+            [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
+        )
+
+    def _judge_topic(self, name: str, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> str:
+        """Return why a topic cannot be copied back, empty if it can."""
+        known = self._known[name]
+        for side, there, topic_id in (("source", source, known.source_id), ("target", target, known.target_id)):
+            if name not in there:
+                return f"topic {name} is not in the {side} any more"
+            if there[name].topic_id != topic_id:
+                return f"topic {name} was deleted in the {side} and made again"
+        if len(source[name].partitions) > len(target[name].partitions):
+            return f"topic {name} has got more partitions in the source"
+        return ""
+
+    async def _add_partitions(self, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> bool:
+        """Give topics of the source as many partitions as they have in the target; True if some were added."""
+        from kafkalite.client import NewPartitions
+
+        more = {
+            name: NewPartitions(len(target[name].partitions))
+            for name in source
+            if len(target[name].partitions) > len(source[name].partitions)
+        }
+        if more:
+            await self._clusters.source.create_partitions(more)
+        return bool(more)
+
+    async def _find_notes(self) -> None:
+        others = (
+            set(await self._clusters.target.list_topics(include_internal=False)) - set(self._known) - INTERNAL_TOPICS
+        )
+        self.notes = [f"topic {name} was not switched by this mirror, and is not copied" for name in sorted(others)]
+
+    async def _copy_partitions(self, places: list[TopicPartition]) -> list[str]:
+        clusters = self._clusters
+        ends, _ = await read_ends(clusters.source, places)
+        wanted, stable = await read_ends(clusters.target, places)
+        found = await asyncio.gather(*(self._copy_safely(each, ends[each], wanted[each]) for each in places))
+        problems = [each for each in found if each]
+        problems += [
+            f"{place}: a transaction is open in the target since offset {stable[place]}"
+            for place in places
+            if stable[place] < wanted[place]
+        ]
+        failed = await copying.copy_group_offsets(clusters.target, clusters.source, set(self._known), self._offsets)
+        problems += failed.values()
+        if problems:
+            return problems
+        await self._use_up_producer_ids(places)
+        now, _ = await read_ends(clusters.target, places)
+        return [f"{each}: the target went on to offset {now[each]}" for each in places if now[each] != wanted[each]]
+
+    async def _use_up_producer_ids(self, places: list[TopicPartition]) -> None:
+        """Keep the source from giving out ids that producers have got in the target."""
+        there = await producer_ids.find_highest(self._clusters.target, places)
+        highest = max(self._highest_producer_id, there)
+        if highest > self._used_up:
+            cluster = self._clusters.source_cluster
+            await producer_ids.use_up(cluster, list(cluster.view.brokers), highest)
+            self._used_up = highest
+
+    async def _copy_safely(self, place: TopicPartition, end: int, wanted: int) -> str:
+        """Copy one partition up to offset `wanted`; return what kept it from happening."""
+        async with self._slots:
+            try:
+                return await self._copy(place, end, wanted)
+            except (OSError, TimeoutError, ClientError) as problem:
+                self._joined.discard(place)
+                return f"{place}: {problem}"
+
+    async def _copy(self, place: TopicPartition, end: int, wanted: int) -> str:
+        if end > wanted:
+            self._joined.discard(place)
+            return f"{place}: the source ends at offset {end} and the target at {wanted}: the source has got records of its own"
+        if place not in self._joined:
+            if why := await self._compare_seam(place, end):
+                return f"{place}: {why}"
+            self._joined.add(place)
+        while end < wanted:
+            answer = await self._fetch(self._clusters.target_cluster, place, end, _FETCH_BYTES)
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                start = await _find_log_start(self._clusters.target, place)
+                return f"{place}: the source ends at offset {end}, and the target has nothing before {start} any more"
+            records = answer.records or b""
+            if next(iter_batches(records), None) is None:
+                return f"{place}: the target gave nothing at offset {end}, and ends at {wanted}"
+            self._highest_producer_id = max(self._highest_producer_id, read_headers(records)[1])
+            begin, end = end, await self._append(place, end, bytes(records))
+            self.offsets += end - begin
+        return ""
+
+    async def _compare_seam(self, place: TopicPartition, end: int) -> str:
+        """Return why the logs are not the same up to the end of the source, empty if they are. Raises ClientError, OSError."""
+        if end == 0:
+            return ""
+        ours = await self._fetch(self._clusters.source_cluster, place, end - 1, 1)
+        theirs = await self._fetch(self._clusters.target_cluster, place, end - 1, 1)
+        for answer, admin in ((ours, self._clusters.source), (theirs, self._clusters.target)):
+            if answer.error_code:  # out of range
+                is_empty = await _find_log_start(admin, place) == end
+                return "" if is_empty else f"nothing is left at offset {end - 1} to be compared"
+        return compare_batches(ours.records or b"", theirs.records or b"", end - 1)
+
+    async def _fetch(self, cluster: ClusterClient, place: TopicPartition, offset: int, max_bytes: int) -> Any:
+        """Return what a partition's leader has from an offset on, or OFFSET_OUT_OF_RANGE. Raises ClientError, OSError."""
+        m = messages.fetch_request
+        view = cluster.view
+        question = m.FetchPartition(
+            partition=place.partition,
+            current_leader_epoch=_LATEST_EPOCH,
+            fetch_offset=offset,
+            partition_max_bytes=max_bytes,
+        )
+        topic = view.topics.get(place.topic)
+        if topic is None:
+            raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(place))
+        asked = m.FetchTopic(topic=place.topic, topic_id=topic.topic_id, partitions=[question])
+        request = m.FetchRequest(max_bytes=max_bytes, session_epoch=-1, topics=[asked])
+        response = await cluster.request(view.leader_of(place), request)
+        answers = [each for some in response.responses for each in some.partitions]
+        code = response.error_code or (answers[0].error_code if answers else ErrorCode.UNKNOWN_SERVER_ERROR)
+        if code and code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise error_of(code, f"reading {place}")
+        return answers[0]
+
+    async def _append(self, place: TopicPartition, end: int, records: bytes) -> int:
+        """Have the source's leader append batches where its log ends; return the new end. Raises ClientError, OSError."""
+        cluster = self._clusters.source_cluster
+        connection = await cluster.connection(cluster.view.leader_of(place))
+        request = messages.CopyRecordsRequest(
+            topic=place.topic,
+            partition_index=place.partition,
+            log_end_offset=end,
+            timeout_ms=_COMMIT_MS,
+            records=records,
+        )
+        try:
+            response = await connection.request(request, 0, _ANSWER_S)
+        except ConnectionError as problem:
+            why = "is it the listener between the brokers of kafkalite? others do not take copies"
+            raise ConnectionError(f"{problem}; {why}") from problem
+        if response.error_code:
+            raise error_of(response.error_code, f"appending at offset {end}", response.error_message)
+        return response.log_end_offset
+
+
+async def _find_log_start(admin: Admin, place: TopicPartition) -> int:
+    found = (await admin.list_offsets({place: "earliest"}))[place]
+    return -1 if found is None else found.offset

@@ -1,0 +1,177 @@
+"""`kafkalite mirror back` into brokers of ours: what another cluster got after the switch has the same offsets here.
+
+The other cluster is of ours, too, since it is read as any leader is; tests/peers/test_mirror_load.py has Apache Kafka 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
+
+from kafkalite.cli.main import main
+from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+from kafkalite.cli.mirror.plan import KnownTopic
+from kafkalite.client import SyncAdmin
+from kafkalite.local.cluster import LocalCluster
+from tests.wire.conftest import TopicMaker, wait_until_led
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 60
+GROUP = "mirror-back"
+PARTITIONS = 2
+
+
+@pytest.fixture(scope="module")
+def target(cluster: LocalCluster, pytestconfig: pytest.Config) -> Iterator[str]:
+    if pytestconfig.getoption("--apache"):
+        pytest.skip("the source has to be of kafkalite")
+    settings = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+    connect = f"{cluster.zookeeper_connect}/mirror-back"
+    with LocalCluster(brokers=1, zookeeper_connect=connect, properties=settings) as running:
+        yield running.bootstrap_servers
+
+
+class Switched:
+    """A topic of both clusters after a switch, at which it was empty."""
+
+    def __init__(self, name: str, source: str, target: str, directory: Path) -> None:
+        self.name, self.source, self.target, self.directory = name, source, target, directory
+        ids, clusters = [], []
+        for servers in (source, target):
+            with SyncAdmin(bootstrap_servers=servers) as admin:
+                ids.append(admin.describe_topics([name])[0].topic_id)
+                clusters.append(admin.describe_cluster().cluster_id or "")
+        directory.mkdir()
+        state = MirrorState(*clusters, 900, "00" * 16, {name: KnownTopic(*ids)}, is_switched=True)
+        MirrorDirectory(directory).write_state(state)
+
+    def copy_back(self, wait_s: float = TIMEOUT_S) -> Result:
+        where = ["-b", self.source, "--to", self.target, "--wait", str(wait_s)]
+        return CliRunner().invoke(main, ["mirror", "back", str(self.directory), *where])
+
+    def read(self, servers: str, partitions: int = PARTITIONS) -> list[tuple[object, ...]]:
+        """All committed records, with offsets and timestamps."""
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": servers, "group.id": "none", "enable.partition.eof": True}
+        )
+        found: list[tuple[object, ...]] = []
+        for number in range(partitions):
+            consumer.assign([confluent_kafka.TopicPartition(self.name, number, 0)])
+            while (each := consumer.poll(TIMEOUT_S)) is not None and each.error() is None:
+                found.append((number, each.offset(), each.timestamp(), each.key(), each.value(), each.headers()))
+            assert each is not None and each.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+        consumer.close()
+        return found
+
+
+@pytest.fixture
+def switched(make_topic: TopicMaker, servers: str, target: str, tmp_path: Path) -> Switched:
+    name = make_topic(PARTITIONS)
+    admin = AdminClient({"bootstrap.servers": target})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(TIMEOUT_S)
+    wait_until_led(target, name, PARTITIONS)
+    return Switched(name, servers, target, tmp_path / "mirror")
+
+
+def produce(servers: str, topic: str, text: bytes, count: int = 20) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for number in range(count):
+        producer.produce(topic, text, b"k%d" % number, number % PARTITIONS, headers=[("h", b"x")])
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def produce_transactions(servers: str, topic: str) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    for is_committed in (True, False, True):
+        producer.begin_transaction()
+        for number in range(4):
+            producer.produce(topic, b"committed" if is_committed else b"aborted", partition=number % PARTITIONS)
+        producer.flush(TIMEOUT_S)
+        if is_committed:
+            producer.commit_transaction(TIMEOUT_S)
+        else:
+            producer.abort_transaction(TIMEOUT_S)
+
+
+def commit(servers: str, topic: str, offset: int) -> None:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(servers: str, topic: str) -> int:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], TIMEOUT_S)
+    consumer.close()
+    return found.offset
+
+
+def test_records_transactions_and_groups_come_back(switched: Switched) -> None:
+    produce(switched.target, switched.name, b"first")
+    commit(switched.target, switched.name, 3)
+    assert switched.copy_back().exit_code == 0
+    produce_transactions(switched.target, switched.name)
+    produce(switched.target, switched.name, b"second")
+    commit(switched.target, switched.name, 17)
+    done = switched.copy_back()
+    assert done.exit_code == 0 and "level" in done.stderr
+    records = switched.read(switched.target)
+    assert switched.read(switched.source) == records and b"aborted" not in {each[4] for each in records}
+    assert committed(switched.source, switched.name) == 17
+    produce(switched.source, switched.name, b"third")  # a new producer, whose id is none of those that came
+    assert len(switched.read(switched.source)) == len(records) + 20
+
+
+def test_added_partitions_come_back(switched: Switched) -> None:
+    admin = AdminClient({"bootstrap.servers": switched.target})
+    admin.create_partitions([NewPartitions(switched.name, PARTITIONS + 1)])[switched.name].result(TIMEOUT_S)
+    wait_until_led(switched.target, switched.name, PARTITIONS + 1)
+    producer = confluent_kafka.Producer({"bootstrap.servers": switched.target})
+    producer.produce(switched.name, b"v", partition=PARTITIONS)
+    assert producer.flush(TIMEOUT_S) == 0
+    assert switched.copy_back().exit_code == 0
+    assert switched.read(switched.source, PARTITIONS + 1) == switched.read(switched.target, PARTITIONS + 1)
+
+
+def test_records_of_its_own_in_the_source_are_named_and_nothing_is_put_behind_them(switched: Switched) -> None:
+    produce(switched.target, switched.name, b"of the target")
+    produce(switched.source, switched.name, b"of the source", 2)
+    for count, why in ((0, "source and target have different records at offset 0"), (40, "records of its own")):
+        if count:
+            produce(switched.source, switched.name, b"more", count)
+        before = switched.read(switched.source)
+        done = switched.copy_back(0)
+        assert done.exit_code == 7 and f"{switched.name}-0: " in done.stderr and why in done.stderr
+        assert switched.read(switched.source) == before
+
+
+def test_an_open_transaction_keeps_the_source_from_being_level(switched: Switched) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": switched.target, "transactional.id": switched.name})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(switched.name, b"v", partition=0)
+    producer.flush(TIMEOUT_S)
+    done = switched.copy_back(0)
+    assert done.exit_code == 7 and "a transaction is open in the target since offset 0" in done.stderr
+    producer.commit_transaction(TIMEOUT_S)
+    assert switched.copy_back().exit_code == 0
+    assert switched.read(switched.source) == switched.read(switched.target)
+
+
+def test_it_is_refused_with_the_directory_of_no_switch_or_of_other_clusters(switched: Switched) -> None:
+    files = MirrorDirectory(switched.directory)
+    state = files.read_state()
+    assert state is not None
+    state.is_switched = False
+    files.write_state(state)
+    assert "of no mirror that has switched" in switched.copy_back(0).stderr
+    state.is_switched, state.target_cluster = True, state.source_cluster
+    files.write_state(state)
+    assert "is of a mirror from" in switched.copy_back(0).stderr
