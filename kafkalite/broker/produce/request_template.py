@@ -237,5 +237,8 @@ def make_template(
     topic_partition = TopicPartition(topics[0].name, produced.index)
     template = RequestTemplate(version, request.acks, request.timeout_ms, topic_partition, whole, fields_end)
     begin = template.find_records(whole)
-    # Where fields have another length than the shortest, or tags, the records do not lie where they are expected.
-    return template if begin and whole[begin : len(whole) - template.tail_bytes] == produced.records else None
+    end = len(whole) - template.tail_bytes
+    if not begin or whole[begin:end] != produced.records:
+        return None  # where fields have another length than the shortest, or tags, records do not lie where they are expected
+    template.note_layout(whole, begin, end)
+    return template

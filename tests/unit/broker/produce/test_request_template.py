@@ -11,6 +11,8 @@ from kafkalite.errors import ErrorCode
 from kafkalite.net.frames import response_body_position
 from kafkalite.protocol import codec
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.record_batches import plain_batch
+from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import NewRecord, Record, build_batch, iter_batches, iter_records
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.testing.simulation import virtual_time
@@ -100,6 +102,27 @@ def test_records_as_long_as_the_one_before_and_otherwise_made_are_seen_through(t
         assert len(broker.served) == 1, "the one with a header"
         found = [(each.key, each.value, len(each.headers)) for each in records_of(broker.logs[0])]
         assert found[4:] == [(b"kv", b"v", 0), (b"", b"kvv", 0), (None, b"kvv", 0), (b"k", b"", 1)]
+
+    run(tmp_path, act)
+
+
+def test_no_record_is_walked_through_behind_two_that_are_alike(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first of them is the one that is served as any other: a producer to a thousand partitions sends few to each of them."""
+    walks = []
+
+    def walked(data: bytes, position: int) -> object:
+        walks.append(position)
+        return record_at(data, position)
+
+    async def act(broker: Broker) -> None:
+        peer = await broker.peer(produce(b"v1"), produce(b"v2"))
+        monkeypatch.setattr(plain_batch, "record_at", walked)
+        peer.send(produce(b"v3"))
+        await virtual_time.settle()
+        assert peer.list_outcomes() == [(5, 0, 2)] and not broker.served and not walks
+        peer.send(produce(b"another one"))
+        await virtual_time.settle()
+        assert peer.list_outcomes() == [(5, 0, 3)] and not broker.served and len(walks) == 1
 
     run(tmp_path, act)
 
