@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -31,10 +32,10 @@ def fetch() -> Path:
 
 
 class KraftCluster:
-    """A running cluster of so many brokers, with ids from 1, an authorizer, and the default features of its release."""
+    """A running cluster of so many brokers, with ids from 1, an authorizer, and the default features of its release; `properties` win."""
 
-    def __init__(self, directory: Path, brokers: int) -> None:
-        self._directory, self._count = directory, brokers
+    def __init__(self, directory: Path, brokers: int, properties: Mapping[str, str] | None = None) -> None:
+        self._directory, self._count, self._properties = directory, brokers, dict(properties or {})
         self._ports = [ReservedPort() for _ in range(brokers + 1)]
         self._processes: list[subprocess.Popen[bytes]] = []
         self.controllers = f"127.0.0.1:{self._ports[0].number}"
@@ -69,7 +70,7 @@ class KraftCluster:
             "super.users": "User:ANONYMOUS",
         }
         path = self._directory / f"kraft-{node}.properties"
-        path.write_text(properties_text(properties))
+        path.write_text(properties_text(properties | self._properties))
         return path
 
     def __enter__(self) -> KraftCluster:

@@ -19,10 +19,10 @@ MIRROR = 900
 class Program:
     """`kafkalite mirror run`, killed and started again as a test likes."""
 
-    def __init__(self, directory: Path, source: str, target: KraftCluster, port: int) -> None:
+    def __init__(self, directory: Path, source: str, target: KraftCluster, port: int, *more: str) -> None:
         self.directory = directory
         where = ["--to", target.bootstrap_servers, "--controllers", target.controllers, "--broker-id", str(MIRROR)]
-        self._options = [*where, "--listen", f"127.0.0.1:{port}", "-b", source, "--interval", "0.5"]
+        self._options = [*where, "--listen", f"127.0.0.1:{port}", "-b", source, "--interval", "0.5", *more]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -1,21 +1,26 @@
-"""The listener of the mirror: followers of the target connect to it as to any leader, and clients as to any broker. Plaintext.
+"""The listener of the mirror: followers of the target connect to it as to any leader, and clients as to any broker.
 
-Followers are answered from the source. What clients ask is passed on to a broker of the target, or answered as `routes` says.
+Followers are answered from the source. What clients ask is passed on to a broker of the target, or answered as `routes` says. With SASL a
+connection authenticates to that broker, too, which is asked by the same connection whether it lets who is there follow, before the mirror
+gives out anything: a Fetch of a topic that there is not is answered UNKNOWN_TOPIC_ID only to those with ClusterAction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.cli.mirror.following import is_of_follower, make_question, read_verdict
+from kafkalite.cli.mirror.listener_security import ListenerSecurity
 from kafkalite.cli.mirror.passing import Passing, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
-from kafkalite.errors import ProtocolViolation
+from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_body_position, response_frame
 from kafkalite.protocol import codec
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
@@ -35,6 +40,7 @@ _MAX_VERSIONS_BYTES: Final = 256 * 1024
 _IDLE_S: Final = 600.0
 """connections.max.idle.ms of Kafka's brokers."""
 _RECEIVE_S: Final = 30.0
+_TOPIC_ID_BYTES: Final = 16
 _CODE: Final = slice(4, 6)
 """The error code of a response to ApiVersions of any version."""
 
@@ -48,6 +54,8 @@ class _Peer:
     links: SourceLinks
     upstream: Upstream | None = None
     has_asked: bool = False
+    may_follow: bool = False
+    """True once a broker of the target has let who is behind it do what followers do."""
 
     def close(self) -> None:
         self.links.close()
@@ -59,8 +67,8 @@ class _Peer:
 class Listener:
     """Serves the relay on a socket."""
 
-    def __init__(self, relay: Relay, source: ClusterClient, passing: Passing) -> None:
-        self._relay, self._source, self._passing = relay, source, passing
+    def __init__(self, relay: Relay, source: ClusterClient, passing: Passing, security: ListenerSecurity) -> None:
+        self._relay, self._source, self._passing, self._security = relay, source, passing, security
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -69,7 +77,9 @@ class Listener:
 
     async def listen(self, host: str, port: int) -> None:
         """Accept connections from now on. Raises OSError."""
-        self._server = await asyncio.start_server(self._accept, host, port)
+        tls = self._security.server
+        patience_s = None if tls is None else _RECEIVE_S
+        self._server = await asyncio.start_server(self._accept, host, port, ssl=tls, ssl_handshake_timeout=patience_s)
 
     async def close(self) -> None:
         """End the listener and all connections."""
@@ -111,6 +121,7 @@ class Listener:
             await self._tell_versions(peer, frame)
             return
         if route is Route.PASSED_ON:
+            peer.may_follow = peer.may_follow and key != ApiKey.SASL_HANDSHAKE
             await self._pass_on(peer, frame)
             return
         api = APIS[key]
@@ -128,6 +139,8 @@ class Listener:
             if key != ApiKey.FETCH and request.replica_id < 0:
                 await self._pass_on(peer, frame)
                 return
+            if self._security.has_sasl and not peer.may_follow and is_of_follower(request):
+                await self._ask_leave(peer)
             response = await self._answer(peer.links, request)
         await _write(peer, response_frame(api, read_as, correlation_id, codec.encode_response(response, read_as)))
 
@@ -153,6 +166,20 @@ class Listener:
         await peer.upstream.send(frame)
         if is_answered:
             await peer.upstream.pass_response(frame, peer.reader, peer.writer)
+
+    async def _ask_leave(self, peer: _Peer) -> None:
+        """Let a peer follow if a broker of the target does. Raises ProtocolViolation."""
+        if peer.upstream is None:
+            raise ProtocolViolation("a follower has not authenticated")
+        frame = make_question(os.urandom(_TOPIC_ID_BYTES))
+        await peer.upstream.send(frame)
+        told = await peer.upstream.read_response(frame, peer.reader, _MAX_VERSIONS_BYTES)
+        code = read_verdict(told)
+        if code != ErrorCode.UNKNOWN_TOPIC_ID:
+            raise ProtocolViolation(f"a broker of the target does not let a connection follow: error {code}")
+        peer.may_follow = True
+        peer.upstream.close()
+        peer.upstream = None
 
     async def _tell_versions(self, peer: _Peer, frame: bytes) -> None:
         """Answer ApiVersions as a broker of the target does, without what is not for the mirror."""

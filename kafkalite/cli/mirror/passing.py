@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kafkalite.cli.mirror.listener_security import ListenerSecurity
 from kafkalite.errors import ProtocolViolation
 from kafkalite.net.frames import LENGTH
 
@@ -31,14 +32,14 @@ FindBrokers = Callable[[], Sequence[tuple[str, int]]]
 class Passing:
     """Connects clients to brokers of the target, so many at once."""
 
-    def __init__(self, find_brokers: FindBrokers, refusal: str = "") -> None:
-        self._find_brokers, self._refusal = find_brokers, refusal
+    def __init__(self, find_brokers: FindBrokers, security: ListenerSecurity) -> None:
+        self._find_brokers, self._security = find_brokers, security
         self._clients = 0
 
     async def connect(self) -> Upstream:
         """Return a connection to some broker. Raises ProtocolViolation when there may be none, ConnectionError when none is reached."""
-        if self._refusal:
-            raise ProtocolViolation(self._refusal)
+        if self._security.refusal:
+            raise ProtocolViolation(self._security.refusal)
         if self._clients >= _MAX_CLIENTS:
             raise ProtocolViolation(f"more than {_MAX_CLIENTS} clients of the target are connected to the mirror")
         self._clients += 1
@@ -58,7 +59,7 @@ class Passing:
         for host, port in brokers:
             try:
                 async with asyncio.timeout(_CONNECT_S):
-                    return await asyncio.open_connection(host, port)
+                    return await asyncio.open_connection(host, port, ssl=self._security.client)
             except (OSError, TimeoutError):
                 continue
         raise ConnectionError("no broker of the target is reached")

@@ -45,6 +45,7 @@ class Registration:
     listener_name: str
     host: str
     port: int
+    security_protocol: int = 0
     rack: str | None = None
 
 
@@ -71,7 +72,10 @@ class Quorum:
                 incarnation_id=self._who.incarnation,
                 listeners=[
                     m.Listener(
-                        name=self._who.listener_name, host=self._who.host, port=self._who.port, security_protocol=0
+                        name=self._who.listener_name,
+                        host=self._who.host,
+                        port=self._who.port,
+                        security_protocol=self._who.security_protocol,
                     )
                 ],
                 features=await self._find_features(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from kafkalite.cli.output import Exit, fail, note
 
 if TYPE_CHECKING:
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+    from kafkalite.cli.mirror.listener_security import ListenerSecurity
     from kafkalite.cli.mirror.mirroring import Wanted
     from kafkalite.client.cluster.client import ClusterClient
     from kafkalite.client.options import Opener
@@ -49,13 +49,23 @@ _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
     "--listen",
     metavar="HOST:PORT",
     required=True,
-    help="Where the target's brokers fetch from the mirror, in plaintext.",
+    help="Where the target's brokers fetch from the mirror.",
 )
 @click.option(
     "--bind", metavar="ADDRESS", default="", help="The local address of that port.  [default: the host of --listen]"
 )
 @click.option(
     "--listener-name", default="PLAINTEXT", show_default=True, help="The target's inter.broker.listener.name."
+)
+@click.option(
+    "--listen-protocol",
+    type=click.Choice(["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"]),
+    default="PLAINTEXT",
+    show_default=True,
+    help="The security protocol of that listener. With SASL, --to is by the same one.",
+)
+@click.option(
+    "--listen-config", type=_FILE, help="For SASL_SSL: a properties file with ssl.keystore.* of the mirror's listener."
 )
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated. Without: all but internal ones."
@@ -81,6 +91,8 @@ def run(
     listen: str,
     bind: str,
     listener_name: str,
+    listen_protocol: str,
+    listen_config: Path | None,
     topics: tuple[str, ...],
     replication_factor: int | None,
     interval_s: float,
@@ -94,7 +106,8 @@ def run(
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
     from kafkalite.cli.mirror.mirroring import Wanted
 
-    options = admin_options()
+    options, to_options = admin_options(), target_options(target, to_config)
+    security = _load_security(listen_protocol, listen_config, to_options)
     files = MirrorDirectory(directory)
     wanted = Wanted(topics, replication_factor, interval_s)
     try:
@@ -103,10 +116,11 @@ def run(
                 _mirror(
                     files,
                     options,
-                    target_options(target, to_config),
+                    to_options,
                     controllers,
                     broker_id,
                     (listen, bind, listener_name),
+                    security,
                     wanted,
                 )
             )
@@ -121,24 +135,37 @@ def run(
 
 def target_options(servers: str, config: Path | None) -> dict[str, Any]:
     """Return the options of a client of the target. Invalid settings end the command."""
+    timeout_ms = int(given_timeout_s() * 1000)
+    return {
+        "request_timeout_ms": timeout_ms,
+        "default_api_timeout_ms": timeout_ms,
+        **_read_options(config, "--to-config"),
+        "bootstrap_servers": servers,
+    }
+
+
+def _read_options(config: Path | None, name: str) -> dict[str, Any]:
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import Setting, keyword_options
     from kafkalite.config.keys import ConfigError
     from kafkalite.config.properties import read_properties
 
     try:
-        given = {} if config is None else read_properties(config, "--to-config")
+        given = {} if config is None else read_properties(config, name)
         settings = {key: Setting(value, str(config)) for key, value in given.items()}
-        options = keyword_options(settings, "Admin", config, note)
+        return keyword_options(settings, "Admin", config, note)
     except (ConfigError, ContextError) as problem:
         fail(str(problem), Exit.USAGE)
-    timeout_ms = int(given_timeout_s() * 1000)
-    return {
-        "request_timeout_ms": timeout_ms,
-        "default_api_timeout_ms": timeout_ms,
-        **options,
-        "bootstrap_servers": servers,
-    }
+
+
+def _load_security(protocol: str, config: Path | None, to_options: dict[str, Any]) -> ListenerSecurity:
+    """Return what secures the listener. What is wrong with it ends the command."""
+    from kafkalite.cli.mirror.listener_security import load_security
+
+    try:
+        return load_security(protocol, _read_options(config, "--listen-config"), to_options)
+    except (ValueError, ConnectionError) as problem:
+        fail(str(problem), Exit.USAGE)
 
 
 async def _mirror(
@@ -148,11 +175,13 @@ async def _mirror(
     controllers: str,
     broker_id: int,
     listener: tuple[str, str, str],
+    security: ListenerSecurity,
     wanted: Wanted,
 ) -> list[str]:
     """Connect both sides and mirror; return what is wrong after the switch."""
     from kafkalite.cli.mirror.clusters import Clusters, make_internal_topics
     from kafkalite.cli.mirror.listener import Listener
+    from kafkalite.cli.mirror.listener_security import PROTOCOLS
     from kafkalite.cli.mirror.mirroring import Mirror
     from kafkalite.cli.mirror.passing import Passing
     from kafkalite.cli.mirror.quorum import Quorum, Registration
@@ -169,28 +198,20 @@ async def _mirror(
         target = await stack.enter_async_context(Admin(**target_options | {"opener": opener}))
         state = _load_state(files, source_cluster, target_cluster, broker_id)
         await make_internal_topics(target_cluster, given_timeout_s())
-        who = Registration(broker_id, bytes.fromhex(state.incarnation), listener[2], host, port)
+        protocol = PROTOCOLS[security.protocol]
+        who = Registration(broker_id, bytes.fromhex(state.incarnation), listener[2], host, port, protocol)
         quorum = Quorum(parse_servers(controllers), target_cluster.open_separate, who)
         stack.callback(quorum.close)
         clusters = Clusters(source, source_cluster, target, target_cluster)
         mirror = Mirror(files, state, clusters, quorum, wanted)
-        refusal = _find_refusal(target_options)
-        passing = Passing(partial(_find_brokers, target_cluster, broker_id), refusal)
-        if refusal:
-            note(f"Note: {refusal}")
-        served = Listener(mirror.relay, source_cluster, passing)
+        passing = Passing(partial(_find_brokers, target_cluster, broker_id), security)
+        if security.refusal:
+            note(f"Note: {security.refusal}")
+        served = Listener(mirror.relay, source_cluster, passing, security)
         stack.push_async_callback(served.close)
         await served.listen(listener[1] or host, port)
         note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")
         return await mirror.run()
-
-
-def _find_refusal(target_options: Mapping[str, Any]) -> str:
-    """Return why clients of the target are not passed on to its brokers, empty if they are: with their own credentials, never ours."""
-    protocol = str(target_options.get("security_protocol", "PLAINTEXT"))
-    if protocol.endswith("SSL"):
-        return f"clients of the target that ask the mirror are refused: it does not pass them on by {protocol}"
-    return ""
 
 
 def _find_brokers(cluster: ClusterClient, mirror_id: int) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kafkalite.cli.mirror import listener as listeners
 from kafkalite.cli.mirror import passing as passings
 from kafkalite.cli.mirror.listener import Listener
+from kafkalite.cli.mirror.listener_security import ListenerSecurity, load_security
 from kafkalite.cli.mirror.passing import Passing
 from kafkalite.cli.mirror.positions import Positions
 from kafkalite.cli.mirror.relay import Relay
@@ -20,8 +22,10 @@ from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, request_frame, response_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
+from tests.certificates import Authority, write
 
 TIMEOUT_S = 20
+PLAIN = ListenerSecurity()
 ANSWER = b"answered by a broker " * 10_000
 
 
@@ -33,6 +37,7 @@ class Broker:
         self.connections = 0
         self.closed = asyncio.Event()
         self.is_silent = False
+        self.verdict = ErrorCode.UNKNOWN_TOPIC_ID
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -44,6 +49,8 @@ class Broker:
                 key = int.from_bytes(frame[:2], "big")
                 if key == ApiKey.API_VERSIONS:
                     writer.writelines(tell_versions(frame))
+                elif key == ApiKey.FETCH:
+                    writer.writelines(answer_question(frame, self.verdict))
                 elif key != ApiKey.PRODUCE and not self.is_silent:
                     body = frame[4:8] + ANSWER
                     writer.write(LENGTH.pack(len(body)) + body)
@@ -59,6 +66,13 @@ def tell_versions(frame: bytes) -> list[Any]:
     return response_frame(
         APIS[ApiKey.API_VERSIONS], 3, int.from_bytes(frame[4:8], "big"), codec.encode_response(response, 3)
     )
+
+
+def answer_question(frame: bytes, code: int) -> list[Any]:
+    m = messages.fetch_response
+    topic = m.FetchableTopicResponse(topic_id=b"u" * 16, partitions=[m.PartitionData(error_code=code, records=b"")])
+    body = codec.encode_response(messages.FetchResponse(responses=[topic]), 17)
+    return response_frame(APIS[ApiKey.FETCH], 17, int.from_bytes(frame[4:8], "big"), body)
 
 
 class Source:
@@ -89,24 +103,26 @@ class Client:
         return not await self.reader.read(1)
 
 
-def run(test: Callable[[Broker, Callable[[], Awaitable[Client]]], Awaitable[None]], refusal: str = "") -> None:
+def run(
+    test: Callable[[Broker, Callable[[], Awaitable[Client]]], Awaitable[None]], security: ListenerSecurity = PLAIN
+) -> None:
     """Run a test with a broker of the target and a mirror that clients connect to."""
 
     async def attempt() -> None:
         broker = Broker()
-        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=security.server)
         address = server.sockets[0].getsockname()[:2]
         source: Any = Source()
         relay = Relay(source, Positions())
         relay.strays = {b"s" * 16: "stray"}
-        listener = Listener(relay, source, Passing(lambda: [("127.0.0.1", 1), address], refusal))
+        listener = Listener(relay, source, Passing(lambda: [("127.0.0.1", 1), address], security), security)
         await listener.listen("127.0.0.1", 0)
         assert listener._server is not None
         port = listener._server.sockets[0].getsockname()[1]
         opened: list[Client] = []
 
         async def connect() -> Client:
-            opened.append(Client(*await asyncio.open_connection("127.0.0.1", port)))
+            opened.append(Client(*await asyncio.open_connection("127.0.0.1", port, ssl=security.client)))
             return opened[-1]
 
         try:
@@ -287,10 +303,87 @@ def test_nobody_is_passed_on_with_a_refusal() -> None:
         await client.send(metadata(), 12)
         assert await client.is_closed() and not broker.asked
 
-    run(test, "not by TLS")
+    run(test, ListenerSecurity(refusal="not by TLS"))
 
 
 def test_the_table_leaves_out_what_is_for_controllers_or_for_the_directories_of_one_broker() -> None:
     controllers = {ApiKey.LEADER_AND_ISR, ApiKey.ALTER_PARTITION, ApiKey.ENVELOPE, ApiKey.BROKER_HEARTBEAT}
     assert not ROUTES.keys() & {*controllers, ApiKey.ALTER_REPLICA_LOG_DIRS}
     assert all(key in APIS for key, route in ROUTES.items() if route is not Route.PASSED_ON), "the mirror answers these"
+
+
+# SASL and TLS
+
+
+def handshake() -> messages.SaslHandshakeRequest:
+    return messages.SaslHandshakeRequest(mechanism="PLAIN")
+
+
+async def ask_as_follower(client: Client) -> Any:
+    await client.send(fetch(b"s" * 16, 1), 17)
+    return codec.decode_response(ApiKey.FETCH, 17, await client.receive(), 5)
+
+
+def questions(broker: Broker) -> int:
+    return sum(frame[:2] == ApiKey.FETCH.to_bytes(2, "big") for _, frame in broker.asked)
+
+
+def test_a_broker_says_who_may_follow() -> None:
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        stranger = await connect()
+        await stranger.send(fetch(b"s" * 16, 1), 17)
+        assert await stranger.is_closed() and not broker.asked
+        client = await connect()
+        for asked in (1, 2):
+            await client.send(handshake(), 1)
+            await client.receive()
+            for _ in range(2):
+                (answer,) = (await ask_as_follower(client)).responses[0].partitions
+                assert answer.error_code == 0 and questions(broker) == asked, "once after each authentication"
+        broker.verdict = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        other = await connect()
+        await other.send(handshake(), 1)
+        await other.receive()
+        await other.send(fetch(b"s" * 16, 1), 17)
+        assert await other.is_closed() and questions(broker) == 3
+
+    run(test, ListenerSecurity("SASL_PLAINTEXT"))
+
+
+def test_consumers_need_no_leave_to_be_sent_away() -> None:
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        client = await connect()
+        await client.send(fetch(b"s" * 16, -1), 17)
+        await client.receive()
+        assert not broker.asked
+
+    run(test, ListenerSecurity("SASL_PLAINTEXT"))
+
+
+def test_tls_ends_at_the_mirror_and_begins_again_without_its_certificate(tmp_path: Path) -> None:
+    authority = Authority()
+    keystore = write(tmp_path / "key.pem", authority.issue("mirror").pem)
+    truststore = write(tmp_path / "trust.pem", authority.pem)
+    target = {
+        "bootstrap_servers": "h:1",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "u",
+        "sasl_password": "p",
+        "ssl_truststore_location": truststore,
+        "ssl_keystore_location": keystore,
+    }
+    security = load_security("SASL_SSL", {"ssl_keystore_location": keystore}, target)
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        client = await connect()
+        frame = await client.send(metadata(), 12)
+        assert await client.receive() == frame[4:8] + ANSWER
+
+    run(test, security)
+    with pytest.raises(ValueError, match=r"ssl\.keystore"):
+        load_security("SASL_SSL", {}, target)
+    with pytest.raises(ValueError, match="SASL_PLAINTEXT listener between"):
+        load_security("SASL_PLAINTEXT", {}, target)
+    assert "refused" in load_security("PLAINTEXT", {}, target).refusal
+    assert load_security("PLAINTEXT", {}, {"bootstrap_servers": "h:1"}) == PLAIN
