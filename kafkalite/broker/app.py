@@ -34,6 +34,7 @@ from kafkalite.clock import Clock
 from kafkalite.config.broker import BrokerConfig, LiveConfig
 from kafkalite.errors import InvariantBroken
 from kafkalite.lifecycle import UnexpectedErrors
+from kafkalite.storage.checkpoints import HIGH_WATERMARK, LOG_START, RECOVERY_POINT
 from kafkalite.storage.directories.cleaner import RunPass
 from kafkalite.storage.directories.identity import check_identity, claim_directories, read_identity
 from kafkalite.storage.directories.log_store import LogStore
@@ -238,7 +239,7 @@ class Broker:
         every(
             config.replica_high_watermark_checkpoint_interval_ms / 1000,
             "checkpoint high watermarks",
-            parts.replicas.checkpoint_high_watermarks,
+            partial(_checkpoint, logs, HIGH_WATERMARK, parts.replicas.checkpoint_high_watermarks),
         )
         every(config.zookeeper_session_timeout_ms / 1000 / CHECKS, "look for pauses", parts.session_doubt.check_pause)
         first_s = config.log_initial_task_delay_ms / 1000
@@ -260,14 +261,14 @@ class Broker:
         every(
             config.log_flush_offset_checkpoint_interval_ms / 1000,
             "checkpoint recovery points",
-            logs.checkpoint_recovery_points,
+            partial(_checkpoint, logs, RECOVERY_POINT, logs.checkpoint_recovery_points),
             first_s,
         )
         every(config.log_flush_offset_checkpoint_interval_ms / 1000, "summarize logs", logs.summarize_changed, first_s)
         every(
             config.log_flush_start_offset_checkpoint_interval_ms / 1000,
             "checkpoint log start offsets",
-            logs.checkpoint_log_start_offsets,
+            partial(_checkpoint, logs, LOG_START, logs.checkpoint_log_start_offsets),
             first_s,
         )
         every(
@@ -357,6 +358,12 @@ class Broker:
             return f"{leaders} leaders to hand over"
         step = f"; now {self._stop.step_name}" if self._stop is not None else ""
         return f"{self._early.logs.left_to_close} logs to close{step}"
+
+
+async def _checkpoint(logs: LogStore, name: str, write: Callable[[], None]) -> None:
+    """Write a checkpoint, after the lines that changed were made in portions."""
+    await logs.prepare_checkpoint(name)
+    write()
 
 
 def _write_checkpoints(parts: BrokerParts) -> None:

@@ -51,9 +51,20 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], 
 
     One that is not `durable` survives the end of the process, but perhaps not that of the machine.
     """
+    lines = "".join(offset_line(topic_partition, offset) for topic_partition, offset in offsets.items())
+    write_lines(disk, path, lines.encode(), durable=durable)
+
+
+def offset_line(topic_partition: TopicPartition, offset: int) -> str:
+    """Return the line of a partition's offset."""
+    return f"{topic_partition.topic} {topic_partition.partition} {offset}\n"
+
+
+def write_lines(disk: Disk, path: str, lines: bytes, *, durable: bool = True) -> None:
+    """Replace a checkpoint file, by one with `lines` of `offset_line`, as `write_offsets` does."""
     reach("checkpoint.replacing")
-    lines = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
-    disk.replace(path, _text(len(offsets), lines), durable=durable)
+    count = lines.count(b"\n")
+    disk.replace(path, b"%s\n%d\n%s" % (_VERSION.encode(), count, lines), durable=durable)
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from kafkalite.errors import ErrorCode, KafkaError
@@ -68,8 +68,6 @@ class LogDirectory:
         """Current logs of partitions, which `LogStore` counts."""
         self._lock: Lock | None = None
         self._changed: list[Noted] = []
-        self._written: dict[str, int] = {}
-        """Hashes of the offsets in the checkpoints that this process wrote, by name."""
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
 
     def __repr__(self) -> str:
@@ -159,30 +157,6 @@ class LogDirectory:
         except checkpoints.MalformedCheckpoint as problem:
             logger.warning("Ignoring a checkpoint: %s", problem)
             return {}
-
-    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint, unless that is what it says. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        number = hash(tuple(offsets.items()))
-        if self._written.pop(name, None) != number or not self.disk.exists(self.file(name)):
-            try:
-                checkpoints.write_offsets(self.disk, self.file(name), offsets)
-            except OSError as problem:
-                raise self.failure(problem) from problem
-        self._written[name] = number
-
-    def change_offsets(self, name: str, changes: Mapping[TopicPartition, int | None], *, durable: bool = True) -> None:
-        """Give some partitions other offsets in a checkpoint, or (None) take them out. An error of the disk is dealt with and logged."""
-        self._written.pop(name, None)
-        try:
-            before = self.read_offsets(name)
-            after = before | {each: offset for each, offset in changes.items() if offset is not None}
-            for topic_partition, offset in changes.items():
-                if offset is None:
-                    after.pop(topic_partition, None)
-            if after != before:
-                checkpoints.write_offsets(self.disk, self.file(name), after, durable=durable)
-        except OSError as problem:
-            logger.warning("Checkpoint not written: %s", self.failure(problem))
 
     # Logs that changed
 

@@ -243,6 +243,7 @@ class LogCleaner:
 
     def _finish(self, log: PartitionLog, part: DirtyPart, done: CleanedUpTo) -> None:
         log.first_dirty_offset = min(done.first_dirty_offset, log.log_end_offset)
+        log.note_change()
         self.logs.checkpoint_first_dirty_offsets([log.log_directory])
         logger.info(
             "%s compacted from %d to %d: %d keys, %d of %d records kept, %d bytes read, %d written",

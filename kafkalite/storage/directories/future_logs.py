@@ -104,8 +104,10 @@ class FutureLogs:
         current = self._store.get(topic_partition)
         if current is not None:
             current.future = None
-        if future is not None and future.log_directory.offline_reason is None:
-            self._store.delete_directory(future)
+        if future is not None:
+            future.note_change()
+            if future.log_directory.offline_reason is None:
+                self._store.delete_directory(future)
 
     def forget(self, directory: LogDirectory) -> None:
         """Remove the copies in a directory that failed; the current logs go on."""

@@ -18,7 +18,9 @@ from kafkalite.clock import Clock
 from kafkalite.config.live import Current
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Portions
 from kafkalite.storage import checkpoints
+from kafkalite.storage.directories.directory_checkpoints import CHECKPOINTS, DirectoryCheckpoints
 from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.directories.future_logs import FutureLogs
 from kafkalite.storage.directories.log_closing import DirectoryClosing
@@ -94,11 +96,15 @@ class LogStore:
         self.offline_partitions: dict[TopicPartition, None] = {}
         """Partitions whose log is known to lie in a directory that failed."""
         self._to_delete: list[tuple[int, LogDirectory, str]] = []
-        self._deleted: dict[str, tuple[LogDirectory, list[TopicPartition]]] = {}
-        """Logs that were deleted and are still in the checkpoints of their directory, by its path."""
+        self._deleted: dict[LogDirectory, None] = {}
+        """Directories of logs that were deleted and are still in the checkpoints."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         self._summaries = DirectorySummaries(clock)
-        self._upkeep = LogUpkeep(self.directories, self._logs.get, self._summaries, clock)
+        self._checkpoints = {
+            each: DirectoryCheckpoints(each, partial(self._find_in, each)) for each in self.directories
+        }
+        self._upkeep = LogUpkeep(self._checkpoints, self._logs.get, self._summaries, clock)
+        self._portions = Portions()
 
     # Facts
 
@@ -278,7 +284,7 @@ class LogStore:
         self.future.remove(topic_partition)
         self.delete_directory(log)
         self._remove(topic_partition)
-        self._deleted.setdefault(log.log_directory.path, (log.log_directory, []))[1].append(topic_partition)
+        self._deleted[log.log_directory] = None
 
     def checkpoint_deletions(self) -> None:
         """Take the logs that were deleted out of the checkpoints, whose offsets would be taken for those of their successors.
@@ -287,10 +293,8 @@ class LogStore:
         offset would be lost.
         """
         deleted, self._deleted = self._deleted, {}
-        for directory, gone in deleted.values():
-            self.checkpoint_recovery_points([directory])
-            for name in (checkpoints.LOG_START, checkpoints.HIGH_WATERMARK, checkpoints.CLEANER):
-                directory.change_offsets(name, dict.fromkeys(gone))
+        for each in CHECKPOINTS if deleted else ():
+            self._checkpoint(each.name, deleted)
 
     def delete_directory(self, log: PartitionLog) -> None:
         """Rename the directory of a log, and queue it for deletion. Raises KafkaError KAFKA_STORAGE_ERROR."""
@@ -309,11 +313,14 @@ class LogStore:
         former = self._logs.get(log.topic_partition)
         if former is not None:
             former.log_directory.logs -= 1
+            former.note_change()
         self._logs[log.topic_partition] = log
         log.log_directory.logs += 1
 
     def _remove(self, topic_partition: TopicPartition) -> None:
-        self._logs.pop(topic_partition).log_directory.logs -= 1
+        log = self._logs.pop(topic_partition)
+        log.log_directory.logs -= 1
+        log.note_change()
 
     def directory_at(self, path: str) -> LogDirectory:
         """Return the directory of log.dirs at `path`. Raises KafkaError LOG_DIR_NOT_FOUND."""
@@ -371,47 +378,48 @@ class LogStore:
 
     def checkpoint_recovery_points(self, directories: Iterable[LogDirectory] | None = None) -> None:
         """Write up to where each log is on the medium."""
-        self._checkpoint(checkpoints.RECOVERY_POINT, lambda log: log.recovery_point, directories)
+        self._checkpoint(checkpoints.RECOVERY_POINT, directories)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write where the logs start that start later than their first segment."""
-        self._checkpoint(
-            checkpoints.LOG_START,
-            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
-        )
+        self._checkpoint(checkpoints.LOG_START)
 
     def note_log_starts(self, logs: Iterable[PartitionLog]) -> None:
         """Write where these logs start now, so that a kill of this process does not undo it; durable with the next checkpoint."""
-        starts: dict[LogDirectory, dict[TopicPartition, int | None]] = {}
-        for log in logs:
-            starts.setdefault(log.log_directory, {})[log.topic_partition] = log.log_start_offset
-        for directory, changes in starts.items():
-            directory.change_offsets(checkpoints.LOG_START, changes, durable=False)
+        self._checkpoint(checkpoints.LOG_START, dict.fromkeys(log.log_directory for log in logs), durable=False)
 
     def checkpoint_first_dirty_offsets(self, directories: Iterable[LogDirectory]) -> None:
         """Write where compaction goes on in the logs that were compacted."""
-        self._checkpoint(checkpoints.CLEANER, lambda log: log.first_dirty_offset, directories)
+        self._checkpoint(checkpoints.CLEANER, directories)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
-        self._checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.high_watermark)
+        self._checkpoint(checkpoints.HIGH_WATERMARK)
+
+    async def prepare_checkpoint(self, name: str) -> None:
+        """Make the lines of a checkpoint that changed, in portions of the event loop's time, so that to write it takes little."""
+        self._upkeep.look_at_changed()
+        for directory in self.online_directories:
+            await self._portions.finish(self._checkpoints[directory].refresh(name))
 
     def _checkpoint(
-        self,
-        name: str,
-        offset_of: Callable[[PartitionLog], int | None],
-        directories: Iterable[LogDirectory] | None = None,
+        self, name: str, directories: Iterable[LogDirectory] | None = None, *, durable: bool = True
     ) -> None:
-        tables: dict[str, dict[TopicPartition, int]] = {each.path: {} for each in self.directories}
-        for log in (*self._logs.values(), *self.future.logs.values()):
-            offset = offset_of(log)
-            if offset is not None:
-                tables[log.log_directory.path][log.topic_partition] = offset
-        for directory in self.online_directories if directories is None else directories:
-            try:
-                directory.write_offsets(name, tables[directory.path])
-            except KafkaError as problem:
-                logger.warning("Checkpoint not written: %s", problem)
+        """Write a checkpoint where something changed; not in a directory that failed, whose logs are not known any more."""
+        self._upkeep.look_at_changed()
+        for directory in self.directories if directories is None else directories:
+            if directory.offline_reason is None:
+                try:
+                    self._checkpoints[directory].write(name, durable=durable)
+                except OSError as problem:
+                    logger.warning("Checkpoint not written: %s", directory.failure(problem))
+
+    def _find_in(self, directory: LogDirectory, topic_partition: TopicPartition) -> PartitionLog | None:
+        """Return the partition's log in `directory`, current or future."""
+        log = self._logs.get(topic_partition)
+        if log is None or log.log_directory is not directory:
+            log = self.future.logs.get(topic_partition)
+        return log if log is not None and log.log_directory is directory else None
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""
@@ -428,6 +436,8 @@ class LogStore:
             for directory in self.online_directories
         ]
         await asyncio.gather(*(closing.run() for closing in self._closings))
+        for name in (checkpoints.RECOVERY_POINT, checkpoints.LOG_START, checkpoints.HIGH_WATERMARK):
+            await self.prepare_checkpoint(name)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
 from kafkalite.clock import Clock
 from kafkalite.errors import KafkaError
+from kafkalite.storage.directories.directory_checkpoints import DirectoryCheckpoints
 from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.log.flush_work import FlushWork
 from kafkalite.storage.log.partition_log import PartitionLog
@@ -69,7 +70,7 @@ class LogUpkeep:
 
     def __init__(
         self,
-        directories: Sequence[LogDirectory],
+        directories: Mapping[LogDirectory, DirectoryCheckpoints],
         get_log: Callable[[TopicPartition], PartitionLog | None],
         summaries: DirectorySummaries,
         clock: Clock,
@@ -87,7 +88,7 @@ class LogUpkeep:
 
     def look_at_opened(self) -> None:
         """Look at the logs that a start opened, of which most are as they were summarized."""
-        self._look_at_changed(self._clock.now_ms())
+        self.look_at_changed()
         self._changed = {log: None for log in self._changed if log.summarized_as is None}
 
     async def flush_sealed(self) -> None:
@@ -127,10 +128,15 @@ class LogUpkeep:
     def _is_current(self, log: PartitionLog) -> bool:
         return self._get_log(log.topic_partition) is log
 
+    def look_at_changed(self) -> None:
+        """Look at the logs that changed since this was last done, before any job or checkpoint."""
+        self._look_at_changed(self._clock.now_ms())
+
     def _look_at_changed(self, now_ms: int) -> None:
         """Enter the current logs that changed where they have something to do; a copy that takes over is opened, and notes itself then."""
-        for directory in self._directories:
+        for directory, checkpoints in self._directories.items():
             for noted in directory.take_changed():
+                checkpoints.note_changed(noted.topic_partition)
                 log = self._get_log(noted.topic_partition)
                 if log is noted and log is not None:
                     self._changed[log] = None

@@ -225,8 +225,7 @@ class PartitionLog(NotedLog):
             raise
         segment.modified_ms = now_ms
         self.segments.remember(headers[0].base_offset, segment, position)
-        end = self.log_end_offset = headers[-1].next_offset
-        self.producers.end_offset = end
+        end = self.log_end_offset = self.producers.end_offset = headers[-1].next_offset
         if self.epochs.follow(headers):
             self.epoch_file.update(self.epochs, end)
         if end - self._flush_state.recovery_point >= self._config.flush_messages:
@@ -284,6 +283,8 @@ class PartitionLog(NotedLog):
         """Move the high watermark, within log start and log end."""
         self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.producers.advance_high_watermark(self.high_watermark)
+        if not self.is_noted:
+            self.note_change()
 
     @changes_disk
     def assign_epoch(self, epoch: int) -> None:
@@ -320,8 +321,7 @@ class PartitionLog(NotedLog):
             self._save_topic_id()
 
     def _save_topic_id(self) -> None:
-        path = os.path.join(self.directory, PARTITION_METADATA)
-        write_topic_id(self.log_directory.disk, path, self.topic_id)
+        write_topic_id(self.log_directory.disk, os.path.join(self.directory, PARTITION_METADATA), self.topic_id)
         self._flush_state.note_file(PARTITION_METADATA)
         self.is_topic_id_behind = False
 

@@ -13,7 +13,7 @@ import pytest
 from kafkalite.errors import KafkaError
 from kafkalite.storage import checkpoints
 from kafkalite.storage.directories.log_summaries import LogSummaries, fingerprint_of
-from kafkalite.storage.directories.log_upkeep import Agenda
+from kafkalite.storage.directories.log_upkeep import Agenda, LogUpkeep
 from kafkalite.storage.log.partition_log import PartitionLog
 from tests.unit.storage.logs import NOW_MS, append, batch
 from tests.unit.storage.random_changes import CHANGES, NAMES
@@ -29,7 +29,7 @@ class FullWalk:
         self.unflushed_since = {}
         self.changed = {}
         self.flushed, self.summarized = [], []
-        mark_flushed, add = PartitionLog.mark_flushed, LogSummaries.add
+        mark_flushed, add, look = PartitionLog.mark_flushed, LogSummaries.add, LogUpkeep.look_at_changed
 
         def note_flush(log, work):
             self.flushed.append(log)
@@ -40,8 +40,14 @@ class FullWalk:
             self.summarized += logs
             add(summaries, logs)
 
+        def look_too(upkeep):
+            look(upkeep)
+            self.overdue(store.clock.now)
+
+        monkeypatch.setattr(LogUpkeep, "look_at_changed", look_too)
         monkeypatch.setattr(PartitionLog, "mark_flushed", note_flush)
         monkeypatch.setattr(LogSummaries, "add", note_summaries)
+        self.overdue(store.clock.now)  # the checkpoints of `filled` have looked
 
     def sealed(self):
         return [log for log in self.store.all_logs() if log.recovery_point < log.segments[-1].base_offset]
@@ -245,13 +251,13 @@ def test_a_checkpoint_that_says_the_same_is_not_written_again(monkeypatch):
     disk = CountingDisk()
     store = filled(disk)
     written = []
-    write = checkpoints.write_offsets
+    write = checkpoints.write_lines
 
-    def note(disk, path, offsets, *, durable=True):
+    def note(disk, path, lines, *, durable=True):
         written.append(path.rpartition("/")[2])
-        write(disk, path, offsets, durable=durable)
+        write(disk, path, lines, durable=durable)
 
-    monkeypatch.setattr(checkpoints, "write_offsets", note)
+    monkeypatch.setattr(checkpoints, "write_lines", note)
 
     def checkpoint():
         written.clear()
@@ -267,8 +273,6 @@ def test_a_checkpoint_that_says_the_same_is_not_written_again(monkeypatch):
     store.get(A0).delete_records(2)
     store.note_log_starts([store.get(A0)])
     assert checkpoint() == [checkpoints.RECOVERY_POINT, checkpoints.LOG_START], "for the medium, too"
-    store.get(A0).log_directory.change_offsets(checkpoints.LOG_START, {A0: None})
-    assert checkpoint() == [checkpoints.LOG_START]
     disk.remove(f"/logs/{checkpoints.RECOVERY_POINT}")
     assert checkpoint() == [checkpoints.RECOVERY_POINT]
     disk.full = True
