@@ -67,6 +67,15 @@ def produce(servers: str, topic: str) -> None:
     assert producer.flush(TIMEOUT_S) == 0 and errors == [None] * RECORDS
 
 
+def check_refusal(servers: str) -> None:
+    """Nothing of a client of the target gets into a mirrored topic."""
+    errors: list[confluent_kafka.KafkaError | None] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "message.timeout.ms": 2000})
+    producer.produce("mirrored", b"v", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert [each and each.code() for each in errors] == [confluent_kafka.KafkaError._MSG_TIMED_OUT]
+
+
 def read_all(servers: str, topic: str) -> list[int]:
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"}
@@ -92,6 +101,7 @@ def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str]) -
         count = ("--partitions", str(PARTITIONS), "--replication-factor", str(replicas))
         assert f"Created topic {name}" in run_topics(servers, "--create", "--topic", name, *count)
     assert "Topic: mirrored" in run_topics(servers, "--describe", "--topic", "mirrored")
+    check_refusal(servers)
     admin = AdminClient({"bootstrap.servers": servers})
     for name, replicas in OTHERS.items():
         produce(servers, name)
@@ -113,3 +123,4 @@ def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str]) -
     }
     admin.delete_topics(["single"])["single"].result(TIMEOUT_S)
     assert program.call("switch", str(program.directory), "--dry-run").returncode == 0
+    assert program.is_level({("mirrored", 0): 0})

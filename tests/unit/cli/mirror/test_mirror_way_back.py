@@ -1,0 +1,221 @@
+"""What the way back does when answers are lost, leaders move and somebody else has changed one side; both clusters are in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from kafkalite.cli.mirror.clusters import Clusters
+from kafkalite.cli.mirror.plan import KnownTopic
+from kafkalite.cli.mirror.way_back import WayBack
+from kafkalite.client import ConfigResource
+from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.protocol import messages
+from kafkalite.protocol.record_batches.records import (
+    BatchHeader,
+    NewRecord,
+    build_batch,
+    iter_batches,
+    set_offset_and_epoch_in_place,
+)
+from kafkalite.storage.log.append_checks import adopt_copy
+from kafkalite.types import TopicPartition, topic_id_to_text
+
+T0 = TopicPartition("t", 0)
+SOURCE_ID, TARGET_ID = b"s" * 16, b"t" * 16
+KNOWN = {"t": KnownTopic(topic_id_to_text(SOURCE_ID), topic_id_to_text(TARGET_ID))}
+EPOCHS = {SOURCE_ID: 3, TARGET_ID: 9}
+
+
+def batch(offset: int, value: bytes = b"v", count: int = 1, epoch: int = 9) -> bytes:
+    made = build_batch([NewRecord(None, value, 1000)] * count)
+    set_offset_and_epoch_in_place(made, 0, offset, epoch)
+    return bytes(made)
+
+
+def header_of(records: bytes | bytearray) -> BatchHeader:
+    return next(iter_batches(records))
+
+
+class Cluster:
+    """A cluster with one broker and partition 0 of topic "t"; it is the cluster client and the admin in one."""
+
+    def __init__(self, topic_id: bytes, *batches: bytes, start: int = 0) -> None:
+        self.topic_id, self.batches, self.start = topic_id, list(batches), start
+        self.partitions, self.stable = 1, -1
+        self.failures: list[Any] = []
+        """What happens at the next appends: an error code, or an exception after the append."""
+        self.used_up = 0
+        self.highest_producer_id = -1
+        partition = PartitionView("t", 0, 5, EPOCHS[topic_id], (5,), (5,))
+        topics = {"t": TopicView("t", topic_id, False, {0: partition})}
+        self.view = ClusterView(brokers={5: BrokerNode(5, "h", 1)}, topics=topics)
+
+    @property
+    def end(self) -> int:
+        if not self.batches:
+            return self.start
+        return max(self.start, max(each.next_offset for each in iter_batches(b"".join(self.batches))))
+
+    # As a cluster client
+
+    def watch_topics(self, topics: Any) -> None:
+        pass
+
+    async def refresh(self) -> None:
+        pass
+
+    async def request(self, broker: int, request: Any) -> Any:
+        if isinstance(request, messages.InitProducerIdRequest):
+            self.used_up += 1
+            return messages.InitProducerIdResponse(producer_id=self.used_up)
+        assert (broker, request.topics[0].topic_id) == (5, self.topic_id)
+        offset = request.topics[0].partitions[0].fetch_offset
+        answer = messages.fetch_response.PartitionData(high_watermark=self.end, records=b"")
+        if not self.start <= offset <= self.end:
+            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        else:
+            answer.records = next((each for each in self.batches if header_of(each).last_offset >= offset), b"")
+        topic = messages.fetch_response.FetchableTopicResponse(topic_id=self.topic_id, partitions=[answer])
+        return messages.FetchResponse(responses=[topic])
+
+    async def connection(self, broker: int) -> Any:
+        return SimpleNamespace(request=self._append)
+
+    async def _append(self, request: messages.CopyRecordsRequest, version: int, timeout_s: float) -> Any:
+        failure = self.failures.pop(0) if self.failures else None
+        if isinstance(failure, int):
+            return messages.CopyRecordsResponse(error_code=failure)
+        records = bytearray(request.records or b"")
+        try:
+            adopt_copy(records, self.end, request.log_end_offset, EPOCHS[self.topic_id])
+        except KafkaError as problem:
+            return messages.CopyRecordsResponse(error_code=problem.code, log_end_offset=self.end)
+        self.batches.append(bytes(records))
+        if failure is not None:
+            raise failure
+        return messages.CopyRecordsResponse(log_end_offset=self.end)
+
+    # As an admin
+
+    async def list_topics(self, include_internal: bool = False) -> list[str]:
+        return ["t", "other"] if self.topic_id == TARGET_ID else ["t"]
+
+    async def describe_topics(self, names: list[str]) -> list[Any]:
+        views = tuple(PartitionView("t", each, 5, 0, (5,), (5,)) for each in range(self.partitions))
+        return [SimpleNamespace(name="t", topic_id=topic_id_to_text(self.topic_id), partitions=views) for _ in names]
+
+    async def describe_resource_configs(self, resources: list[ConfigResource]) -> Any:
+        return {each: {} for each in resources}
+
+    async def list_offsets(self, asked: dict[TopicPartition, str], isolation_level: str = "") -> Any:
+        def find(what: str) -> int:
+            if what == "earliest":
+                return self.start
+            return self.stable if isolation_level == "read_committed" and self.stable >= 0 else self.end
+
+        return {place: SimpleNamespace(offset=find(what)) for place, what in asked.items()}
+
+    async def list_groups(self) -> list[Any]:
+        return []
+
+    async def describe_producers(self, places: Any) -> Any:
+        return {T0: [SimpleNamespace(producer_id=self.highest_producer_id)]}
+
+
+def way_between(source: Cluster, target: Cluster) -> WayBack:
+    sides: Any = Clusters(source, source, target, target)  # type: ignore[arg-type]
+    return WayBack(sides, KNOWN)
+
+
+def copy(source: Cluster, target: Cluster, rounds: int = 1) -> list[str]:
+    """What is in the way after so many rounds."""
+
+    async def play() -> list[str]:
+        way = way_between(source, target)
+        for _ in range(rounds):
+            problems = await way.copy_once()
+        return problems
+
+    return asyncio.run(play())
+
+
+def with_epoch(batches: list[bytes]) -> list[bytes]:
+    """As the source's leader has them."""
+    made = [bytearray(each) for each in batches]
+    for each in made:
+        set_offset_and_epoch_in_place(each, 0, header_of(each).base_offset, EPOCHS[SOURCE_ID])
+    return [bytes(each) for each in made]
+
+
+def test_what_the_target_has_more_is_appended_with_its_gaps() -> None:
+    target = Cluster(TARGET_ID, batch(0), batch(1), batch(5, count=2), batch(9))
+    source = Cluster(SOURCE_ID, batch(0, epoch=1))
+    assert copy(source, target) == []
+    assert source.batches == [batch(0, epoch=1), *with_epoch(target.batches[1:])]
+    assert copy(source, target) == [] and len(source.batches) == 4, "and nothing twice"
+
+
+def test_an_append_whose_response_is_lost_is_not_made_twice() -> None:
+    target, source = Cluster(TARGET_ID, batch(0), batch(1)), Cluster(SOURCE_ID)
+    source.failures = [ConnectionError("lost")]
+    assert "lost" in copy(source, target)[0]
+    assert copy(source, target) == [] and source.batches == with_epoch(target.batches)
+
+
+def test_errors_of_the_source_are_named_and_tried_again() -> None:
+    target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+    source.failures = [int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.NOT_ENOUGH_REPLICAS)]
+    assert "t-0: appending at offset 0" in copy(source, target)[0]
+    assert copy(source, target, rounds=2) == [] and source.end == 1
+
+
+def test_records_that_somebody_else_has_written_to_the_source_are_found() -> None:
+    target = Cluster(TARGET_ID, batch(0), batch(1))
+    for source in (Cluster(SOURCE_ID, batch(0, b"w")), Cluster(SOURCE_ID, batch(0), batch(1, b"w"))):
+        before = list(source.batches)
+        (problem,) = copy(source, target)
+        assert "different records" in problem and source.batches == before
+    (problem,) = copy(Cluster(SOURCE_ID, batch(0), batch(1), batch(2)), target)
+    assert "records of its own" in problem
+
+
+def test_a_target_that_begins_behind_the_end_of_the_source_is_named() -> None:
+    target = Cluster(TARGET_ID, batch(8), start=8)
+    (problem,) = copy(Cluster(SOURCE_ID, batch(0)), target)
+    assert "nothing is left at offset 0 to be compared" in problem
+    (problem,) = copy(Cluster(SOURCE_ID), target)
+    assert "the target has nothing before 8 any more" in problem
+    source = Cluster(SOURCE_ID, start=8)
+    assert copy(source, target) == [] and source.end == 9, "all that was before is deleted on both sides"
+
+
+def test_topics_of_another_id_and_partitions_of_the_source_alone_are_named() -> None:
+    made_again = Cluster(TARGET_ID)
+    made_again.topic_id = b"x" * 16
+    assert copy(Cluster(SOURCE_ID), made_again) == ["topic t was deleted in the target and made again"]
+    source = Cluster(SOURCE_ID)
+    source.partitions = 2
+    assert copy(source, Cluster(TARGET_ID)) == ["topic t has got more partitions in the source"]
+
+
+def test_an_open_transaction_keeps_the_source_from_being_level() -> None:
+    target = Cluster(TARGET_ID, batch(0))
+    target.stable = 0
+    source = Cluster(SOURCE_ID)
+    assert copy(source, target) == ["t-0: a transaction is open in the target since offset 0"]
+    assert source.end == 1, "its records are copied all the same"
+
+
+def test_producer_ids_of_the_target_are_used_up_in_the_source() -> None:
+    target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+    target.highest_producer_id = 250
+    assert copy(source, target) == [] and source.used_up >= 250
+
+
+def test_other_topics_are_noted() -> None:
+    way = way_between(Cluster(SOURCE_ID), Cluster(TARGET_ID))
+    assert asyncio.run(way.copy_once()) == []
+    assert way.notes == ["topic other was not switched by this mirror, and is not copied"]
