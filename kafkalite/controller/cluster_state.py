@@ -104,6 +104,7 @@ def _share_online(brokers: tuple[BrokerId, ...]) -> Mapping[BrokerId, ReplicaSta
 class PartitionContext:
     """Assignment, leadership and states of one partition; partitions whose replicas are all online share their states."""
 
+    topic_partition: TopicPartition
     assignment: ReplicaAssignment
     leadership: Leadership | None = None
     status: PartitionStatus = PartitionStatus.NON_EXISTENT
@@ -130,7 +131,7 @@ class Topic:
     partitions: dict[int, PartitionContext] = field(default_factory=dict)
 
     def topic_partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.name, index) for index in self.partitions]
+        return [state.topic_partition for state in self.partitions.values()]
 
 
 @dataclass(slots=True)
@@ -201,6 +202,11 @@ class ClusterState:
         return not offline or partition not in offline
 
     @property
+    def has_offline_directories(self) -> bool:
+        """True if a replica is offline on a broker that may be live."""
+        return any(self.offline_dir_replicas.values())
+
+    @property
     def sound_brokers(self) -> frozenset[BrokerId]:
         """Return the registered brokers without offline replicas."""
         return frozenset(broker for broker in self.brokers if not self.offline_dir_replicas.get(broker))
@@ -256,8 +262,8 @@ class ClusterState:
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionContext]]:
         for topic in self.topics.values():
-            for index, partition in topic.partitions.items():
-                yield TopicPartition(topic.name, index), partition
+            for state in topic.partitions.values():
+                yield state.topic_partition, state
 
     def leadership(self, partition: TopicPartition) -> Leadership | None:
         state = self.find(partition)
@@ -268,7 +274,7 @@ class ClusterState:
         partitions = self.topics[partition.topic].partitions
         state = partitions.get(partition.partition)
         if state is None:
-            partitions[partition.partition] = PartitionContext(assignment)
+            partitions[partition.partition] = PartitionContext(partition, assignment)
         else:
             for broker in state.assignment.replicas:
                 self.replicas_on[broker].discard(partition)
@@ -314,8 +320,8 @@ class ClusterState:
         if known is None:
             return []
         return [
-            PartitionAndReplica(TopicPartition(topic, index), broker)
-            for index, state in known.partitions.items()
+            PartitionAndReplica(state.topic_partition, broker)
+            for state in known.partitions.values()
             for broker in state.assignment.replicas
         ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 
@@ -33,9 +33,8 @@ class ControlRequest:
     broker_epoch: int
 
 
-@dataclass(slots=True)
-class LeaderAndIsrPartition:
-    """Replicas, ISR and leader of a partition; `partition_epoch` is the version of its state znode."""
+class LeaderAndIsrPartition(NamedTuple):
+    """Replicas, ISR and leader of a partition; `partition_epoch` is the version of its state znode. A tuple takes half as long to make."""
 
     topic_partition: TopicPartition
     controller_epoch: int

@@ -6,7 +6,7 @@ its result goes to the future that was queued with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkalite.controller.control_requests import StopReplica
@@ -139,12 +139,22 @@ class TopicUncleanLeaderElectionEnable(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrResponseReceived(Event):
-    """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` is the incarnation that answered."""
+    """`error` is that of the whole request, `errors` those of partitions; `broker_epoch` is the incarnation that answered.
+
+    `accepted` has the indexes of the partitions without an error by topic: they are many, and hardly ever looked at.
+    """
 
     broker_id: BrokerId
     broker_epoch: int
     error: int
     errors: Mapping[TopicPartition, int]
+    accepted: Mapping[str, Sequence[int]]
+
+    def accepted_partitions(self) -> Iterator[TopicPartition]:
+        """Yield the partitions without an error."""
+        for topic, indexes in self.accepted.items():
+            for index in indexes:
+                yield TopicPartition(topic, index)
 
 
 @dataclass(frozen=True, slots=True)

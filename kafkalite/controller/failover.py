@@ -8,14 +8,14 @@ changes come first. In a large cluster a broker is not sent the metadata that it
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from kafkalite.controller.brokers import restarted_replicas
 from kafkalite.controller.brokers.broker_znodes import read_brokers
-from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, PartitionStatus, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, ReplicaStatus
 from kafkalite.controller.control_requests import Command, MetadataDigests
 from kafkalite.controller.features import set_up_feature_versioning
 from kafkalite.controller.known_metadata import KnownMetadata
@@ -134,7 +134,7 @@ def _set_replica_states(cluster: ClusterState) -> Steps[None]:
     Partitions with the same replicas have the same object, unless a log directory is offline.
     """
     alike: dict[tuple[BrokerId, ...], Mapping[BrokerId, ReplicaStatus]] = {}
-    have_directories = not any(cluster.offline_dir_replicas.values())
+    have_directories = not cluster.has_offline_directories
     for some in pieces(cluster.partitions()):
         for partition, state in some:
             replicas = state.assignment.replicas
@@ -210,13 +210,19 @@ def _settle_all(cluster: ClusterState, partitions: Sequence[TopicPartition], req
 def _find_shrinking(cluster: ClusterState, settled: Collection[TopicPartition]) -> Steps[list[TopicPartition]]:
     """Return the partitions with an offline replica in the ISR, without those that are `settled` already."""
     shrinking: list[TopicPartition] = []
-    sound = cluster.sound_brokers
+    alike: dict[tuple[int, tuple[BrokerId, ...]], bool] = {}
+    """True for replica states and an ISR that have an offline replica; the states of all partitions outlive this."""
     for some in pieces(cluster.partitions()):
         for partition, state in some:
-            members = () if state.leadership is None or partition in settled else state.leadership.isr
-            if sound.issuperset(members):
+            if state.leadership is None or partition in settled:
                 continue
-            if any(state.replica_statuses.get(member) is not ReplicaStatus.ONLINE for member in members):
+            members, statuses = state.leadership.isr, state.replica_statuses
+            key = id(statuses), members
+            shrinks = alike.get(key)
+            if shrinks is None:
+                shrinks = any(statuses.get(member) is not ReplicaStatus.ONLINE for member in members)
+                alike[key] = shrinks
+            if shrinks:
                 shrinking.append(partition)
         yield Pause()
     return shrinking
@@ -225,26 +231,31 @@ def _find_shrinking(cluster: ClusterState, settled: Collection[TopicPartition]) 
 def _settle_partitions(cluster: ClusterState, partitions: Sequence[TopicPartition], batch: RequestBatch) -> Steps[None]:
     """Elect missing leaders, take offline replicas out of the ISRs that still have them, and send the partitions to the brokers."""
     yield from elect_missing_leaders_in(cluster, partitions, batch)
-    offline: list[PartitionAndReplica] = []
+    offline: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     for some in pieces(partitions):
-        offline += _offline_replicas(cluster, some)
+        for broker, found in _find_replicas(cluster, some, online=False).items():
+            offline[broker] += found
         yield Pause()
     yield from remove_from_isrs(cluster, offline)
     for some in pieces(partitions):
-        for partition in some:
-            state = cluster.partition(partition)
-            if state.leadership is not None:
-                for broker, status in state.replica_statuses.items():
-                    if status is ReplicaStatus.ONLINE:
-                        batch.add_role(broker, partition, is_new=False)
+        led = [partition for partition in some if cluster.leadership(partition) is not None]
+        for broker, found in _find_replicas(cluster, led, online=True).items():
+            batch.add_roles(broker, found)
         batch.update_metadata(some)
         yield Pause()
 
 
-def _offline_replicas(cluster: ClusterState, partitions: Sequence[TopicPartition]) -> list[PartitionAndReplica]:
-    return [
-        PartitionAndReplica(partition, broker)
-        for partition in partitions
-        for broker, status in cluster.partition(partition).replica_statuses.items()
-        if status is not ReplicaStatus.ONLINE
-    ]
+def _find_replicas(
+    cluster: ClusterState, partitions: Sequence[TopicPartition], *, online: bool
+) -> dict[BrokerId, list[TopicPartition]]:
+    """Return the partitions whose replica on a broker is online, or is not, by broker; once for those with the same states."""
+    alike: dict[int, tuple[Mapping[BrokerId, ReplicaStatus], list[TopicPartition]]] = {}
+    for partition in partitions:
+        statuses = cluster.partition(partition).replica_statuses
+        alike.setdefault(id(statuses), (statuses, []))[1].append(partition)
+    found: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for statuses, some in alike.values():
+        for broker, status in statuses.items():
+            if (status is ReplicaStatus.ONLINE) is online:
+                found[broker] += some
+    return found

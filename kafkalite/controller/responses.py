@@ -15,8 +15,8 @@ from kafkalite.types import BrokerId
 def process_leader_and_isr_response(cluster: ClusterState, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
     """Record the errors of partitions. A request refused as a whole is ignored: this controller is out of date then."""
     if event.error == ErrorCode.NONE and _is_current_incarnation(cluster, event.broker_id, event.broker_epoch):
-        record_leader_and_isr_errors(cluster, event.broker_id, event.errors)
-        yield from log_directories.update_offline_replicas(cluster, event.broker_id, event.errors)
+        record_leader_and_isr_errors(cluster, event)
+        yield from log_directories.update_offline_replicas(cluster, event)
 
 
 def process_stop_replica_response(cluster: ClusterState, event: events.StopReplicaResponseReceived) -> Steps[None]:

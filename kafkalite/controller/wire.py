@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafkalite.controller import events
 from kafkalite.controller.control_requests import (
@@ -31,6 +32,8 @@ from kafkalite.protocol.schemas.schema import FIXED_FORMATS, size_of
 from kafkalite.types import BrokerId, Buffer, Endpoint, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+RequestT = TypeVar("RequestT", LeaderAndIsr, UpdateMetadata)
 
 _STOP_REPLICA_WITH_A_FLAG_EACH: Final = 3
 _LEADER_AND_ISR_BY_TOPIC: Final = 2
@@ -78,17 +81,30 @@ def decode_response(
         logger.warning("broker %d refused %s with error %d", broker_id, type(request).__name__, code)
     match request:
         case LeaderAndIsr():
-            names = {topic.topic_id: topic.name for topic in request.topics}
-            errors = _errors(response.partition_errors)
-            for topic in response.topics:
-                name = names.get(bytes(topic.topic_id))
-                if name is not None:
-                    errors |= {TopicPartition(name, e.partition_index): e.error_code for e in topic.partition_errors}
-            return events.LeaderAndIsrResponseReceived(broker_id, broker_epoch, code, errors)
+            return _read_roles_response(broker_id, broker_epoch, request, response)
         case StopReplica():
             errors = _errors(response.partition_errors)
             return events.StopReplicaResponseReceived(broker_id, broker_epoch, request, code, errors)
     return None
+
+
+def _read_roles_response(
+    broker_id: BrokerId, broker_epoch: int, request: LeaderAndIsr, response: Any
+) -> events.LeaderAndIsrResponseReceived:
+    answers = [(error.topic_name, (error,)) for error in response.partition_errors]
+    names = {topic.topic_id: topic.name for topic in request.topics}
+    for topic in response.topics:
+        name = names.get(bytes(topic.topic_id))
+        if name is not None:
+            answers.append((name, topic.partition_errors))
+    errors: dict[TopicPartition, int] = {}
+    accepted: defaultdict[str, list[int]] = defaultdict(list)
+    for name, outcomes in answers:
+        accepted[name] += [each.partition_index for each in outcomes if not each.error_code]
+        for each in outcomes:
+            if each.error_code:
+                errors[TopicPartition(name, each.partition_index)] = each.error_code
+    return events.LeaderAndIsrResponseReceived(broker_id, broker_epoch, response.error_code, errors, accepted)
 
 
 def read_digests(response: Any) -> bytes | None:
@@ -128,19 +144,22 @@ class _Encoder:
         self._versions = versions
         self._states: dict[int, bytes] = {}
         self._roles = cache(lambda version: _StateEncoder(ApiKey.LEADER_AND_ISR, version, _LEADER_AND_ISR_BY_TOPIC))
-        self._metadata: tuple[Sequence[UpdateMetadataTopic], _SharedBody] | None = None
+        self._bodies: dict[ApiKey, tuple[Sequence[object], _SharedBody]] = {}
+        """The latest LeaderAndIsr and UpdateMetadata for all receivers of the same topics, with these."""
 
     def encode(self, command: Command) -> Work[list[OutgoingRequest]]:
         """Encode one command."""
         broker_id, versions = command.broker_id, self._versions
         match command.request:
             case LeaderAndIsr() as request:
-                body = yield from self._leader_and_isr(request, versions.leader_and_isr)
-                return [OutgoingRequest(broker_id, request, ApiKey.LEADER_AND_ISR, versions.leader_and_isr, body)]
+                version = versions.leader_and_isr
+                body = yield from self._share(request, ApiKey.LEADER_AND_ISR, version, self._leader_and_isr)
+                return [OutgoingRequest(broker_id, request, ApiKey.LEADER_AND_ISR, version, body)]
             case UpdateMetadata() as request:
-                body = yield from self._update_metadata(request, versions.update_metadata)
+                version = versions.update_metadata
+                body = yield from self._share(request, ApiKey.UPDATE_METADATA, version, _encode_metadata)
                 head = replace(request, topics=(), brokers=())  # nothing is kept for a broker that is slow but its body
-                return [OutgoingRequest(broker_id, head, ApiKey.UPDATE_METADATA, versions.update_metadata, body)]
+                return [OutgoingRequest(broker_id, head, ApiKey.UPDATE_METADATA, version, body)]
             case StopReplica() as request:
                 requests = []
                 for part in _stoppable_together(request, versions.stop_replica):
@@ -153,8 +172,23 @@ class _Encoder:
                 return [OutgoingRequest(broker_id, request, ApiKey.METADATA_DIGESTS, version, body)]
         raise TypeError(f"not a controller request: {command.request}")
 
+    def _share(
+        self,
+        request: RequestT,
+        api_key: ApiKey,
+        version: int,
+        encode: Callable[[RequestT, int], Work[list[Buffer]]],
+    ) -> Work[list[Buffer]]:
+        """Return the body of a request, encoded for the first of the brokers to which the batch sends these topics."""
+        known = self._bodies.get(api_key)
+        if known is None or known[0] is not request.topics:
+            body = yield from encode(request, version)
+            known = request.topics, _SharedBody(body, _broker_epoch_position(api_key, version))
+            self._bodies[api_key] = known
+        return known[1].for_broker_epoch(request.broker_epoch)
+
     def _leader_and_isr(self, request: LeaderAndIsr, version: int) -> Work[list[Buffer]]:
-        """Encode a LeaderAndIsr. Brokers host different partitions, so what they share is the state of each partition."""
+        """Encode a LeaderAndIsr. Brokers that host different partitions share the state of each partition."""
         m, states = messages.leader_and_isr_request, self._states
         encode = self._roles(version).encode
         topics = []
@@ -181,13 +215,6 @@ class _Encoder:
             ],
         )
         return (yield from codec.encode_around(message, version, (_PARTITION,)))
-
-    def _update_metadata(self, request: UpdateMetadata, version: int) -> Work[list[Buffer]]:
-        """Return the body of an UpdateMetadata, encoded for the first of the brokers to which the batch sends it."""
-        if self._metadata is None or self._metadata[0] is not request.topics:
-            body = yield from _encode_metadata(request, version)
-            self._metadata = request.topics, _SharedBody(body, _broker_epoch_position(ApiKey.UPDATE_METADATA, version))
-        return self._metadata[1].for_broker_epoch(request.broker_epoch)
 
 
 class _SharedBody:

@@ -100,9 +100,10 @@ class Fields:
         """Return `value` as a tuple of broker ids, none of them negative; `key` for the error."""
         if not isinstance(value, list):
             raise self.refuse(f"{key} is {_excerpt(value)}, not a list")
-        if all(type(item) is int and 0 <= item < 1 << 31 for item in value):
-            return tuple(value)
-        return tuple(self._integer(key, item, 32, 0) for item in value)
+        for item in value:
+            if type(item) is not int or not 0 <= item < 1 << 31:
+                return tuple(self._integer(key, each, 32, 0) for each in value)
+        return tuple(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of strings."""

@@ -7,29 +7,28 @@ so it logs and counts it for the operator. Storage errors are for `log_directori
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
+from kafkalite.controller import events
 from kafkalite.controller.cluster_state import ClusterState
 from kafkalite.errors import ErrorCode
-from kafkalite.types import BrokerId, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH})
-"""STALE_CONTROLLER_EPOCH is also the error for a leader epoch that the broker has applied before."""
 
-
-def record_leader_and_isr_errors(
-    cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
-) -> None:
+def record_leader_and_isr_errors(cluster: ClusterState, event: events.LeaderAndIsrResponseReceived) -> None:
     """Store and log the errors of a response, and drop earlier ones of partitions that it accepted."""
-    known = cluster.leader_and_isr_errors[broker_id]
-    for partition, error in errors.items():
-        if error in _ACCEPTED:
+    known = cluster.leader_and_isr_errors[event.broker_id]
+    if known:
+        for partition in event.accepted_partitions():
+            known.pop(partition, None)
+    for partition, error in event.errors.items():
+        if (
+            error == ErrorCode.STALE_CONTROLLER_EPOCH
+        ):  # also the error for a leader epoch that the broker has applied before
             known.pop(partition, None)
         elif error != ErrorCode.KAFKA_STORAGE_ERROR and known.get(partition) != error:
             known[partition] = error
-            logger.error("broker %d refuses LeaderAndIsr for %s: %s", broker_id, partition, _error_name(error))
+            logger.error("broker %d refuses LeaderAndIsr for %s: %s", event.broker_id, partition, _error_name(error))
 
 
 def count_replicas_with_errors(cluster: ClusterState) -> int:

@@ -7,15 +7,14 @@ the KAFKA_STORAGE_ERRORs in the response.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
+from kafkalite.controller import events
 from kafkalite.controller.brokers.replica_failures import on_replicas_become_offline
 from kafkalite.controller.cluster_state import ClusterState, PartitionAndReplica, ReplicaStatus
 from kafkalite.controller.machines.replica_state_machine import change_replica_states
 from kafkalite.controller.notifications import read_notifications
 from kafkalite.controller.steps import Steps, write
 from kafkalite.errors import ErrorCode
-from kafkalite.types import BrokerId, TopicPartition
 from zk import paths
 from zk.store import Delete
 from zk.znodes import LogDirEvent
@@ -33,14 +32,14 @@ def process_log_dir_event_notification(cluster: ClusterState) -> Steps[None]:
     yield from write([Delete(path) for path in notified])
 
 
-def update_offline_replicas(
-    cluster: ClusterState, broker_id: BrokerId, errors: Mapping[TopicPartition, int]
-) -> Steps[None]:
+def update_offline_replicas(cluster: ClusterState, event: events.LeaderAndIsrResponseReceived) -> Steps[None]:
     """Update the offline replicas of a broker from its LeaderAndIsr response: those with KAFKA_STORAGE_ERROR."""
+    broker_id = event.broker_id
     offline = cluster.offline_dir_replicas[broker_id]
-    failed = [p for p, error in errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR and cluster.find(p)]
+    failed = [p for p, error in event.errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR and cluster.find(p)]
     newly = [partition for partition in failed if partition not in offline]
-    offline.difference_update(partition for partition, error in errors.items() if error == ErrorCode.NONE)
+    if offline:
+        offline.difference_update(event.accepted_partitions())
     offline.update(failed)
     if newly:
         logger.warning("%d replicas on broker %d are on offline log directories", len(newly), broker_id)

@@ -211,7 +211,12 @@ def _find_topics_allowing_unclean(
         return {partition.topic for partition in current}
     if strategy is not Strategy.OFFLINE:
         return ()
-    hopeless = {p.topic for p, leadership in current.items() if not cluster.online_of(leadership.isr, p)}
+    sound = cluster.sound_brokers - cluster.shutting_down
+    hopeless = {
+        partition.topic
+        for partition, leadership in current.items()
+        if sound.isdisjoint(leadership.isr) and not cluster.online_of(leadership.isr, partition)
+    }
     return (yield from read_topics_allowing_unclean(cluster, sorted(hopeless)))
 
 
@@ -224,6 +229,9 @@ class _Elector:
     def __init__(self, cluster: ClusterState, strategy: Strategy) -> None:
         self._cluster, self._strategy = cluster, strategy
         self._results: dict[tuple[object, ...], election.ElectionResult | None] = {}
+        self._online: dict[tuple[BrokerId, ...], tuple[BrokerId, ...]] = {}
+        """Online replicas by assigned ones; nothing where they also depend on the partition's directories."""
+        self._have_directories = not cluster.has_offline_directories
 
     def choose_leader(
         self, partition: TopicPartition, current: Leadership | None, unclean_allowed: bool
@@ -237,7 +245,7 @@ class _Elector:
                 ErrorCode.NOT_CONTROLLER, f"written by a controller of later epoch {current.controller_epoch}"
             )
         assignment = cluster.partition(partition).assignment
-        online = cluster.online_of(assignment.replicas, partition)
+        online = self._find_online(assignment.replicas, partition)
         up = online
         if self._strategy is Strategy.CONTROLLED_SHUTDOWN:
             up = cluster.online_of(assignment.replicas, partition, with_shutting_down=True)
@@ -263,6 +271,14 @@ class _Elector:
             read_zxid=current.read_zxid,
         )
         return chosen, result.recipients
+
+    def _find_online(self, replicas: tuple[BrokerId, ...], partition: TopicPartition) -> tuple[BrokerId, ...]:
+        online = self._online.get(replicas)
+        if online is None:
+            online = self._cluster.online_of(replicas, partition)
+            if self._have_directories:
+                self._online[replicas] = online
+        return online
 
     def _elect(
         self,

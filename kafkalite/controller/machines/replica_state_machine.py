@@ -105,25 +105,38 @@ def _valid_changes(
     return valid
 
 
-def _set_states(cluster: ClusterState, replicas: Collection[PartitionAndReplica], target: ReplicaStatus) -> None:
-    """Set the state of replicas. Partitions that had the same states before have the same object afterwards, too."""
-    found: dict[tuple[int, BrokerId], tuple[Mapping[BrokerId, ReplicaStatus], ...]] = {}
-    changes: list[tuple[PartitionAndReplica, ReplicaStatus]] = []
-    for replica in replicas:
-        partition, broker = replica
+def _set_states(cluster: ClusterState, replicas: Iterable[PartitionAndReplica], target: ReplicaStatus) -> None:
+    """Set the state of replicas."""
+    for broker, partitions in _by_broker(replicas).items():
+        _set_states_on(cluster, broker, partitions, target)
+
+
+def _set_states_on(
+    cluster: ClusterState, broker: BrokerId, partitions: Iterable[TopicPartition], target: ReplicaStatus
+) -> None:
+    """Set the state of replicas on a broker. Partitions that had the same states before have the same object afterwards, too."""
+    found: dict[int, tuple[Mapping[BrokerId, ReplicaStatus], Mapping[BrokerId, ReplicaStatus], ReplicaStatus]] = {}
+    changes: list[tuple[TopicPartition, ReplicaStatus]] = []
+    for partition in partitions:
         state = cluster.partition(partition)
         earlier = state.replica_statuses
-        known = found.get((id(earlier), broker))
+        known = found.get(id(earlier))
         if known is None:
             state.set_replica_statuses({**earlier, broker: target})
-            found[id(earlier), broker] = (
-                state.replica_statuses,
-                earlier,
-            )  # as long as that is here its id is of no other
+            before = earlier.get(broker, ReplicaStatus.NON_EXISTENT)
+            # As long as the earlier states are here, their id is of no others.
+            known = found[id(earlier)] = state.replica_statuses, earlier, before
         else:
             state.replica_statuses = known[0]
-        changes.append((replica, earlier.get(broker, ReplicaStatus.NON_EXISTENT)))
-    state_change.log_replica_changes(cluster, changes, target)
+        changes.append((partition, known[2]))
+    state_change.log_replica_changes(cluster, broker, changes, target)
+
+
+def _by_broker(replicas: Iterable[PartitionAndReplica]) -> dict[BrokerId, list[TopicPartition]]:
+    found: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
+    for partition, broker in replicas:
+        found[broker].append(partition)
+    return found
 
 
 def _forget_replica(cluster: ClusterState, replica: PartitionAndReplica) -> None:
@@ -178,41 +191,40 @@ def _take_offline(
     for replica in valid:
         batch.stop_replica(replica.broker_id, replica.partition, delete=False)
     before = {partition: cluster.leadership(partition) for partition, _ in valid}
-    moved = yield from remove_from_isrs(cluster, valid)
-    for some in pieces(moved):
-        for partition, broker in some:
-            if partition in announced:
-                continue
-            state = cluster.partition(partition)
-            can_wait = state.leadership is not None and state.leadership == before[partition]
-            if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
-                others = [other for other in state.assignment.replicas if other != broker]
-                batch.leader_and_isr(others, partition, metadata_can_wait=can_wait)
-            batch.update_metadata((partition,), can_wait=can_wait)
-        if len(moved) > len(some):
-            yield Pause()
+    for broker, moved in (yield from remove_from_isrs(cluster, _by_broker(valid))).items():
+        for together in pieces(moved):
+            for partition in together:
+                if partition in announced:
+                    continue
+                state = cluster.partition(partition)
+                can_wait = state.leadership is not None and state.leadership == before[partition]
+                if state.leadership is not None and not cluster.is_queued_for_deletion(partition.topic):
+                    others = [other for other in state.assignment.replicas if other != broker]
+                    batch.leader_and_isr(others, partition, metadata_can_wait=can_wait)
+                batch.update_metadata((partition,), can_wait=can_wait)
+            if len(moved) > len(together):
+                yield Pause()
 
 
 def remove_from_isrs(
-    cluster: ClusterState, replicas: Sequence[PartitionAndReplica]
-) -> Steps[list[PartitionAndReplica]]:
-    """Take replicas out of their ISRs and to Offline without requests; return those that were written."""
-    moved: list[PartitionAndReplica] = []
-    by_broker: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
-    for replica in replicas:
-        if cluster.leadership(replica.partition) is not None:
-            by_broker[replica.broker_id].append(replica.partition)
-        else:
-            moved.append(replica)
+    cluster: ClusterState, by_broker: Mapping[BrokerId, Sequence[TopicPartition]]
+) -> Steps[dict[BrokerId, list[TopicPartition]]]:
+    """Take the replicas on brokers out of their ISRs and to Offline without requests; return those that were written, by broker."""
+    moved: dict[BrokerId, list[TopicPartition]] = {}
     for broker, partitions in by_broker.items():
-        current = yield from remove_from_isr(cluster, broker, partitions)
+        led: list[TopicPartition] = []
+        replicas = moved[broker] = []
+        for partition in partitions:
+            (replicas if cluster.leadership(partition) is None else led).append(partition)
+        current = yield from remove_from_isr(cluster, broker, led)
         for partition, leadership in current.items():
             cluster.partition(partition).leadership = leadership
-            moved.append(PartitionAndReplica(partition, broker))
-    for some in pieces(moved):
-        _set_states(cluster, some, ReplicaStatus.OFFLINE)
-        if len(moved) > len(some):
-            yield Pause()
+        replicas += current
+    for broker, replicas in moved.items():
+        for some in pieces(replicas):
+            _set_states_on(cluster, broker, some, ReplicaStatus.OFFLINE)
+            if len(replicas) > len(some):
+                yield Pause()
     return moved
 
 

@@ -14,7 +14,7 @@ leaders propose it, and each would be a request for every broker.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -85,14 +85,18 @@ class RequestBatch:
         state = self._cluster.find(partition)
         statuses: Mapping[BrokerId, ReplicaStatus] = {} if state is None else state.replica_statuses
         for broker in brokers:
-            self.add_role(broker, partition, is_new=is_new or statuses.get(broker) is ReplicaStatus.NEW)
+            self._add_role(broker, partition, is_new=is_new or statuses.get(broker) is ReplicaStatus.NEW)
         self.update_metadata((partition,), can_wait=metadata_can_wait)
 
-    def add_role(self, broker: BrokerId, partition: TopicPartition, *, is_new: bool) -> None:
-        """Add LeaderAndIsr of a partition for one replica, without its UpdateMetadata, which is to be added for many at once."""
+    def _add_role(self, broker: BrokerId, partition: TopicPartition, *, is_new: bool) -> None:
         if broker in self._cluster.brokers:
             wanted = self._leader_and_isr[broker]
             wanted[partition] = is_new or wanted.get(partition, False)
+
+    def add_roles(self, broker: BrokerId, partitions: Iterable[TopicPartition]) -> None:
+        """Add LeaderAndIsr of old replicas on a broker, without their UpdateMetadata, which is to be added for many at once."""
+        if broker in self._cluster.brokers:
+            self._leader_and_isr[broker] = dict.fromkeys(partitions, False) | self._leader_and_isr[broker]
 
     def update_metadata(
         self,
@@ -151,33 +155,46 @@ class RequestBatch:
     # -- LeaderAndIsr
 
     def _leader_and_isr_commands(self) -> Work[list[Command]]:
-        cluster = self._cluster
+        """Build LeaderAndIsr; brokers that get the same, as where each hosts everything, share its objects, so they are encoded once."""
         commands: list[Command] = []
-        built: tuple[dict[TopicPartition, LeaderAndIsrPartition], ...] = ({}, {})
+        states: tuple[dict[TopicPartition, LeaderAndIsrPartition], ...] = ({}, {})
+        built: list[tuple[Mapping[TopicPartition, bool], list[LeaderAndIsrTopic], dict[BrokerId, Endpoint]]] = []
         for broker_id, wanted in self._leader_and_isr.items():
-            broker = cluster.brokers.get(broker_id)
+            broker = self._cluster.brokers.get(broker_id)
             if broker is None:
                 continue
-            topics = []
-            leaders: set[BrokerId] = set()
-            for topic, partitions in self._by_topic(wanted):
-                states: list[LeaderAndIsrPartition] = []
-                for partition in partitions:
-                    is_new = wanted[partition]
-                    state = built[is_new].get(partition)
-                    if state is None:
-                        yield
-                        known = topic.partitions.get(partition.partition)
-                        if known is None or known.leadership is None:
-                            continue
-                        state = _leader_and_isr_partition(partition, known.assignment, known.leadership, is_new)
-                        built[is_new][partition] = state
-                    leaders.add(state.leader)
-                    states.append(state)
-                if states:
-                    topics.append(LeaderAndIsrTopic(topic.name, topic.topic_id, states))
-            commands.append(Command(broker_id, LeaderAndIsr(*self._head(broker), topics, self._live_leaders(leaders))))
+            same = next((each for each in built if each[0] == wanted), None)
+            if same is None:
+                topics = yield from self._role_topics(wanted, states)
+                leaders = {state.leader for topic in topics for state in topic.partitions}
+                same = wanted, topics, self._live_leaders(leaders)
+                built.append(same)
+            commands.append(Command(broker_id, LeaderAndIsr(*self._head(broker), *same[1:])))
         return commands
+
+    def _role_topics(
+        self,
+        wanted: Mapping[TopicPartition, bool],
+        built: Sequence[dict[TopicPartition, LeaderAndIsrPartition]],
+    ) -> Work[list[LeaderAndIsrTopic]]:
+        """Build the topics of a LeaderAndIsr; states that were `built` for other brokers, old or new replicas, are taken from there."""
+        topics = []
+        for topic, partitions in self._by_topic(wanted):
+            states: list[LeaderAndIsrPartition] = []
+            for partition in partitions:
+                is_new = wanted[partition]
+                state = built[is_new].get(partition)
+                if state is None:
+                    yield
+                    known = topic.partitions.get(partition.partition)
+                    if known is None or known.leadership is None:
+                        continue
+                    state = _leader_and_isr_partition(partition, known.assignment, known.leadership, is_new)
+                    built[is_new][partition] = state
+                states.append(state)
+            if states:
+                topics.append(LeaderAndIsrTopic(topic.name, topic.topic_id, states))
+        return topics
 
     def _live_leaders(self, leaders: Iterable[BrokerId]) -> dict[BrokerId, Endpoint]:
         listener = self._cluster.settings.control_listener

@@ -45,13 +45,16 @@ def log_partition_changes(
 
 
 def log_replica_changes(
-    cluster: ClusterState, changes: Collection[tuple[PartitionAndReplica, ReplicaStatus]], after: ReplicaStatus
+    cluster: ClusterState,
+    broker: BrokerId,
+    changes: Collection[tuple[TopicPartition, ReplicaStatus]],
+    after: ReplicaStatus,
 ) -> None:
-    """Log that replicas changed their states from the given ones."""
+    """Log that replicas on a broker changed their states from the given ones."""
     alike: defaultdict[_Change[ReplicaStatus], list[TopicPartition]] = defaultdict(list)
     created: defaultdict[_Change[ReplicaStatus], list[TopicPartition]] = defaultdict(list)
     writes, writes_creations = logger.isEnabledFor(logging.INFO), logger.isEnabledFor(logging.DEBUG)
-    for (partition, broker), before in changes:
+    for partition, before in changes:
         is_creation = after is ReplicaStatus.NEW or (before is ReplicaStatus.NEW and after is ReplicaStatus.ONLINE)
         if writes_creations if is_creation else writes:
             group = created if is_creation else alike

@@ -19,6 +19,7 @@ from kafkalite.types import TopicPartition
 from tests.unit.controller.fake_cluster import FakeCluster
 
 PARTITIONS: Final = 2000
+T0: Final = TopicPartition("t", 0)
 
 
 def partitions_of(cluster: FakeCluster, name: str) -> list[PartitionContext]:
@@ -42,14 +43,14 @@ def test_partitions_with_the_same_replicas_share_what_is_the_same() -> None:
 
 
 def test_a_change_of_one_partition_is_none_of_another() -> None:
-    state, other = (PartitionContext(make_assignment((1, 2))) for _ in range(2))
+    state, other = (PartitionContext(T0, make_assignment((1, 2))) for _ in range(2))
     for each in (state, other):
         each.set_replica_statuses({1: ReplicaStatus.ONLINE, 2: ReplicaStatus.ONLINE})
     state.set_replica_statuses({**state.replica_statuses, 2: ReplicaStatus.OFFLINE})
     assert dict(other.replica_statuses) == {1: ReplicaStatus.ONLINE, 2: ReplicaStatus.ONLINE}
     state.set_replica_statuses({**state.replica_statuses, 2: ReplicaStatus.ONLINE})
     assert state.replica_statuses is other.replica_statuses
-    assert dict(PartitionContext(make_assignment((1, 2))).replica_statuses) == {}
+    assert dict(PartitionContext(T0, make_assignment((1, 2))).replica_statuses) == {}
 
 
 def test_an_assignment_under_reassignment_is_a_partitions_own() -> None:

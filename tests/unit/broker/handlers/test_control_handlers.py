@@ -103,7 +103,8 @@ def test_leader_and_isr(release: str) -> None:
     moving = ((3,), (2,)) if versions.leader_and_isr >= 3 else ((), ())
     assert (state.adding_replicas, state.removing_replicas) == moving
     assert state.recovering is (versions.leader_and_isr >= 6)
-    assert heard == events.LeaderAndIsrResponseReceived(3, 103, 0, outcome)
+    refused = {T1: ErrorCode.KAFKA_STORAGE_ERROR}
+    assert heard == events.LeaderAndIsrResponseReceived(3, 103, 0, refused, {"t": [0]})
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -127,7 +128,7 @@ def test_equal_states_of_partitions_are_one_object() -> None:
     first, second, third = told.topics[0].partitions.values()
     assert (first, second) == (in_sync, KNOWN) and second is third
     assert first.isr is first.replicas is second.replicas
-    states = [replace(state, isr=state.replicas) for state in STATES]
+    states = [state._replace(isr=state.replicas) for state in STATES]
     told, _ = tell(LeaderAndIsr(1, 5, 103, [LeaderAndIsrTopic("t", ID, states)]), "3.9", {})
     first, second = told.topics[0].partitions
     assert first.isr is first.replicas is second.replicas

@@ -16,11 +16,10 @@ T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 
 def answered(cluster: ClusterState, broker_id: int, errors: dict[TopicPartition, int]) -> None:
     epoch = cluster.brokers[broker_id].epoch
-    assert not list(
-        responses.process_leader_and_isr_response(
-            cluster, events.LeaderAndIsrResponseReceived(broker_id, epoch, 0, errors)
-        )
-    )
+    refused = {partition: error for partition, error in errors.items() if error}
+    accepted = {partition.topic: [partition.partition] for partition, error in errors.items() if not error}
+    event = events.LeaderAndIsrResponseReceived(broker_id, epoch, 0, refused, accepted)
+    assert not list(responses.process_leader_and_isr_response(cluster, event))
 
 
 def test_a_refused_role_is_told_until_it_is_taken(caplog: pytest.LogCaptureFixture) -> None:

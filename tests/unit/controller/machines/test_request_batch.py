@@ -160,7 +160,7 @@ def _count_encodings(patch: pytest.MonkeyPatch) -> Counter[str]:
 def test_what_brokers_share_is_encoded_once(
     monkeypatch: pytest.MonkeyPatch, partitions: int, dead: tuple[int, ...]
 ) -> None:
-    """An UpdateMetadata for all of its receivers, which differ in the broker epoch, and each state that partitions are in."""
+    """A request for all of its receivers, which differ in the broker epoch, and each state that partitions are in."""
     cluster = _cluster()
     batch = RequestBatch(cluster)
     for index in range(partitions):
@@ -172,7 +172,7 @@ def test_what_brokers_share_is_encoded_once(
     sent = _outgoing(batch, cluster)
     assert counts == {
         "LEADER_AND_ISR PartitionState": min(partitions, 3),
-        "LEADER_AND_ISR": 3,
+        "LEADER_AND_ISR": 1,
         "UPDATE_METADATA PartitionState": min(partitions, 3),
         "UPDATE_METADATA": 1,
     }
@@ -190,6 +190,32 @@ def test_what_brokers_share_is_encoded_once(
     }
     shared = [[id(part) for part in each.body if len(part) > 8192] for each in sent[3:]]
     assert shared[0] == shared[1] == shared[2] and bool(shared[0]) is (partitions > 1), "long buffers are not copied"
+
+
+def test_brokers_with_different_partitions_share_their_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _cluster()
+    batch = RequestBatch(cluster)
+    for index, hosts in enumerate([(1, 2), (1, 3), (2, 3), (1, 2)]):
+        partition = TopicPartition("t", index)
+        cluster.set_assignment(partition, ReplicaAssignment(hosts))
+        cluster.partition(partition).leadership = Leadership(1, 7, (1, 2, 3), 4, 11)
+        batch.leader_and_isr(hosts, partition, is_new=index == 3)
+    batch.add_roles(2, [TopicPartition("t", 0), TopicPartition("t", 3)])
+    counts = _count_encodings(monkeypatch)
+    sent = _outgoing(batch, cluster)
+    assert counts["LEADER_AND_ISR"] == 3 and counts["LEADER_AND_ISR PartitionState"] == 4
+    told = {
+        each.broker_id: [
+            (state.partition_index, state.is_new) for state in _decode(each).topic_states[0].partition_states
+        ]
+        for each in sent
+        if each.api_key is ApiKey.LEADER_AND_ISR
+    }
+    assert told == {
+        1: [(0, False), (1, False), (3, True)],
+        2: [(0, False), (2, False), (3, True)],
+        3: [(1, False), (2, False)],
+    }
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.2", "2.4-IV0", "2.4", "2.6", "2.8", "3.2", "3.9"])
