@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
@@ -32,6 +32,8 @@ FIRST_EPOCH = 0
 EVICTABLE_AFTER_MS = 120_000
 PARTITIONS_OF_A_SLOT = 500
 """Average over all sessions that there may be; Kafka has no such bound. A partition takes some 500 bytes."""
+_MANY: Final = 2000
+_REFUSED_AGAIN_MS: Final = 100.0
 UNKNOWN_NAME = ""
 """Stands for the name of a topic whose id is not known yet."""
 
@@ -104,6 +106,8 @@ class FetchSession:
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
         self.is_told_of_epoch = False
         """True if the response to a follower that is due tells of a partition that its leader epoch is over."""
+        self._told_of_epoch_ms = float("-inf")
+        """`last_fetch_ms` of the fetch whose response did so last."""
 
     def on_append(self, partition: Partition) -> None:
         self._mark_ready(partition)
@@ -114,11 +118,16 @@ class FetchSession:
         """Have the fetch refused, because it is of an earlier epoch.
 
         One refusal is enough for a follower to fetch again with the epochs that the controller has told it by then: a controller may begin
-        an epoch in a hundred thousand partitions, and each refusal takes as long as the fetch that follows.
+        an epoch in a hundred thousand partitions, and each refusal takes as long as the fetch that follows. For so many, one in
+        `_REFUSED_AGAIN_MS` is. What waits for a follower, because not all of it is committed, is always refused.
         """
-        if not self.is_told_of_epoch:
-            self.is_told_of_epoch = self.is_follower
-            self.on_append(partition)
+        if self.is_follower and partition.log.log_end_offset <= partition.high_watermark:
+            is_lately = len(self.items) > _MANY and self.last_fetch_ms < self._told_of_epoch_ms + _REFUSED_AGAIN_MS
+            if self.is_told_of_epoch or is_lately:
+                return
+        if self.is_follower:
+            self.is_told_of_epoch, self._told_of_epoch_ms = True, self.last_fetch_ms
+        self.on_append(partition)
 
     def on_high_watermark(self, partition: Partition) -> None:
         self._mark_ready(partition)

@@ -9,6 +9,7 @@ memory of long requests, for which others wait.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,7 @@ class PacedFullFetch(FullFetch):
         """Return the response, after max.wait at the latest."""
         changed, pace = asyncio.Event(), self.context.portions.pace()
         self.requester.on_ready = lambda partition, appended: changed.set()
-        answers, is_enough = await self._read_in_portions(pace)
+        answers, is_enough = await self._read_in_portions(self.items.values(), pace)
         if not is_enough and self.may_wait():
             answers = await self._wait(answers, changed, pace)
         self.requester.on_ready = None
@@ -50,7 +51,10 @@ class PacedFullFetch(FullFetch):
         return self.make_response(topics)
 
     async def _wait(self, answers: Answers, changed: asyncio.Event, pace: Pace) -> Answers:
-        """Wait until a partition has changed or max.wait has passed; return the answers of then."""
+        """Wait until a partition has changed or max.wait has passed; return the answers of then.
+
+        Of a session only what has changed is read again.
+        """
         requester, replicas, reader = self.requester, self.parts.replicas, self.parts.partition_reader
         # A session watches its partitions always.
         watched = list(self.items.values()) if isinstance(requester, SessionlessWatch) else []
@@ -61,25 +65,26 @@ class PacedFullFetch(FullFetch):
                 await pace.unit()
                 replicas.watch(item.topic_partition, requester)
             if watched:  # records may have come in before they were watched
-                answers, is_enough = await self._read_in_portions(pace)
+                answers, is_enough = await self._read_in_portions(watched, pace)
             if not is_enough:
                 try:
                     async with asyncio.timeout(min(self.params.max_wait_ms, _LONGEST_WAIT_MS) / 1000):
                         await changed.wait()
                 except TimeoutError:
                     pass
-                answers, _ = await self._read_in_portions(pace)
+                again = watched or [item for item in self.items.values() if not item.is_drained]
+                answers |= (await self._read_in_portions(again, pace))[0]
         finally:
             reader.awaited_partitions -= len(watched)
             if isinstance(requester, SessionlessWatch):
                 self.context.portions.run(_unwatch(replicas, watched, requester))
         return answers
 
-    async def _read_in_portions(self, pace: Pace) -> tuple[Answers, bool]:
-        """Return the answers of all partitions, and True if there is a reason to send them."""
+    async def _read_in_portions(self, wanted: Iterable[FetchItem], pace: Pace) -> tuple[Answers, bool]:
+        """Return the answers of partitions, and True if there is a reason to send them."""
         answers: Answers = {}
         total, is_urgent = 0, self.params.max_wait_ms == 0
-        items = iter(self.items.values())
+        items = iter(wanted)
         while some := list(islice(items, _PIECE)):
             await pace.unit(_PIECE)
             more, total, is_more_urgent = await self._read_some(some, total)

@@ -3,6 +3,10 @@
 A partition is named by the next request while its state is *changed*: it is new, its log differs from what the leader knows of, or it is
 tried again. All others are in the incremental session (KIP-227). A partition that backs off is not in the session either, because one with
 an error would have every fetch answered at once.
+
+When a controller begins a leader epoch in a hundred thousand partitions, most of them are idle, and their leaders are the same as before.
+Those are named once the roles of all have come, some at a time: until then the session has them in their earlier epoch, so the leader, as
+soon as it has anything for one of them, refuses it, and it is named at once.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.backoff import Backoff
@@ -47,6 +52,13 @@ _NEW_LOG_MS: Final = 0.25
 _NEW_ROLE_MS: Final = 0.02
 """What each partition that a leader refuses in one answer adds to the delay of each: it may have to take up the role for as many."""
 _NAMES_KEPT: Final = 100
+_WAITS_FROM: Final = 500
+"""Roles that follow each other from which on those of idle partitions wait."""
+_QUIET_MS: Final = 100.0
+"""Time without a new role after which all have come."""
+_LONGEST_WAIT_MS: Final = 5000.0
+"""Longest time that they wait, or a quarter of replica.lag.time.max.ms if that is shorter."""
+_WAITED_AT_ONCE: Final = 1000
 
 WAIT_AND_RETRY: Final = frozenset(
     {
@@ -102,6 +114,8 @@ class PartitionFetchState:
     must_ask_epoch: bool = False
     """True until its log agrees with that of a leader older than Fetch 12 (OffsetForLeaderEpoch, KIP-101)."""
     is_in_sync: bool = False
+    is_asked: bool = False
+    """True once a request has named the partition in this leader epoch."""
     failures: int = 0
     next_try_ms: float = 0.0
 
@@ -114,6 +128,10 @@ class FetchStates:
         self.session = FetchSessionHandler()
         self.followed: dict[TopicPartition, PartitionFetchState] = {}
         self.changed: dict[TopicPartition, None] = {}
+        self._waiting: dict[TopicPartition, None] = {}
+        """Idle partitions in a new leader epoch that the next requests need not name."""
+        self._waiting_since_ms = 0.0
+        self._roles_in_a_row = 0
         self._names: dict[bytes, str] = {}
         """Names of topics by id; also of some that are not followed any more."""
         self._without_id = 0
@@ -125,17 +143,46 @@ class FetchStates:
         self._last_added_ms = self._next_renewal_ms = float("-inf")
 
     def add(self, state: PartitionFetchState, now_ms: float) -> None:
-        """Follow a partition; the next request names it."""
+        """Follow a partition, also one that is followed in another leader epoch; the next request names it, unless it can wait."""
+        self._roles_in_a_row = self._roles_in_a_row + 1 if now_ms < self._last_added_ms + _QUIET_MS else 1
         self._last_added_ms = now_ms
         topic_partition, topic_id = state.partition.topic_partition, state.topic_id
         before = self.followed.get(topic_partition)
         self._without_id += (topic_id == NO_TOPIC_ID) - (before is not None and before.topic_id == NO_TOPIC_ID)
         self.may_ask_epochs |= state.must_ask_epoch
         self.followed[topic_partition] = state
-        self.changed[topic_partition] = None
+        if self._roles_in_a_row > _WAITS_FROM and self._can_wait(state):
+            if not self._waiting:
+                self._waiting_since_ms = now_ms
+            self._waiting[topic_partition] = None
+            self.changed.pop(topic_partition, None)
+        else:
+            self._hurry(topic_partition)
         if len(self._names) > 2 * len(self.followed) + _NAMES_KEPT:
             self._names = {each.topic_id: each.partition.topic_partition.topic for each in self.followed.values()}
         self._names[topic_id] = topic_partition.topic
+
+    def _can_wait(self, state: PartitionFetchState) -> bool:
+        """True if the session of the same leader has the partition, and all that is known of its log is committed."""
+        partition = state.partition
+        return (
+            partition.began_in_sync
+            and not state.must_ask_epoch
+            and partition.log.log_end_offset == partition.high_watermark
+            and self.session.knows(partition.topic_partition, state.topic_id)
+        )
+
+    def _hurry(self, topic_partition: TopicPartition) -> None:
+        """Name a partition in the next request."""
+        self._waiting.pop(topic_partition, None)
+        self.changed[topic_partition] = None
+
+    def _end_waits(self, now_ms: float, lag_max_ms: float) -> None:
+        """Have the next request name some of those that wait, if all roles have come or it is time."""
+        is_quiet = now_ms >= self._last_added_ms + _QUIET_MS
+        if is_quiet or now_ms >= self._waiting_since_ms + min(_LONGEST_WAIT_MS, lag_max_ms / 4):
+            for topic_partition in list(islice(self._waiting, _WAITED_AT_ONCE)):
+                self._hurry(topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """Follow a partition no longer; the next request takes it out of the session."""
@@ -143,6 +190,7 @@ class FetchStates:
         if state is not None:
             self._without_id -= state.topic_id == NO_TOPIC_ID
             self.changed.pop(topic_partition, None)
+            self._waiting.pop(topic_partition, None)
             self.session.forget(topic_partition)
 
     def is_current(self, state: PartitionFetchState) -> bool:
@@ -153,7 +201,11 @@ class FetchStates:
     def restart_session(self, *, is_lost: bool = False) -> None:
         """Make the next request a full fetch; `is_lost`: the leader does not know the session any more."""
         self.session.reset(is_lost=is_lost)
+        self._name_all()
+
+    def _name_all(self) -> None:
         self.changed = dict.fromkeys(self.followed)
+        self._waiting.clear()
 
     def back_off(self, state: PartitionFetchState, now_ms: float, longest_ms: float) -> None:
         """Leave a partition out for longer after each failure in a row, up to `longest_ms` (replica.fetch.backoff.ms).
@@ -207,6 +259,8 @@ class FetchStates:
         if session.uses_topic_ids != (version >= TOPIC_IDS_FROM):
             session.uses_topic_ids = version >= TOPIC_IDS_FROM
             self.restart_session()
+        if self._waiting:
+            self._end_waits(now_ms, config.replica_lag_time_max_ms)
         topics: dict[str, FetchTopic] = {}
         for topic_partition in list(self.changed):
             state = self.followed[topic_partition]
@@ -216,6 +270,7 @@ class FetchStates:
                 wait_ms = min(wait_ms, max(1.0, state.next_try_ms - now_ms))
                 continue
             del self.changed[topic_partition]
+            state.is_asked = True
             session.send(topic_partition, state.topic_id)
             topic = topics.get(topic_partition.topic)
             if topic is None:
@@ -239,6 +294,8 @@ class FetchStates:
         if not session.sent:
             return None, wait_ms
         wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))
+        if self._waiting and topics:
+            wait_ms = min(wait_ms, _SHORTEST_POLL_MS)
         request = m.FetchRequest(
             max_wait_ms=int(wait_ms),
             min_bytes=config.replica_fetch_min_bytes,
@@ -288,14 +345,19 @@ class FetchStates:
                 # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
                 if not self.session.knows(topic_partition, topic.topic_id):
                     self.session.refuse(topic_partition, topic.topic_id)
-                elif self.is_current(self.followed[topic_partition]):
-                    yield self.followed[topic_partition], data
+                    continue
+                state = self.followed[topic_partition]
+                if not state.is_asked:  # about its earlier leader epoch
+                    if data.error_code:
+                        self._hurry(topic_partition)
+                elif self.is_current(state):
+                    yield state, data
 
     def complete_fetch(self, session_id: int) -> None:
         """Continue in the session of that id; with 0 the leader keeps none, and the next request is a full fetch."""
         self.session.complete_fetch(session_id)
         if self.session.epoch == FULL_FETCH_EPOCH:
-            self.changed = dict.fromkeys(self.followed)
+            self._name_all()
 
     # Leaders older than Fetch 12
 

@@ -36,11 +36,12 @@ class ReplicaFetchers:
     def follow(self, partition: Partition, topic_id: bytes) -> None:
         """Fetch `partition` from its leader, in its leader epoch."""
         topic_partition = partition.topic_partition
-        self._stop(topic_partition)
-        if self._refuses_partitions:
-            return
         key = (partition.leader, self._index(topic_partition))
         loop = self._loops.get(key)
+        if loop is None or self._of.get(topic_partition) is not loop or self._refuses_partitions:
+            self._stop(topic_partition)
+        if self._refuses_partitions:
+            return
         if loop is None:
             loop = self._loops[key] = LeaderFetcher(self._context, partition.leader, self._stop)
         self._of[topic_partition] = loop
