@@ -24,6 +24,8 @@ class Collector:
         self.counts = ALL_DUE
         self._spent_s = 0.0
         self._callbacks: list[Callback] = []
+        self.freezes: list[bool] = []
+        """True for what was set aside, False for what was taken back, in order."""
         loop = asyncio.get_running_loop()
         self.timer = GarbageCollections(
             lambda: self.is_busy,
@@ -31,6 +33,8 @@ class Collector:
             self._collect,
             lambda: self.counts,
             self._callbacks,
+            lambda: self.freezes.append(True),
+            lambda: self.freezes.append(False),
         )
         self._loop = loop
 
@@ -84,6 +88,18 @@ def test_young_objects_that_may_hold_much_are_looked_at_after_a_second() -> None
 def test_they_take_less_of_the_time_than_decides_a_p99() -> None:
     async def scenario() -> None:
         assert 4 <= await collections_in(Collector(takes_s=1.0), 2500) <= 6
+
+    virtual_time.run(scenario())
+
+
+def test_what_is_alive_is_set_aside_and_seldom_looked_at_again() -> None:
+    async def scenario() -> None:
+        collector = Collector(takes_s=0.1)
+        assert await collections_in(collector, 460) >= 8, "some 50 s after each other"
+        assert collector.freezes[:2] == [False, True] and all(collector.freezes[2:-1])
+        assert collector.freezes[-1] is False, "who comes after this broker finds all"
+        assert await collections_in(collector, 100) >= 1
+        assert collector.freezes.count(False) == 4, "everything again after 500 s, and at the end"
 
     virtual_time.run(scenario())
 

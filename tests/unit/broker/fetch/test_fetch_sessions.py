@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafkalite.broker.fetch import fetch_sessions
 from kafkalite.broker.fetch.fetch_sessions import EVICTABLE_AFTER_MS, FetchItem, FetchSession, FetchSessionCache
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
-from tests.unit.broker.fake_log import TP, make_partition
+from tests.unit.broker.fake_log import TP, FakeLog, make_partition
 
 OTHER = TopicPartition("t", 1)
 
@@ -122,6 +123,28 @@ def test_one_refusal_of_a_response_tells_a_follower_that_leader_epochs_are_over(
     session.select_changed({})
     session.on_leader_epoch(make_partition())
     assert list(session.ready) == [TP] and told == [True, True], "the next fetch was too early, too"
+
+
+def test_a_follower_is_always_told_of_an_epoch_that_ends_with_records_that_wait_for_it() -> None:
+    session = Sessions().opened(item(TP), item(OTHER), is_follower=True)
+    session.ready.clear()
+    session.on_leader_epoch(make_partition())
+    session.on_leader_epoch(make_partition(FakeLog(log_end_offset=2, high_watermark=1), topic_partition=OTHER))
+    assert list(session.ready) == [TP, OTHER]
+
+
+def test_a_follower_of_thousands_is_told_of_leader_epochs_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a controller begins an epoch in each, every fetch would be answered at once with one refusal."""
+    monkeypatch.setattr(fetch_sessions, "_MANY", 1)
+    session = Sessions().opened(item(TP), item(OTHER), is_follower=True, now_ms=1000.0)
+    told = []
+    for fetched_ms in (1000.0, 1099.0, 1100.0):
+        session.last_fetch_ms = fetched_ms
+        session.ready.clear()
+        session.on_leader_epoch(make_partition())
+        told.append(list(session.ready))
+        session.select_changed({})
+    assert told == [[TP], [], [TP]]
 
 
 def test_a_consumer_is_told_of_each_leader_epoch() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkalite.broker.replication import fetch_states
 from kafkalite.broker.replication.fetch_states import (
     APPEND,
     BACK_OFF,
@@ -79,9 +80,11 @@ class Follower:
         forgotten = [index for topic in request.forgotten_topics_data for index in topic.partitions]
         return named, forgotten, request.session_epoch
 
-    def answer(self, index: int, topic_id: bytes = TOPIC_ID) -> list[PartitionFetchState]:
+    def answer(
+        self, index: int, topic_id: bytes = TOPIC_ID, error: ErrorCode = ErrorCode.NONE
+    ) -> list[PartitionFetchState]:
         """Return the states that an answer about the partition is for."""
-        topic = r.FetchableTopicResponse(topic_id=topic_id, partitions=[partition_data()])
+        topic = r.FetchableTopicResponse(topic_id=topic_id, partitions=[partition_data(error)])
         topic.partitions[0].partition_index = index
         matched = list(self.states.match_answers(r.FetchResponse(session_id=5, responses=[topic]), 15))
         self.states.complete_fetch(5)
@@ -216,6 +219,83 @@ def test_a_state_of_an_earlier_leader_epoch_is_not_current() -> None:
     state.partition.become_leader(assignment(leader_epoch=5, partition_epoch=1), 0.0)
     assert not follower.states.is_current(state)
     assert follower.answer(0) == []
+
+
+@pytest.fixture
+def following_four(monkeypatch: pytest.MonkeyPatch) -> Follower:
+    """Four partitions in the session, and the first of them in a new leader epoch; from the next one on, those that can wait do."""
+    monkeypatch.setattr(fetch_states, "_WAITS_FROM", 1)
+    follower = Follower()
+    for index in range(4):
+        follower.now_ms += 1000.0
+        follower.follow(index)
+    follower.request()
+    follower.answer(0)
+    follower.now_ms += 1000.0
+    follower.follow(0)
+    return follower
+
+
+def test_idle_partitions_in_a_new_leader_epoch_wait_until_all_roles_have_come(following_four: Follower) -> None:
+    """A takeover of a hundred thousand partitions: each fetch of an idle one took its time from the elections."""
+    follower = following_four
+    follower.follow(1)
+    follower.follow(2, end=7)
+    follower.follow(4)
+    assert follower.request() == ({0: 0, 2: 7, 4: 0}, [], 1), (
+        "what is not committed, or new in the session, is named at once"
+    )
+    assert follower.answer(1) == [], "that answer is about the epoch before"
+    follower.now_ms += 99.0
+    follower.follow(3)
+    assert follower.request() == ({}, [], 2)
+    follower.answer(2)
+    follower.now_ms += 100.0
+    assert follower.request() == ({1: 0, 3: 0}, [], 3)
+
+
+def test_what_the_leader_refuses_waits_no_longer(following_four: Follower) -> None:
+    following_four.follow(1)
+    following_four.follow(2)
+    following_four.request()
+    assert following_four.answer(1, error=ErrorCode.FENCED_LEADER_EPOCH) == [], (
+        "of the epoch before: it is no reason to stop"
+    )
+    assert following_four.request() == ({1: 0}, [], 2)
+
+
+def test_partitions_wait_no_longer_than_a_follower_may_lag(following_four: Follower) -> None:
+    following_four.follow(1)
+    began_ms = following_four.now_ms
+    named: dict[int, int] = {}
+    while 1 not in named:
+        following_four.now_ms += 50.0
+        following_four.follow(0)
+        request = following_four.request()
+        following_four.answer(0)
+        assert request is not None
+        named = request[0]
+    assert following_four.now_ms - began_ms == 5000.0 < CONFIG.replica_lag_time_max_ms / 4
+
+
+@pytest.mark.parametrize("how", ["a new session", "stopped", "out of sync"])
+def test_partitions_wait_only_in_their_session(following_four: Follower, how: str) -> None:
+    states, partition = following_four.states, TopicPartition("t", 1)
+    if how == "out of sync":
+        states.remove(partition)
+        following_four.request()
+        following_four.answer(0)
+    following_four.follow(1)
+    if how == "a new session":
+        states.restart_session()
+        assert following_four.request() == ({0: 0, 1: 0, 2: 0, 3: 0}, [], 0)
+    elif how == "stopped":
+        states.remove(partition)
+        assert following_four.request() == ({0: 0}, [1], 1)
+    else:
+        assert following_four.request() == ({1: 0}, [], 2)
+    following_four.now_ms += 1000.0
+    assert following_four.states._waiting == {}
 
 
 def test_without_a_session_every_fetch_names_all() -> None:
