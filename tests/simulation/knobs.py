@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final
 
 from kafkalite.broker.connections import response_writer
-from kafkalite.broker.fetch import partition_reader
+from kafkalite.broker.fetch import fetch_sessions, partition_reader
+from kafkalite.broker.replication import fetch_states
 from kafkalite.controller import known_metadata
 from kafkalite.protocol.schemas import compiler
 from kafkalite.storage.log import file_records, log_read
@@ -26,27 +27,36 @@ _SIZES: Final[tuple[tuple[ModuleType, str, float], ...]] = (
 )
 
 
+_WAYS_OF_LARGE_CLUSTERS: Final[tuple[tuple[ModuleType, str, int], ...]] = (
+    (known_metadata, "DIFFERENCES_FROM", 1),
+    (fetch_states, "_WAITS_FROM", 1),
+    (fetch_sessions, "_MANY", 1),
+)
+
+
 @contextmanager
 def portions_of(size_bytes: int) -> Iterator[None]:
     """Have records sent in portions of so many bytes meanwhile, and connections paused that have not taken one; 0 for the usual sizes."""
+    sizes = [(module, name, int(size_bytes * factor)) for module, name, factor in _SIZES] if size_bytes else []
+    with _set(sizes):
+        yield
+
+
+@contextmanager
+def ways_of_large_clusters(*, are_taken: bool) -> Iterator[None]:
+    """Have new controllers ask brokers which metadata they have, and followers put off idle partitions, however few there are."""
+    with _set(_WAYS_OF_LARGE_CLUSTERS if are_taken else ()):
+        yield
+
+
+@contextmanager
+def _set(values: Iterable[tuple[ModuleType, str, int]]) -> Iterator[None]:
     before: list[tuple[ModuleType, str, Any]] = []
     try:
-        for module, name, factor in _SIZES if size_bytes else ():
+        for module, name, value in values:
             before.append((module, name, getattr(module, name)))
-            setattr(module, name, int(size_bytes * factor))
+            setattr(module, name, value)
         yield
     finally:
         for module, name, value in before:
             setattr(module, name, value)
-
-
-@contextmanager
-def proofs_of_metadata(*, are_asked_for: bool) -> Iterator[None]:
-    """Have new controllers ask brokers which metadata they have, however few partitions there are."""
-    before = known_metadata.DIFFERENCES_FROM
-    try:
-        if are_asked_for:
-            known_metadata.DIFFERENCES_FROM = 1  # type: ignore[misc]
-        yield
-    finally:
-        known_metadata.DIFFERENCES_FROM = before  # type: ignore[misc]

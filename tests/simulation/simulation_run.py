@@ -40,7 +40,7 @@ from tests.simulation.agreement import disagreements
 from tests.simulation.brink import Brink
 from tests.simulation.clients import connected
 from tests.simulation.group import GroupReaders
-from tests.simulation.knobs import portions_of, proofs_of_metadata
+from tests.simulation.knobs import portions_of, ways_of_large_clusters
 from tests.simulation.pipelining import Pipelining
 from tests.simulation.plan import CLIENT_FAULTS, REPLICAS_ON_THE_BRINK, Plan
 from tests.simulation.unauthenticated import Unauthenticated
@@ -107,7 +107,7 @@ class SimulationRun:
         try:
             with (
                 portions_of(self.plan.workload.get("portion_bytes", 0)),
-                proofs_of_metadata(are_asked_for=bool(self.plan.workload.get("proves_metadata"))),
+                ways_of_large_clusters(are_taken=bool(self.plan.workload.get("proves_metadata"))),
             ):
                 self.simulation.run(self._scenario(), limit_s=900.0)
         finally:

@@ -71,7 +71,7 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.records import iter_batches, iter_records
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Process, Simulation
-from tests.simulation.knobs import proofs_of_metadata
+from tests.simulation.knobs import ways_of_large_clusters
 from tests.simulation.members import BareMember, Members, partition_named
 from tests.simulation.plan import Plan
 from tests.simulation.power import KEPT
@@ -143,7 +143,7 @@ class Story(Sights, Members, Verdicts):
         """The steps, with what was seen."""
         if any(step.command == "plan" for step in self._steps):
             return [Step(step.story, step.command, step.more, _lived(step)) for step in self._steps]
-        with proofs_of_metadata(are_asked_for=any(step.command == _PROVE for step in self._steps)):
+        with ways_of_large_clusters(are_taken=any(step.command == _PROVE for step in self._steps)):
             self.simulation.run(self._scenario(), limit_s=3_600.0)
         seen = iter(self.seen)
         return [Step(each.story, each.command, each.more, next(seen) if each.command else []) for each in self._steps]
