@@ -41,7 +41,8 @@ TESTED_ELSEWHERE: Final = {
     "kafkalite/client/admin.md": "tests/wire/test_client_pages.py",
     "kafkalite/client/errors.md": "tests/wire/test_client_pages.py",
     "deploy/RUNBOOK.md": "tests/deploy/test_runbook.py",
-    "deploy/docs/pages/howto/to-kafka-4.md": "tests/peers/test_kraft.py",
+    "deploy/docs/pages/howto/from-apache-kafka.md": "tests/peers/test_swap_page.py",
+    "deploy/docs/pages/howto/to-kafka-4.md": "tests/peers/test_to_kafka_4.py",
     "spark_jobs/source.md": "tests/spark/test_source.py",
 }
 SHOWN_AT_MOST: Final = 30

@@ -206,7 +206,20 @@ class Replacing:
         return ""
 
     def _settle(self) -> None:
-        self._wait(lambda: self._cluster.find_unsettled(self._replacement.broker, self._replacement.target))
+        """Wait until all is in sync. A program that has ended since its start is started once more: a rollback may have found the old one
+        running, while the stop that the step before it had begun went on.
+        """
+        broker, target = self._replacement.broker, self._replacement.target
+        starts = iter([self._start])
+
+        def find_reason() -> str:
+            reason = self._cluster.find_unsettled(broker, target)
+            if reason and not self._cluster.is_registered(broker) and (start := next(starts, None)):
+                self._tell(f"{self._name} has ended: start")
+                start()
+            return reason
+
+        self._wait(find_reason)
 
     def _verify(self) -> None:
         if self._options.has_evidence:

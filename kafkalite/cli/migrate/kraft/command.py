@@ -112,6 +112,8 @@ def plan(file: Path, voters: tuple[Voter, ...], listener: str, dry_run: bool, zo
     Exits with 7 when something stands against its first step, which the plan names, and with 4 when FILE, its journal or its evidence
     exists.
     """
+    from dataclasses import replace
+
     from kafkalite.cli.migrate.kraft.checks import judge
     from kafkalite.cli.migrate.kraft.cluster import survey_move
     from kafkalite.cli.migrate.kraft.plan import format_plan, make_plan
@@ -120,7 +122,9 @@ def plan(file: Path, voters: tuple[Voter, ...], listener: str, dry_run: bool, zo
     if not dry_run:
         refuse_existing(file)
     survey = survey_move(voters, zookeeper)
-    findings = judge(survey, [f"{each.host}:{each.port}" for each in voters], Form.MIGRATION, Role.BROKER)
+    has_controllers = any(each.problem is None for each in survey.controllers)
+    judged = survey if has_controllers else replace(survey, controllers=())  # the first phase provides them
+    findings = judge(judged, [f"{each.host}:{each.port}" for each in voters], Form.MIGRATION, Role.BROKER)
     found = make_plan(survey, voters, listener, findings, datetime.now(UTC))
     counts = f"{format_count(len(found.steps), 'step')} in {format_count(len(found.phases), 'phase')}"
     write_plan(None if dry_run else file, format_plan(found), counts)

@@ -161,6 +161,18 @@ def test_a_stopped_broker_is_started_on_zookeeper_though_nobody_is_the_controlle
     assert cluster.find_foreign() == []
 
 
+def test_a_plan_is_made_before_the_controllers_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first phase provides them. One that does not answer beside others that do stands against it."""
+    monkeypatch.setattr(moving, "survey_move", lambda *_: BEFORE)
+    result = migrate("plan", str(tmp_path / "a"), "--controllers", "9@k:9093")
+    assert result.exit_code == 0 and 'name = "controllers"' in (tmp_path / "a").read_text()
+    monkeypatch.setattr(
+        moving, "survey_move", lambda *_: replace(PROVIDED, controllers=(*PROVIDED.controllers, SILENT))
+    )
+    result = migrate("plan", str(tmp_path / "b"), "--controllers", "9@k:9093,8@k:9093")
+    assert result.exit_code == 7 and "controller at k:9093: refused" in (tmp_path / "b").read_text()
+
+
 LEFT = replace(MIGRATED, controllers=(SILENT,))
 MUTE = Server(1, "b1:9092", Role.BROKER, problem="no answer")
 
@@ -234,7 +246,9 @@ def test_the_page_stops_the_server_of_the_step_and_keeps_secrets() -> None:
     text = PAGE.read_text("utf-8")
     commands = [line for line in text.splitlines() if "--stop-command '" in line]
     assert commands and all(line.count("$KAFKALITE_BROKER_ID") == 2 for line in commands)
-    assert all("KAFKALITE_FORM=$KAFKALITE_FORM ./start-form" in line for line in commands)
+    kraft = [line for line in commands if "migrate kraft" in line]
+    assert kraft and all("KAFKALITE_FORM=$KAFKALITE_FORM ./start-form" in line for line in kraft)
     assert "case $KAFKALITE_FORM in" in text, "and the script is shown"
     assert text.index("umask 077") < text.index("> server.migration.properties"), "before passwords are written"
+    assert "chown --reference=server.properties" in text, "and the service can read them"
     assert "inter.broker.listener.name=PLAINTEXT" in text
