@@ -82,9 +82,9 @@ def systemctl(folder: Folder, *words: str) -> None:
     is_now = "--now" in words
     for name in names:
         unit = Unit(name, machine)
-        if verb == "stop" or (verb == "disable" and is_now):
+        if verb in ("stop", "restart") or (verb == "disable" and is_now):
             unit.stop()
-        elif verb == "start" or (verb == "enable" and is_now):
+        if verb in ("start", "restart") or (verb == "enable" and is_now):
             unit.start()
 
 

@@ -5,6 +5,7 @@ way back from every point that has one. All by `kafkalite migrate`, with `--long
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -49,6 +50,8 @@ PAGE: Final = Path(__file__).parents[2] / "deploy/docs/pages/howto/to-kafka-4.md
 BLOCKS: Final = blocks_of(PAGE.read_text("utf-8"))
 CONTROLLER: Final = 3001
 BROKERS: Final = 2
+PATIENCE: Final = 20
+"""So many looks at a controller that has not registered, before it is restarted."""
 LEFT: Final = (
     confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID,
     confluent_kafka.KafkaError.ILLEGAL_GENERATION,
@@ -203,10 +206,14 @@ class Machines:
         """Return how far the move is, by `kafkalite migrate kraft check`, when no problem stands against the phase."""
         words = ("kraft", "check", "--controllers", self.voters, "--before", before, "-o", "json")
         found: list[dict[str, Any]] = []
+        unregistered = itertools.count(1)
 
         def is_well() -> bool:
             done = self.try_call(*words)
             found[:] = json.loads(done.stdout or "[]")
+            if "it is not registered with its quorum" in done.stdout and next(unregistered) % PATIENCE == 0:
+                self.run("stop", CONTROLLER)  # KAFKA-20247, as the check says; on a busy machine only
+                self.run("start", CONTROLLER, "migration")
             return done.exit_code == 0
 
         wait_until(is_well, f"nothing stands against {before}: {found}", 240)

@@ -158,6 +158,11 @@ def _find_quorum_problems(server: Server, controllers: Sequence[Server]) -> Iter
             "name all controllers: --controllers ID@HOST:PORT,...",
             f"it is led by {server.leader}, which is not named",
         )
+    if not server.is_registered:
+        yield (
+            "wait; where it stays so, restart it: a registration that times out is not repeated (KAFKA-20247)",
+            "it is not registered with its quorum, which copies nothing before that",
+        )
     if server.form is Form.MIGRATION and not server.value_of("zookeeper.connect"):
         yield "set zookeeper.connect as the brokers have it", "it knows no ZooKeeper to copy from"
 

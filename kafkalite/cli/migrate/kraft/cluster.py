@@ -35,10 +35,9 @@ def survey_move(voters: Sequence[Voter], zookeeper: str | None) -> KraftSurvey:
     from kafkalite.cli.migrate.kraft.survey import survey_servers
 
     timeout_s, security = given_timeout_s(), security_options(admin_options())
-    addresses = [(each.host, each.port) for each in voters]
 
     async def look(admin: Admin) -> KraftSurvey:
-        return await survey_servers(admin, addresses, security, timeout_s)
+        return await survey_servers(admin, voters, security, timeout_s)
 
     found = ask_cluster(look)
     return found if zookeeper is None else replace(found, zookeeper=read_znodes(zookeeper))

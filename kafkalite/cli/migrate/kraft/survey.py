@@ -52,6 +52,8 @@ class Server:
     cluster_id: str | None = None
     leader: int = -1
     """Of a controller: the leader of its quorum; -1 where it knows of none."""
+    is_registered: bool = True
+    """False for a controller that its quorum does not know: the quorum copies nothing before it does."""
     metadata_level: int = 0
     """The finalized level of metadata.version; 0 where there is none."""
     problem: str | None = None
@@ -106,9 +108,9 @@ class KraftSurvey:
 
 
 async def ask_server(
-    host: str, port: int, role: Role, security: Mapping[str, Any], timeout_s: float, number: int = -1
+    host: str, port: int, role: Role, security: Mapping[str, Any], timeout_s: float, number: int
 ) -> Server:
-    """Return a server by what it says of itself. `security` are options of `Connection.open`; `number` is its id if that is known."""
+    """Return the server of id `number` by what it says of itself. `security` are options of `Connection.open`."""
     from kafkalite.net.connection import Connection
 
     address = address_text(host, port)
@@ -144,17 +146,13 @@ async def _ask(connection: Connection, address: str, role: Role, timeout_s: floa
     )
     if described.error_code:
         raise ValueError(f"it is no {role}: {described.error_message or _name_code(described.error_code)}")
-    here = [each.broker_id for each in described.brokers if address_text(each.host, each.port) == address]
-    candidates = [number] if number >= 0 else [*here, *(each.broker_id for each in described.brokers)]
-    for candidate in dict.fromkeys(candidates):
-        answer = await _describe_settings(connection, candidate, timeout_s)
-        if answer.error_code == 0:
-            return _server_of(
-                candidate, address, role, connection, described, answer, await _find_level(connection, timeout_s)
-            )
-        if answer.error_code != ErrorCode.INVALID_REQUEST:
-            raise ValueError(f"its settings are refused: {answer.error_message or _name_code(answer.error_code)}")
-    raise ValueError("it is another server than it was")
+    answer = await _describe_settings(connection, number, timeout_s)
+    if answer.error_code == ErrorCode.INVALID_REQUEST:
+        raise ValueError(f"it is not {role} {number}")
+    if answer.error_code:
+        raise ValueError(f"its settings are refused: {answer.error_message or _name_code(answer.error_code)}")
+    level = await _find_level(connection, timeout_s)
+    return _server_of(number, address, role, connection, described, answer, level)
 
 
 async def _describe_settings(connection: Connection, number: int, timeout_s: float) -> Any:
@@ -196,6 +194,7 @@ def _server_of(
         any(each.name.startswith(_OWN_PREFIX) and each.config_source == _DEFAULT_SOURCE for each in answer.configs),
         described.cluster_id,
         described.controller_id,
+        role is Role.BROKER or number in {each.broker_id for each in described.brokers},
         level,
     )
 
@@ -205,16 +204,16 @@ def _name_code(code: int) -> str:
 
 
 async def survey_servers(
-    admin: Admin, controllers: Sequence[tuple[str, int]], security: Mapping[str, Any], timeout_s: float
+    admin: Admin, controllers: Sequence[tuple[int, str, int]], security: Mapping[str, Any], timeout_s: float
 ) -> KraftSurvey:
-    """Return brokers, controllers and health. Raises ClientError when no broker answers."""
+    """Return brokers, controllers (by id, host and port) and health. Raises ClientError when no broker answers."""
     from kafkalite.administration.cluster_health import check_cluster
     from kafkalite.client import ConfigResource
 
     described = await admin.describe_cluster()
     found = await asyncio.gather(
         *(ask_server(each.host, each.port, Role.BROKER, security, timeout_s, each.id) for each in described.brokers),
-        *(ask_server(host, port, Role.CONTROLLER, security, timeout_s) for host, port in controllers),
+        *(ask_server(host, port, Role.CONTROLLER, security, timeout_s, number) for number, host, port in controllers),
     )
     verdicts = await check_cluster(admin)
     resources = [ConfigResource("topic", each) for each in await admin.list_topics(include_internal=True)]

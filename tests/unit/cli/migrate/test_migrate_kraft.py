@@ -175,6 +175,8 @@ def test_a_quorum_that_is_not_named_or_of_another_cluster_is_seen() -> None:
     only("controller 9: its quorum has no leader", unled, Form.MIGRATION)
     partly = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), leader=8),))
     only("it is led by 8, which is not named", partly, Form.MIGRATION)
+    unregistered = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), is_registered=False),))
+    only("controller 9: it is not registered with its quorum", unregistered, Form.MIGRATION)
     same = replace(PROVIDED, controllers=(replace(controller(Form.MIGRATION), id=2, leader=2),))
     only("a broker and a controller have the id 2", same, Form.MIGRATION)
     lost = replace(MIGRATED, brokers=(broker(1, Form.MIGRATION), replace(broker(2, Form.MIGRATION), settings={})))

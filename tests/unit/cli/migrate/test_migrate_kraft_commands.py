@@ -216,7 +216,7 @@ def test_only_a_refused_connection_tells_of_a_stopped_controller() -> None:
     for failed in (OSError(f"Multiple exceptions: {refused}, [Errno 113] No route"), TimeoutError(), OSError("gone")):
         assert not is_refusal(failed)
     with ReservedPort() as port:
-        asked = asyncio.run(ask_server("127.0.0.1", port.number, Role.CONTROLLER, {}, 5))
+        asked = asyncio.run(ask_server("127.0.0.1", port.number, Role.CONTROLLER, {}, 5, 9))
     assert asked.is_refused and asked.problem
 
 
