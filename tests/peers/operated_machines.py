@@ -194,9 +194,9 @@ class Operator:
                 raise AssertionError(f"{block.text}ended with {found}: {told}\n{self.machines.log_tails()}")
 
     def step(self, text: str, *becomes: str) -> None:
-        """Run a block once for each server, which becomes what is told."""
+        """Run a block once for each server, which becomes what is told; again where a quorum or a replica was late."""
         for each in becomes:
-            told = self.run(text)
+            told = self.run(text, until_s=120)
             assert told.splitlines()[-1].endswith(each), told
 
     @contextmanager

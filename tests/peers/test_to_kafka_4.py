@@ -107,6 +107,8 @@ class Night(Operator):
             "super.users": SETTINGS["super.users"],
             "default.replication.factor": str(len(BROKERS)),
             "min.insync.replicas": SETTINGS["min.insync.replicas"],
+            "controller.quorum.election.timeout.ms": "5000",  # the machine may be busy
+            "controller.quorum.fetch.timeout.ms": "10000",
         }
         (self.machines.here / "controller.properties").write_text(properties_text(given))
         self.run("controller.properties |")

@@ -62,6 +62,18 @@ def find_epochs(zookeeper: str) -> list[Finding]:
     return found
 
 
+def find_later_epochs(zookeeper: str) -> list[str]:
+    """Return which partitions no controller on ZooKeeper would elect a leader for, were it needed (KAFKA-20488)."""
+    from kafkalite.cli.doctor import znodes
+
+    async def look(store: Store, chroot: str) -> list[str]:
+        repairs = znodes.judge(await znodes.snapshot(store, chroot))
+        return [f"{each.found}; before a broker is stopped: {znodes.FIX}" for each in repairs if each.epoch_at_least]
+
+    found: list[str] = GivenCluster("", zookeeper).read_zookeeper(look)
+    return found
+
+
 def needs_zookeeper(form: Form) -> bool:
     """True if ZooKeeper still counts where a server takes this form."""
     return form is not Form.KAFKA_4
@@ -104,9 +116,10 @@ class MovingCluster(GivenCluster):
         return self._role is Role.CONTROLLER or (self._is_back and self._form is Form.KRAFT)
 
     def _find_unreleased(self) -> list[str]:
-        """Return why a broker would find no controller on ZooKeeper."""
+        """Return why a broker would find no controller on ZooKeeper, or what it leads no leader while it is stopped."""
         state = read_znodes(self._zookeeper)
-        if state.seat is None and self._ask_server(self._server).problem is None:
+        is_running = self._ask_server(self._server).problem is None
+        if state.seat is None and is_running:
             return ["/controller is absent: wait until a broker is the controller, no broker is stopped before"]
         if (state.seat is not None and state.seat.is_of_kraft) or (
             state.migration is not None and state.migration.metadata_offset > 0
@@ -114,7 +127,7 @@ class MovingCluster(GivenCluster):
             return [
                 "the KRaft quorum owns the cluster, or has left /migration: stop the controllers, then kafkalite migrate kraft release"
             ]
-        return []
+        return find_later_epochs(self._zookeeper) if is_running else []
 
     def find_problems(self, target: Target) -> list[str]:
         from kafkalite.cli.migrate.kraft.checks import judge

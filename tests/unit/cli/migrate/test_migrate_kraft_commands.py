@@ -119,6 +119,11 @@ def test_a_broker_goes_back_to_zookeeper_only_after_the_release(
         monkeypatch.setattr(moving, "read_znodes", {"localhost:2181": state}.get)
         result = migrate("rollback", str(plan_file), *COMMANDS)
         assert result.exit_code == 7 and told in result.stderr
+    released = ZooKeeperState("id", KAFKA_SEAT, None)
+    monkeypatch.setattr(moving, "read_znodes", {"localhost:2181": released}.get)
+    monkeypatch.setattr(moving, "find_later_epochs", lambda _: ["t-0 was written in epoch 9: kafkalite doctor --fix"])
+    result = migrate("rollback", str(plan_file), *COMMANDS)
+    assert result.exit_code == 7 and "t-0 was written in epoch 9" in result.stderr
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, found: KraftSurvey) -> None:
