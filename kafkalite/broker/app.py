@@ -288,8 +288,8 @@ class Broker:
         if parts.controller.is_active:
             await self._early.delegation_tokens.remove_expired()
 
-    def _apply_retention(self, logs: LogStore) -> None:
-        logs.delete_old_segments(self.clock.now_ms())
+    async def _apply_retention(self, logs: LogStore) -> None:
+        await logs.delete_old_segments(self.clock.now_ms())
 
     # Stop
 

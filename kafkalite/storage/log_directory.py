@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
@@ -67,7 +68,7 @@ class LogDirectory:
         self.logs = 0
         """Current logs of partitions, which `LogStore` counts."""
         self._lock: Lock | None = None
-        self._changed: list[Noted] = []
+        self._changed: deque[Noted] = deque()
         self.on_failure: Callable[[LogDirectory], None] = lambda directory: None
 
     def __repr__(self) -> str:
@@ -161,17 +162,18 @@ class LogDirectory:
     # Logs that changed
 
     def note_change(self, log: Noted) -> None:
-        """Note that a log changed, once until `take_changed`."""
+        """Note that a log changed, once until `take_changed` returns it."""
         if not log.is_noted:
             log.is_noted = True
             self._changed.append(log)
 
-    def take_changed(self) -> list[Noted]:
-        """Return the logs that changed since the last call, which may have been given up meanwhile."""
-        changed, self._changed = self._changed, []
-        for log in changed:
-            log.is_noted = False
-        return changed
+    def take_changed(self) -> Noted | None:
+        """Return the log whose change was noted first, which may have been given up meanwhile; None without any."""
+        if not self._changed:
+            return None
+        log = self._changed.popleft()
+        log.is_noted = False
+        return log
 
     # Errors
 

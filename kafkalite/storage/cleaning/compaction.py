@@ -56,6 +56,22 @@ class DirtySegment(Protocol):
     def modified_ms(self) -> int: ...
 
 
+class _Segments(Protocol):
+    @property
+    def active(self) -> DirtySegment: ...
+
+
+class DirtyLog(Protocol):
+    """Properties of a log on which it depends if compaction has to look at it."""
+
+    first_dirty_offset: int | None
+    log_start_offset: int
+    log_end_offset: int
+
+    @property
+    def segments(self) -> _Segments: ...
+
+
 class DirtyPart(NamedTuple):
     """The part of a log that compaction would look at; `overdue` means max.compaction.lag.ms has passed for some of it."""
 
@@ -86,8 +102,7 @@ def dirty_part(
     now_ms: int,
 ) -> DirtyPart:
     """Return the dirty part of a log; `first_dirty_offset` is None for one that was never compacted."""
-    if first_dirty_offset is None or not log_start_offset <= first_dirty_offset <= log_end_offset:
-        first_dirty_offset = log_start_offset
+    first_dirty_offset = _first_dirty(first_dirty_offset, log_start_offset, log_end_offset)
     bases = [segment.base_offset for segment in segments]
     first = max(0, bisect_right(bases, first_dirty_offset) - 1)
     sealed = segments[first:-1]
@@ -105,6 +120,16 @@ def dirty_part(
         dirty,
         dirty > 0 and _is_overdue(sealed, config, now_ms),
     )
+
+
+def has_dirty_segments(log: DirtyLog) -> bool:
+    """True if the log has a dirty part whose segments are sealed, whatever the time is; it is larger than that of `dirty_part`."""
+    first = _first_dirty(log.first_dirty_offset, log.log_start_offset, log.log_end_offset)
+    return first < log.segments.active.base_offset
+
+
+def _first_dirty(offset: int | None, log_start_offset: int, log_end_offset: int) -> int:
+    return log_start_offset if offset is None or not log_start_offset <= offset <= log_end_offset else offset
 
 
 def _age_from(segment: DirtySegment) -> int:

@@ -194,13 +194,9 @@ class LogCleaner:
     def _dirtiest(self) -> tuple[PartitionLog, DirtyPart] | None:
         dirtiest: tuple[PartitionLog, DirtyPart] | None = None
         uncleanable, now_ms = self.uncleanable, self.clock.monotonic_ms()
-        for log in self.logs.all_logs():
+        for log in self.logs.upkeep.find_dirty():
             topic_partition = log.topic_partition
-            if (
-                log.config.compacts
-                and topic_partition not in uncleanable
-                and not self._is_left_out(topic_partition, now_ms)
-            ):
+            if topic_partition not in uncleanable and not self._is_left_out(topic_partition, now_ms):
                 try:
                     part = self._dirty_part(log)
                 except OSError as problem:

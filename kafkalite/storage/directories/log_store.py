@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from kafkalite.clock import Clock
 from kafkalite.config.live import Current
@@ -26,6 +26,7 @@ from kafkalite.storage.directories.future_logs import FutureLogs
 from kafkalite.storage.directories.log_closing import DirectoryClosing
 from kafkalite.storage.directories.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.directories.log_upkeep import LogUpkeep
+from kafkalite.storage.directories.log_walks import attempt, delete_old_segments, expire_producers
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import create_log
@@ -36,8 +37,6 @@ from kafkalite.storage.open_files import FEWEST
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 
 logger = logging.getLogger(__name__)
-
-_Result = TypeVar("_Result")
 
 OPEN_FILES_LIMIT: Final = 4096
 """Bound of open files, shared by all directories, and never more than half of what the process may open: the rest is for connections.
@@ -103,8 +102,8 @@ class LogStore:
         self._checkpoints = {
             each: DirectoryCheckpoints(each, partial(self._find_in, each)) for each in self.directories
         }
-        self._upkeep = LogUpkeep(self._checkpoints, self._logs.get, self._summaries, clock)
         self._portions = Portions()
+        self.upkeep = LogUpkeep(self._checkpoints, self._logs.get, self._summaries, clock, self._portions)
 
     # Facts
 
@@ -190,7 +189,7 @@ class LogStore:
         for future in list(self.future.logs.values()):
             self.future.add(future)  # the current log may have been opened later
         self.future.finish_interrupted()
-        self._upkeep.look_at_opened()
+        await self.upkeep.look_at_opened()
         await self.purge_deleted(now_ms)
 
     def _add_opened(self, logs: Iterable[PartitionLog]) -> None:
@@ -255,8 +254,8 @@ class LogStore:
         while self._without_files:
             topic_partition = next(iter(self._without_files))
             log = self._without_files.pop(topic_partition)
-            if self._logs.get(topic_partition) is log:
-                self._attempt(log, log.make_files)
+            if self._is_current(log):
+                attempt(log, log.make_files)
                 return True
         self._without_files.clear()  # a dict that is emptied key by key keeps its memory
         return False
@@ -342,37 +341,29 @@ class LogStore:
                     await asyncio.get_running_loop().run_in_executor(None, self._disk.remove_tree, path)
                 except OSError as problem:
                     directory.failure(problem)
-        self._upkeep.remove_files(now_ms)
+        await self.upkeep.remove_files(now_ms)
 
     # Upkeep
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    async def delete_old_segments(self, now_ms: int) -> int:
         """Apply retention to every log, up to log.deletion.max.segments.per.run; returns how many segments went."""
-        count, most = 0, self.config.current.log_deletion_max_segments_per_run
-        for log in self.all_logs():
-            if count < most:
-                count += self._attempt(log, partial(log.delete_old_segments, now_ms, most - count)) or 0
-        return count
+        most = self.config.current.log_deletion_max_segments_per_run
+        return await self._portions.finish(delete_old_segments(self.all_logs(), self._is_current, now_ms, most))
 
-    def expire_producers(self, now_ms: int) -> None:
-        for log in self._logs.values():
-            log.producers.expire(now_ms, self.producer_id_expiration_ms)
+    async def expire_producers(self, now_ms: int) -> None:
+        """Forget producers that were silent for longer than producer.id.expiration.ms."""
+        await self._portions.finish(expire_producers(self.all_logs(), now_ms, self.producer_id_expiration_ms))
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor; call it about every second."""
-        await self._upkeep.flush_sealed()
+        await self.upkeep.flush_sealed()
 
     async def flush_overdue(self, now_ms: int) -> None:
         """Flush the logs whose flush.ms is over; call it every log.flush.scheduler.interval.ms."""
-        await self._upkeep.flush_overdue(now_ms)
+        await self.upkeep.flush_overdue(now_ms)
 
-    def _attempt(self, log: PartitionLog, action: Callable[[], _Result]) -> _Result | None:
-        """Run a job of upkeep; an error of the disk, which the log's directory has handled, stops nothing else."""
-        try:
-            return action()
-        except KafkaError as problem:
-            logger.warning("%s: %s", log.topic_partition, problem)
-            return None
+    def _is_current(self, log: PartitionLog) -> bool:
+        return self._logs.get(log.topic_partition) is log
 
     # Checkpoints
 
@@ -398,7 +389,7 @@ class LogStore:
 
     async def prepare_checkpoint(self, name: str) -> None:
         """Make the lines of a checkpoint that changed, in portions of the event loop's time, so that to write it takes little."""
-        self._upkeep.look_at_changed()
+        await self.upkeep.look_in_portions()
         for directory in self.online_directories:
             await self._portions.finish(self._checkpoints[directory].refresh(name))
 
@@ -406,7 +397,7 @@ class LogStore:
         self, name: str, directories: Iterable[LogDirectory] | None = None, *, durable: bool = True
     ) -> None:
         """Write a checkpoint where something changed; not in a directory that failed, whose logs are not known any more."""
-        self._upkeep.look_at_changed()
+        self.upkeep.look_at_changed()
         for directory in self.directories if directories is None else directories:
             if directory.offline_reason is None:
                 try:
@@ -423,7 +414,7 @@ class LogStore:
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""
-        await self._upkeep.summarize_changed()
+        await self.upkeep.summarize_changed()
 
     # Closing
 

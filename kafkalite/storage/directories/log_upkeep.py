@@ -16,6 +16,8 @@ from typing import Final
 
 from kafkalite.clock import Clock
 from kafkalite.errors import KafkaError
+from kafkalite.portions import Portions, Work, in_one_go
+from kafkalite.storage.cleaning.compaction import has_dirty_segments
 from kafkalite.storage.directories.directory_checkpoints import DirectoryCheckpoints
 from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.log.flush_work import FlushWork
@@ -74,26 +76,30 @@ class LogUpkeep:
         get_log: Callable[[TopicPartition], PartitionLog | None],
         summaries: DirectorySummaries,
         clock: Clock,
+        portions: Portions,
     ) -> None:
         self._directories = directories
         self._get_log = get_log
         self._summaries = summaries
         self._clock = clock
+        self._portions = portions
         self._unflushed: dict[PartitionLog, None] = {}
         """Logs with sealed segments that are not on the medium."""
         self._flushes = Agenda()
         self._removals = Agenda()
         self._changed: dict[PartitionLog, None] = {}
         """Logs that changed since they were last summarized."""
+        self._dirty: dict[PartitionLog, None] = {}
+        """Logs to compact that have sealed segments behind their first dirty offset."""
 
-    def look_at_opened(self) -> None:
+    async def look_at_opened(self) -> None:
         """Look at the logs that a start opened, of which most are as they were summarized."""
-        self.look_at_changed()
+        await self.look_in_portions()
         self._changed = {log: None for log in self._changed if log.summarized_as is None}
 
     async def flush_sealed(self) -> None:
         """Bring what lies in sealed segments to the medium, in the executor."""
-        self._look_at_changed(self._clock.now_ms())
+        await self.look_in_portions()
         self._unflushed = {
             log: None for log in self._unflushed if _has_unflushed_segments(log) and self._is_current(log)
         }
@@ -101,15 +107,15 @@ class LogUpkeep:
 
     async def flush_overdue(self, now_ms: int) -> None:
         """Flush the logs whose flush.ms is over."""
-        self._look_at_changed(now_ms)
+        await self.look_in_portions()
         due = [log for log in self._flushes.take_due(now_ms) if self._is_current(log)]
         for log in due:
             log.note_change()  # it is due until it is flushed
         await self._flush(due)
 
-    def remove_files(self, now_ms: int) -> None:
+    async def remove_files(self, now_ms: int) -> None:
         """Remove the files of former segments whose file.delete.delay.ms is over."""
-        self._look_at_changed(now_ms)
+        await self.look_in_portions()
         for log in self._removals.take_due(now_ms):
             if self._is_current(log):
                 log.summarized_as = None  # until now the directory had more files than a summary tells
@@ -121,21 +127,31 @@ class LogUpkeep:
 
     async def summarize_changed(self) -> None:
         """Summarize the logs that changed and were then left alone, see `DirectorySummaries`."""
-        self._look_at_changed(self._clock.now_ms())
+        await self.look_in_portions()
         changed, self._changed = self._changed, {}
         await self._summaries.summarize_changed(changed, self._is_current)
+
+    def find_dirty(self) -> list[PartitionLog]:
+        """Return the logs of which compaction may have something to read."""
+        self.look_at_changed()
+        self._dirty = {log: None for log in self._dirty if self._is_current(log)}
+        return list(self._dirty)
 
     def _is_current(self, log: PartitionLog) -> bool:
         return self._get_log(log.topic_partition) is log
 
     def look_at_changed(self) -> None:
-        """Look at the logs that changed since this was last done, before any job or checkpoint."""
-        self._look_at_changed(self._clock.now_ms())
+        """Look at the logs that changed since this was last done, before what has to know them all at once."""
+        in_one_go(self._look_at_changed(self._clock.now_ms()))
 
-    def _look_at_changed(self, now_ms: int) -> None:
+    async def look_in_portions(self) -> None:
+        """Do what `look_at_changed` does before a job. A new controller may change a hundred thousand logs in a second."""
+        await self._portions.finish(self._look_at_changed(self._clock.now_ms()))
+
+    def _look_at_changed(self, now_ms: int) -> Work[None]:
         """Enter the current logs that changed where they have something to do; a copy that takes over is opened, and notes itself then."""
         for directory, checkpoints in self._directories.items():
-            for noted in directory.take_changed():
+            while (noted := directory.take_changed()) is not None:
                 checkpoints.note_changed(noted.topic_partition)
                 log = self._get_log(noted.topic_partition)
                 if log is noted and log is not None:
@@ -144,6 +160,11 @@ class LogUpkeep:
                     if _has_unflushed_segments(log):
                         self._unflushed[log] = None
                     self._removals.set_due(log, log.local.removal_due_ms)
+                    if log.config.compacts and has_dirty_segments(log):
+                        self._dirty[log] = None
+                    else:
+                        self._dirty.pop(log, None)
+                yield
 
     async def _flush(self, logs: Iterable[PartitionLog]) -> None:
         loop = asyncio.get_running_loop()

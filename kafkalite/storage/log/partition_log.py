@@ -35,7 +35,7 @@ from kafkalite.storage.log.local_log import LocalLog
 from kafkalite.storage.log.log_read import LogRead, read_from
 from kafkalite.storage.log.noted_log import NotedLog
 from kafkalite.storage.log.partition_metadata import write_topic_id
-from kafkalite.storage.log.retention import count_deletable
+from kafkalite.storage.log.retention import find_deletable
 from kafkalite.storage.log.rolling import can_append
 from kafkalite.storage.log.stored_batches import assign_offsets
 from kafkalite.storage.log_directory import LogDirectory, changes_disk, uses_disk
@@ -350,15 +350,7 @@ class PartitionLog(NotedLog):
     @changes_disk
     def delete_old_segments(self, now_ms: int, most: int = INT_MAX) -> int:
         """Delete the segments that retention no longer keeps, `most` at most, and return how many; their files are queued for deletion."""
-        deletable = count_deletable(
-            list(self.segments),
-            self.segments.ends(self.log_end_offset),
-            config=self._config,
-            log_start_offset=self.log_start_offset,
-            high_watermark=self.high_watermark,
-            now_ms=now_ms,
-        )
-        if not (count := min(deletable, most)):
+        if not (count := min(find_deletable(self, now_ms), most)):
             return 0
         if count == len(self.segments):
             self._roll_to(self.log_end_offset, now_ms)

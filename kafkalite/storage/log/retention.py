@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.protocol.record_batches.records import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from kafkalite.storage.segments.segment_list import SegmentList
 
 
 class RetainedSegment(Protocol):
@@ -31,6 +34,35 @@ class RetainedSegment(Protocol):
 
     @property
     def modified_ms(self) -> int: ...
+
+
+class RetainedLog(Protocol):
+    """Properties of a log on which retention depends."""
+
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+
+    @property
+    def config(self) -> TopicConfig: ...
+
+    @property
+    def segments(self) -> SegmentList: ...
+
+
+def find_deletable(log: RetainedLog, now_ms: int) -> int:
+    """Return how many of the oldest segments of a log are to go."""
+    segments = log.segments
+    if len(segments) == 1 and not segments.active.size:
+        return 0  # most logs of a broker may be empty
+    return count_deletable(
+        list(segments),
+        segments.ends(log.log_end_offset),
+        config=log.config,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        now_ms=now_ms,
+    )
 
 
 def count_deletable(

@@ -196,7 +196,9 @@ async def threads_that_open_logs(scene: Scene) -> Look:
 async def workers_of_the_cleaner(scene: Scene) -> Look:
     """How many workers the cleaner has, once each had the time to see that it is one too many."""
     jobs = Jobs()
-    cleaner = LogCleaner(SimpleNamespace(all_logs=list), scene.live, SystemClock(), in_executor(OsDisk()))  # type: ignore[arg-type]
+    cleaner = LogCleaner(
+        SimpleNamespace(upkeep=SimpleNamespace(find_dirty=list)), scene.live, SystemClock(), in_executor(OsDisk())
+    )  # type: ignore[arg-type]
     follow_settings(scene.live, jobs, SimpleNamespace(), cleaner, lambda: asyncio.sleep(0))  # type: ignore[arg-type]
     cleaner.start_workers(jobs.retry)
 
@@ -215,7 +217,9 @@ async def pause_of_the_cleaner(scene: Scene) -> Look:
         looked_s.put_nowait(loop.time())
         return []
 
-    cleaner = LogCleaner(SimpleNamespace(all_logs=no_logs), scene.live, SystemClock(), in_executor(OsDisk()))  # type: ignore[arg-type]
+    cleaner = LogCleaner(
+        SimpleNamespace(upkeep=SimpleNamespace(find_dirty=no_logs)), scene.live, SystemClock(), in_executor(OsDisk())
+    )  # type: ignore[arg-type]
     Jobs().retry(lambda: cleaner._work(0), "worker")
 
     async def between() -> object:
@@ -261,11 +265,11 @@ async def producers_that_are_known(scene: Scene) -> Look:
     now_ms = SystemClock().now_ms()
     append(log, produced(7, timestamp=now_ms), now_ms=now_ms)
 
-    def known() -> int:
-        store.expire_producers(now_ms + 60_000)
+    async def known() -> int:
+        await store.expire_producers(now_ms + 60_000)
         return len(log.producers.producers)
 
-    return look_of(known)
+    return known
 
 
 def excess_of(side: int) -> Observation:

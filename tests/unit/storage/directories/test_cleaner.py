@@ -16,8 +16,9 @@ import pytest
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.live import Live
 from kafkalite.config.topic import TopicConfig
-from kafkalite.storage.cleaning.cleaning import CleanedSegment, PassInterrupted
+from kafkalite.storage.cleaning.cleaning import CleanedSegment, CleanedUpTo, PassInterrupted
 from kafkalite.storage.cleaning.cleaning_process import in_process
+from kafkalite.storage.cleaning.compaction import DirtyPart
 from kafkalite.storage.cleaning.throttle import Throttle
 from kafkalite.storage.directories.cleaner import LogCleaner, in_executor, task_for
 from kafkalite.storage.directories.log_store import LogStore
@@ -367,5 +368,20 @@ def test_a_compacted_topic_rolls_as_soon_as_its_records_must_be_compacted(tmp_pa
         append(log, batch(timestamp=NOW_MS + 1001))
         assert len(log.segments) == 2
         await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_a_pass_is_noted_so_that_the_log_is_not_looked_at_again(tmp_path):
+    async def scenario():
+        store = await store_at(tmp_path)
+        log = store.create(A)
+        fill(log, 3)
+        assert store.upkeep.find_dirty() == [log] and not log.is_noted
+        part = DirtyPart(0, log.log_end_offset, 0, 100, False)
+        cleaner_of(store)._finish(log, part, CleanedUpTo(log.log_end_offset, *[0] * 5))
+        assert store.upkeep.find_dirty() == []
+        await store.close()
+        assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\na 0 3\n"
 
     asyncio.run(scenario())

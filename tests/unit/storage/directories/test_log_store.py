@@ -295,10 +295,10 @@ def test_upkeep(tmp_path):
         assert other.recovery_point == 1
         log.set_high_watermark(9)
         store.config.current.log_deletion_max_segments_per_run = 1
-        assert store.delete_old_segments(NOW_MS) == 1
+        assert await store.delete_old_segments(NOW_MS) == 1
         store.config.current.log_deletion_max_segments_per_run = INT_MAX
-        assert store.delete_old_segments(NOW_MS) > 0
-        store.expire_producers(NOW_MS + 2 * DAY_MS)
+        assert await store.delete_old_segments(NOW_MS) > 0
+        await store.expire_producers(NOW_MS + 2 * DAY_MS)
         assert not log.producers.producers
         store.checkpoint_recovery_points()
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n2\na 0 9\nb 0 1\n"

@@ -12,6 +12,7 @@ import pytest
 
 from kafkalite.errors import KafkaError
 from kafkalite.storage import checkpoints
+from kafkalite.storage.cleaning.compaction import dirty_part
 from kafkalite.storage.directories.log_summaries import LogSummaries, fingerprint_of
 from kafkalite.storage.directories.log_upkeep import Agenda, LogUpkeep
 from kafkalite.storage.log.partition_log import PartitionLog
@@ -61,6 +62,22 @@ class FullWalk:
                 found.append(log)
         return found
 
+    def dirty(self):
+        parts = {
+            log: dirty_part(
+                list(log.segments),
+                config=log.config,
+                first_dirty_offset=log.first_dirty_offset,
+                log_start_offset=log.log_start_offset,
+                log_end_offset=log.log_end_offset,
+                last_stable_offset=log.log_end_offset,
+                now_ms=self.store.clock.now,
+            )
+            for log in self.store.all_logs()
+            if log.config.compacts
+        }
+        return {log for log, part in parts.items() if part.dirty_bytes}
+
     def left_alone(self):
         before, self.changed = self.changed, {}
         found = []
@@ -78,8 +95,17 @@ class FullWalk:
 
 def change_settings(store, log, random):
     log.config = replace(
-        log.config, flush_ms=random.choice((0, 100, 1500, (1 << 63) - 1)), file_delete_delay_ms=random.choice((0, 700))
+        log.config,
+        flush_ms=random.choice((0, 100, 1500, (1 << 63) - 1)),
+        file_delete_delay_ms=random.choice((0, 700)),
+        cleanup_policy=random.choice((("delete",), ("compact",), ("compact", "delete"))),
     )
+
+
+def compact(store, log, random):
+    """Note a pass of the cleaner, as `LogCleaner` does."""
+    log.first_dirty_offset = random.choice((log.log_start_offset, log.segments.active.base_offset))
+    log.note_change()
 
 
 def fill(store, log, random):
@@ -102,7 +128,7 @@ def test_jobs_do_what_walks_over_all_logs_find(seed, monkeypatch):
             try:
                 name = random.choice(NAMES)
                 log = store.get(name) or store.create(name, TOPIC_ID)
-                random.choice((*CHANGES, change_settings, fill))(store, log, random)
+                random.choice((*CHANGES, change_settings, change_settings, compact, fill))(store, log, random)
             except KafkaError:
                 assert disk.full
         store.clock.now = disk.clock.now = disk.clock.now + random.choice((10, 400, 1000))
@@ -121,6 +147,10 @@ def test_jobs_do_what_walks_over_all_logs_find(seed, monkeypatch):
         walk.overdue(now)  # each job looks at what has changed
         asyncio.run(store.purge_deleted(now))
         assert not walk.removable(now)
+        found, wanted = store.upkeep.find_dirty(), walk.dirty()
+        assert wanted <= set(found)
+        assert all(log.config.compacts and len(log.segments) > 1 for log in found)
+        done += len(wanted)
         if not random.randint(0, 3):
             walk.summarized.clear()
             expected = walk.left_alone()
@@ -194,10 +224,11 @@ def test_what_changes_a_log_notes_it(change):
     store = filled(CountingDisk())
     log = store.get(A0)
     log.work = log.flush_work()
-    log.log_directory.take_changed()
+    while log.log_directory.take_changed():
+        pass
     assert not log.is_noted
     change(log)
-    assert log.is_noted and log.log_directory.take_changed() == [log] and not log.is_noted
+    assert log.is_noted and log.log_directory.take_changed() is log and not log.is_noted
 
 
 def test_summaries_that_were_not_written_for_lack_of_room_are_tried_again():
