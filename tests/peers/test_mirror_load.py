@@ -1,7 +1,7 @@
 """A mirror under load: producers and a group of readers are served by the source while it is copied, go on at the target, and return to the
 source. With --long.
 
-Meanwhile the mirror is killed and the source's broker restarted, so that leader epochs grow.
+Meanwhile the mirror is killed, and so is a broker of the source, whose only broker is restarted instead: leader epochs grow.
 """
 
 from __future__ import annotations
@@ -35,12 +35,19 @@ GROUP = "readers"
 PROGRESS = 100
 ABORTED_EVERY = 3
 
-LEFT = (
+NOT_COMMITTED = (
     confluent_kafka.KafkaError.UNKNOWN_MEMBER_ID,
     confluent_kafka.KafkaError.ILLEGAL_GENERATION,
     confluent_kafka.KafkaError.REBALANCE_IN_PROGRESS,
+    confluent_kafka.KafkaError.NOT_COORDINATOR,
+    confluent_kafka.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    confluent_kafka.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    confluent_kafka.KafkaError.REQUEST_TIMED_OUT,
+    confluent_kafka.KafkaError._TRANSPORT,
+    confluent_kafka.KafkaError._TIMED_OUT,
+    confluent_kafka.KafkaError._WAIT_COORD,
 )
-"""A member that gets these is none any more: the source's only broker was restarted."""
+"""While brokers are restarted or killed a commit may fail; what was read may be read again then."""
 
 Place = tuple[str, int]
 Record = tuple[int, int]
@@ -54,7 +61,7 @@ class Load:
         self.acknowledged: dict[Place, list[Record]] = defaultdict(list)
         self.read: dict[Place, list[Record]] = defaultdict(list)
         self.problems: list[str] = []
-        self._uncommitted: set[Place] = set()
+        self._committed: dict[Place, int] = defaultdict(int)
         self._next = dict.fromkeys((PLAIN, TRANSACTIONAL), 0)
         self._threads: dict[str, tuple[threading.Thread, threading.Event]] = {}
 
@@ -176,10 +183,11 @@ class Load:
         consumer.close()
 
     def _note_read(self, place: Place, record: Record) -> None:
-        """Note a record, but for one that is read again since the group moved on before it was committed."""
-        if place not in self._uncommitted or record not in self.read[place]:
-            self._uncommitted.discard(place)
-            self.read[place].append(record)
+        """Note a record, but for one that is read again since its group moved on before it was committed."""
+        read = self.read[place]
+        is_behind = bool(read) and record[0] <= read[-1][0]
+        if not is_behind or record[0] < self._committed[place] or record not in read:
+            read.append(record)
 
     def _commit(self, consumer: confluent_kafka.Consumer, records: list[confluent_kafka.Message]) -> None:
         ends = {(each.topic() or "", each.partition() or 0): (each.offset() or 0) + 1 for each in records}
@@ -187,18 +195,19 @@ class Load:
             offsets = [confluent_kafka.TopicPartition(*place, end) for place, end in ends.items()]
             consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException as problem:
-            if problem.args[0].code() not in LEFT:
+            if problem.args[0].code() not in NOT_COMMITTED:
                 raise
-            self._uncommitted.update(ends)
+        else:
+            self._committed.update(ends)
 
 
-@pytest.fixture
-def clusters(tmp_path: Path, long: bool) -> Iterator[tuple[LocalCluster, KraftCluster]]:
+@pytest.fixture(params=[1, 3])
+def clusters(tmp_path: Path, long: bool, request: pytest.FixtureRequest) -> Iterator[tuple[LocalCluster, KraftCluster]]:
     if not long:
         pytest.skip("two Java machines start one after the other, and clients run for a minute: with --long")
     kraft.fetch()
     with (
-        LocalCluster(brokers=1, directory=tmp_path / "source") as source,
+        LocalCluster(brokers=request.param, directory=tmp_path / "source") as source,
         KraftCluster(tmp_path, 2) as target,
     ):
         wait_for_controller(source.bootstrap_servers)
@@ -216,15 +225,17 @@ def load() -> Iterator[Load]:
 def program(tmp_path: Path, clusters: tuple[LocalCluster, KraftCluster]) -> Iterator[Program]:
     source, target = clusters
     with ReservedPort() as port:
-        found = Program(tmp_path / "mirror", source.bootstrap_servers, target, port.number)
+        found = Program(tmp_path / "mirror", source.bootstrap_servers, target, port.number, "--replication-factor", "1")
         yield found
         found.kill()
 
 
-def make_topics(servers: str) -> None:
+def make_topics(servers: str, replicas: int) -> None:
     """Topics, and a group that begins with their first records."""
     admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (PLAIN, TRANSACTIONAL)]).values():
+    settings = {"min.insync.replicas": str(max(1, replicas - 1))}
+    topics = [NewTopic(each, PARTITIONS, replicas, config=settings) for each in (PLAIN, TRANSACTIONAL)]
+    for future in admin.create_topics(topics).values():
         future.result(TIMEOUT_S)
     consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": GROUP})
     consumer.commit(offsets=[confluent_kafka.TopicPartition(*place, 0) for place in PLACES], asynchronous=False)
@@ -282,15 +293,14 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
 ) -> None:
     source, target = clusters
     servers, theirs = source.bootstrap_servers, target.bootstrap_servers
-    make_topics(servers)
+    make_topics(servers, len(source.broker_ids))
     load.start(servers)
     load.wait_progress()
     program.start()
     wait_until(lambda: program.read_status().get("phase") == "mirroring", "a mirror at work", TIMEOUT_S)
     load.wait_progress()
     program.kill()
-    source.restart(1)  # the next leader epochs
-    load.wait_progress()
+    disturb(source, 1, load)
     program.start()
     load.wait_progress()
 
@@ -306,6 +316,7 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
     run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
     told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
     assert "problem" not in told and "warning" not in told
+    wait_in_sync(servers, len(source.broker_ids))
     check_segments(source, target, [f"{topic}-{number}" for topic, number in PLACES])
     assert find_ends(theirs) == ends
     assert read_records(theirs, ends) == read_records(servers, ends)
@@ -314,7 +325,7 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
     load.start(theirs)
     load.wait_progress()
     with following(program, servers, theirs):
-        load.wait_progress()
+        disturb(source, len(source.broker_ids), load)
         load.stop(GROUP)
         load.stop(TRANSACTIONAL)
         load.stop(PLAIN)
@@ -328,6 +339,30 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
     load.stop(GROUP)
     judge(load)
     assert program.call("back", str(program.directory), "-b", servers, "--to", theirs, "--wait", "0").returncode == 7
+
+
+def disturb(source: LocalCluster, broker: int, load: Load) -> None:
+    """Kill a broker under load and start it again, or restart the only one."""
+    if len(source.broker_ids) == 1:
+        source.restart(broker)
+        load.wait_progress()
+        return
+    source.kill(broker)
+    load.wait_progress()
+    source.start_broker(broker)
+    wait_in_sync(source.bootstrap_servers, len(source.broker_ids))
+    load.wait_progress()
+
+
+def wait_in_sync(servers: str, replicas: int) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def is_complete() -> bool:
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
+        found = [each for name in (PLAIN, TRANSACTIONAL) for each in topics[name].partitions.values()]
+        return all(len(each.isrs) == replicas for each in found)
+
+    wait_until(is_complete, "all replicas in sync", TIMEOUT_S)
 
 
 @contextmanager

@@ -97,15 +97,16 @@ async def _copy_until_level(way: WayBack, wait_s: float | None) -> list[str]:
             problems = await way.copy_once()
         except (OSError, TimeoutError, ClientError) as problem:
             problems = [str(problem)]
-        if deadline_s is not None and (not problems or time.monotonic() > deadline_s):
+        is_level = not problems and not way.behind
+        if deadline_s is not None and (is_level or time.monotonic() > deadline_s):
             for each in way.notes:
                 note(f"Note: {each}")
             note(
                 f"copied back: {format_count(way.offsets, 'offset')}, committed offsets of {format_count(way.groups, 'group')}"
             )
-            return problems
+            return problems + way.behind
         if deadline_s is None and problems != told:
-            for each in problems or ["level"]:
+            for each in problems or ["nothing is in the way any more"]:
                 note(each)
             told = problems
         await asyncio.sleep(_PAUSE_S)

@@ -48,6 +48,8 @@ class WayBack:
         self.offsets = 0
         """How many were copied, those of markers and gaps included."""
         self.notes: list[str] = []
+        self.behind: list[str] = []
+        """Why the source is not level with the target, though nothing is wrong: the target goes on."""
 
     @property
     def groups(self) -> int:
@@ -55,7 +57,10 @@ class WayBack:
         return len({group for group, _ in self._offsets})
 
     async def copy_once(self) -> list[str]:
-        """Copy what is new, and return what keeps the source from being level with the target. Raises ClientError, OSError."""
+        """Copy what is new, and return what is wrong; `behind` says what else keeps the source from being level.
+
+        Raises ClientError, OSError.
+        """
         clusters = self._clusters
         for each in (clusters.source_cluster, clusters.target_cluster):
             each.watch_topics(self._known)
@@ -66,8 +71,9 @@ class WayBack:
         problems = [problem for name in names if (problem := self._judge_topic(name, source, target))]
         added = await self._add_partitions(source, target) if not problems else False
         await self._find_notes()
+        self.behind = ["partitions are being added in the source"] if added else []
         if problems or added:
-            return problems or ["partitions are being added in the source"]
+            return problems
         return await self._copy_partitions(
             [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
         )
@@ -109,18 +115,20 @@ class WayBack:
         wanted, stable = await read_ends(clusters.target, places)
         found = await asyncio.gather(*(self._copy_safely(each, ends[each], wanted[each]) for each in places))
         problems = [each for each in found if each]
-        problems += [
+        self.behind = [
             f"{place}: a transaction is open in the target since offset {stable[place]}"
             for place in places
             if stable[place] < wanted[place]
         ]
         failed = await copying.copy_group_offsets(clusters.target, clusters.source, set(self._known), self._offsets)
         problems += failed.values()
-        if problems:
-            return problems
-        await self._use_up_producer_ids(places)
-        now, _ = await read_ends(clusters.target, places)
-        return [f"{each}: the target went on to offset {now[each]}" for each in places if now[each] != wanted[each]]
+        if not problems:
+            await self._use_up_producer_ids(places)
+            now, _ = await read_ends(clusters.target, places)
+            self.behind += [
+                f"{each}: the target went on to offset {now[each]}" for each in places if now[each] != wanted[each]
+            ]
+        return problems
 
     async def _use_up_producer_ids(self, places: list[TopicPartition]) -> None:
         """Keep the source from giving out ids that producers have got in the target."""

@@ -137,7 +137,7 @@ def copy(source: Cluster, target: Cluster, rounds: int = 1) -> list[str]:
         way = way_between(source, target)
         for _ in range(rounds):
             problems = await way.copy_once()
-        return problems
+        return problems + way.behind
 
     return asyncio.run(play())
 
