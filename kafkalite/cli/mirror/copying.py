@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.mirror.plan import MirroredTopic
@@ -49,20 +50,28 @@ async def read_topics(admin: Admin, names: Iterable[str]) -> dict[str, MirroredT
 
 
 async def copy_group_offsets(
-    source: Admin, target: Admin, topics: Collection[str], copied: GroupOffsets
+    source: Admin,
+    target: Admin,
+    is_chosen: Callable[[TopicPartition], bool],
+    copied: GroupOffsets,
+    *,
+    with_epochs: bool = True,
 ) -> dict[str, str]:
-    """Commit in the target what groups have committed for these topics and is not in `copied`, which then has it; return the problems, by
-    group. Raises ClientError.
+    """Commit in the target what groups have committed for chosen partitions and is not in `copied`, which then has it; return the problems,
+    by group. Raises ClientError.
+
+    Leader epochs are left out where the target's are lower: consumers take no metadata of lower epochs than that of what they committed.
     """
     problems: dict[str, str] = {}
     for group in sorted({each.group_id for each in await source.list_groups()}):
         changed = {
             place: committed
             for place, committed in (await source.list_group_offsets(group)).items()
-            if committed is not None and place.topic in topics and copied.get((group, place)) != committed
+            if committed is not None and is_chosen(place) and copied.get((group, place)) != committed
         }
+        taken = changed if with_epochs else {at: replace(each, leader_epoch=-1) for at, each in changed.items()}
         try:
-            await target.alter_group_offsets(group, changed)
+            await target.alter_group_offsets(group, taken)
         except ClientError as problem:
             why = next(iter(problem.failures.values())) if isinstance(problem, AdminError) else problem
             problems[group] = f"offsets of group {group} are not copied: {why}"

@@ -202,7 +202,9 @@ class Mirror:
 
     async def _copy_the_rest(self) -> None:
         source, target = self._clusters.source, self._clusters.target
-        failed = await copying.copy_group_offsets(source, target, set(self._topics), self._copied)
+        failed = await copying.copy_group_offsets(
+            source, target, lambda place: place.topic in self._topics, self._copied
+        )
         self._problems += failed.values()
         self._problems += await copying.copy_acls(source, target)
         self._problems += await copying.copy_quotas(source, target)

@@ -39,8 +39,10 @@ class WayBack:
 
     def __init__(self, clusters: Clusters, topics: Mapping[str, KnownTopic]) -> None:
         self._clusters, self._known = clusters, topics
-        self._joined: set[TopicPartition] = set()
-        """Partitions whose last batches were the same on both sides, and which only this program has written to since."""
+        self._joined: dict[TopicPartition, int] = {}
+        """Where the source ended when its log was known to be that of the target up to there. An end that differs is compared again:
+        somebody else may have written to the source, and the target may have got more since.
+        """
         self._offsets: copying.GroupOffsets = {}
         self._highest_producer_id = -1
         self._used_up = -1
@@ -120,7 +122,10 @@ class WayBack:
             for place in places
             if stable[place] < wanted[place]
         ]
-        failed = await copying.copy_group_offsets(clusters.target, clusters.source, set(self._known), self._offsets)
+        whole = {each for each, why in zip(places, found, strict=True) if not why}  # of others the source may know more
+        failed = await copying.copy_group_offsets(
+            clusters.target, clusters.source, whole.__contains__, self._offsets, with_epochs=False
+        )
         problems += failed.values()
         if not problems:
             await self._use_up_producer_ids(places)
@@ -145,17 +150,17 @@ class WayBack:
             try:
                 return await self._copy(place, end, wanted)
             except (OSError, TimeoutError, ClientError) as problem:
-                self._joined.discard(place)
+                self._joined.pop(place, None)
                 return f"{place}: {problem}"
 
     async def _copy(self, place: TopicPartition, end: int, wanted: int) -> str:
         if end > wanted:
-            self._joined.discard(place)
+            self._joined.pop(place, None)
             return f"{place}: the source ends at offset {end} and the target at {wanted}: the source has got records of its own"
-        if place not in self._joined:
+        if self._joined.get(place) != end:
             if why := await self._compare_seam(place, end):
                 return f"{place}: {why}"
-            self._joined.add(place)
+            self._joined[place] = end
         while end < wanted:
             answer = await self._fetch(self._clusters.target_cluster, place, end, _FETCH_BYTES)
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -166,6 +171,7 @@ class WayBack:
                 return f"{place}: the target gave nothing at offset {end}, and ends at {wanted}"
             self._highest_producer_id = max(self._highest_producer_id, read_headers(records)[1])
             begin, end = end, await self._append(place, end, bytes(records))
+            self._joined[place] = end
             self.offsets += end - begin
         return ""
 

@@ -9,7 +9,7 @@ from typing import Any
 from kafkalite.cli.mirror.clusters import Clusters
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.cli.mirror.way_back import WayBack
-from kafkalite.client import ConfigResource
+from kafkalite.client import ConfigResource, OffsetAndMetadata
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
@@ -47,6 +47,8 @@ class Cluster:
         self.partitions, self.stable = 1, -1
         self.failures: list[Any] = []
         """What happens at the next appends: an error code, or an exception after the append."""
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        """Of the only group."""
         self.used_up = 0
         self.highest_producer_id = -1
         partition = PartitionView("t", 0, 5, EPOCHS[topic_id], (5,), (5,))
@@ -119,7 +121,13 @@ class Cluster:
         return {place: SimpleNamespace(offset=find(what)) for place, what in asked.items()}
 
     async def list_groups(self) -> list[Any]:
-        return []
+        return [SimpleNamespace(group_id="g")] if self.committed else []
+
+    async def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self.committed
+
+    async def alter_group_offsets(self, group: str, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        self.committed = self.committed | offsets
 
     async def describe_producers(self, places: Any) -> Any:
         return {T0: [SimpleNamespace(producer_id=self.highest_producer_id)]}
@@ -180,6 +188,35 @@ def test_records_that_somebody_else_has_written_to_the_source_are_found() -> Non
         assert "different records" in problem and source.batches == before
     (problem,) = copy(Cluster(SOURCE_ID, batch(0), batch(1), batch(2)), target)
     assert "records of its own" in problem
+
+
+def test_records_of_others_are_found_though_the_target_got_more_since() -> None:
+    target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+
+    async def play() -> list[str]:
+        way = way_between(source, target)
+        assert await way.copy_once() == [] and not way.behind
+        source.batches.append(batch(1, b"w"))
+        target.batches += [batch(1), batch(2), batch(3)]
+        return await way.copy_once() + await way.copy_once()
+
+    problems = asyncio.run(play())
+    assert len(problems) == 2 and all("different records at offset 1" in each for each in problems)
+    assert source.end == 2, "nothing is appended behind them"
+
+
+def test_offsets_of_groups_go_back_without_leader_epochs_where_the_records_are_the_same() -> None:
+    target, source = Cluster(TARGET_ID, batch(0), batch(1)), Cluster(SOURCE_ID)
+    target.committed = {T0: OffsetAndMetadata(2, "note", leader_epoch=9)}
+    assert copy(source, target) == []
+    assert source.committed == {T0: OffsetAndMetadata(2, "note")}, "the source's leader is of epoch 3"
+
+
+def test_offsets_of_a_partition_that_clients_have_returned_to_are_left_alone() -> None:
+    target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID, batch(0), batch(1))
+    target.committed, source.committed = {T0: OffsetAndMetadata(1)}, {T0: OffsetAndMetadata(2)}
+    assert "records of its own" in copy(source, target)[0]
+    assert source.committed == {T0: OffsetAndMetadata(2)}
 
 
 def test_a_target_that_begins_behind_the_end_of_the_source_is_named() -> None:
