@@ -334,17 +334,6 @@ REPLICATION: Final = (
         ),
     ),
     Bug(
-        "an idle partition whose fetch in an earlier leader epoch is refused waits on",
-        "left out on purpose: acks=all would wait until the roles of all other partitions have come",
-        (
-            Edit(
-                _FETCH_STATES,
-                "                    if data.error_code:\n                        self._hurry(topic_partition)\n",
-                "                    pass\n",
-            ),
-        ),
-    ),
-    Bug(
         "a partition that begins to follow is not fetched by a session that is under way",
         "here (3a35fbc): a follower that asks too early is never told of records",
         (
