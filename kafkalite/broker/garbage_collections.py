@@ -32,6 +32,8 @@ _FEW: Final = 700
 _FULL_AFTER: Final = 30
 """Collections of young objects, until all are looked at."""
 _LOOK_S: Final = 1.0
+_MANY_PORTIONS: Final = 20
+"""Portions of long work in the time between two looks after which more are expected: a controller's requests come one after the other."""
 _WAIT_S: Final = 60.0
 _SHARE: Final = 0.002
 _SHARE_OF_EVERYTHING: Final = 0.0002
@@ -43,12 +45,13 @@ Callback: TypeAlias = Callable[[Literal["start", "stop"], dict[str, int]], objec
 class GarbageCollections:
     """The schedule from `start`, before a broker opens its logs, to `stop`.
 
-    `is_busy` tells of long requests, `now_s` of the time that a collection takes.
+    `is_busy` tells of long requests, `portions` how many portions of such were done until now, `now_s` of the time that a collection takes.
     """
 
     def __init__(
         self,
         is_busy: Callable[[], bool],
+        portions: Callable[[], int],
         now_s: Callable[[], float] = perf_counter,
         collect: Callable[[int], object] = gc.collect,
         counts: Callable[[], tuple[int, int, int]] = gc.get_count,
@@ -56,7 +59,14 @@ class GarbageCollections:
         freeze: Callable[[], object] = gc.freeze,
         unfreeze: Callable[[], object] = gc.unfreeze,
     ) -> None:
-        self._is_busy, self._now_s, self._collect, self._counts = is_busy, now_s, collect, counts
+        self._is_busy, self._portions, self._now_s, self._collect, self._counts = (
+            is_busy,
+            portions,
+            now_s,
+            collect,
+            counts,
+        )
+        self._portions_before = 0
         self._callbacks, self._freeze, self._unfreeze = callbacks, freeze, unfreeze
         self._thresholds = gc.get_threshold()
         self._began_s = self._not_before_s = self._everything_not_before_s = 0.0
@@ -81,11 +91,13 @@ class GarbageCollections:
     def _collect_if_due(self) -> None:
         self._schedule_check()
         now_s, (young, collections, _) = self._now_s(), self._counts()
+        before, self._portions_before = self._portions_before, self._portions()
+        is_busy = self._is_busy() or self._portions_before > before + _MANY_PORTIONS
         if (young < _FEW and collections <= _FULL_AFTER) or now_s < self._not_before_s:
             return
         if self._due_since_s is None:
             self._due_since_s = now_s
-        if self._is_busy() and now_s - self._due_since_s < _WAIT_S:
+        if is_busy and now_s - self._due_since_s < _WAIT_S:
             return
         if collections > _FULL_AFTER:
             self._collect_old()

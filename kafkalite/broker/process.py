@@ -106,7 +106,7 @@ async def _serve(
     disk = OsDisk()
     broker = Broker(config, session, disk, SystemClock(), rng, fatal, in_process, fault_control, stages)
     loop.set_exception_handler(broker.errors.handle)
-    collections = GarbageCollections(lambda: broker.serving is not None and broker.serving.dispatcher.is_busy)
+    collections = _schedule_collections(broker)
     collections.start()  # before logs are opened, whose objects are a million: Python would look at them again and again
     timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
     starting = loop.create_task(_start(broker, store, timeout_ms / 1000, stages))
@@ -232,6 +232,16 @@ def _log_left_out(loop: asyncio.AbstractEventLoop, log: BrokerLog) -> None:
 def _release_unused(loop: asyncio.AbstractEventLoop, disk: OsDisk) -> None:
     disk.release_unused()
     loop.call_later(_UNUSED_S, _release_unused, loop, disk)
+
+
+def _schedule_collections(broker: Broker) -> GarbageCollections:
+    def is_busy() -> bool:
+        return broker.serving is not None and broker.serving.dispatcher.is_busy
+
+    def count_portions() -> int:
+        return 0 if broker.serving is None else broker.serving.dispatcher.portions.turns
+
+    return GarbageCollections(is_busy, count_portions)
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

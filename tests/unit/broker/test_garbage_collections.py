@@ -21,6 +21,7 @@ class Collector:
         self.at_s: list[float] = []
         self.generations: list[int] = []
         self.is_busy, self.takes_s = False, takes_s
+        self.portions = 0
         self.counts = ALL_DUE
         self._spent_s = 0.0
         self._callbacks: list[Callback] = []
@@ -29,6 +30,7 @@ class Collector:
         loop = asyncio.get_running_loop()
         self.timer = GarbageCollections(
             lambda: self.is_busy,
+            lambda: self.portions,
             lambda: loop.time() + self._spent_s,
             self._collect,
             lambda: self.counts,
@@ -71,6 +73,27 @@ def test_nothing_is_looked_at_while_long_requests_are_in_progress_for_a_minute_a
         assert set(collector.generations) == {2}
         collector.counts = NOTHING_DUE
         assert await collections_in(collector, 100) == 0
+
+    virtual_time.run(scenario())
+
+
+def test_many_portions_of_long_requests_announce_more() -> None:
+    """A takeover of a hundred thousand partitions is hundreds of requests, and between two of them none is in progress."""
+
+    async def scenario() -> None:
+        collector = Collector()
+
+        async def work(portions: int) -> None:
+            while True:
+                collector.portions += portions
+                await asyncio.sleep(0.4)
+
+        working = asyncio.ensure_future(work(20))
+        assert await collections_in(collector, 30) == 0
+        working.cancel()
+        working = asyncio.ensure_future(work(2))
+        assert await collections_in(collector, 30) >= 28
+        working.cancel()
 
     virtual_time.run(scenario())
 
