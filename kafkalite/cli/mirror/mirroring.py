@@ -31,6 +31,8 @@ _HEARTBEAT_S: Final = 1.0
 _POLL_S: Final = 0.2
 _EVACUATION_S: Final = 1.0
 """Between two looks for topics of others that were placed at the mirror: their producers wait so long."""
+_EVACUATION_PAUSES: Final = 20
+"""Pauses are so many times as long as looks: of a target with many topics these take a while."""
 _FENCINGS_AT_ONCE: Final = 200
 """Between two looks at the clusters; each takes two commits of the controllers."""
 
@@ -97,9 +99,10 @@ class Mirror:
         evacuation_s = loop.time() + _EVACUATION_S
         while loop.time() < deadline_s and self._directory.switch_wanted == wants_switch:
             await asyncio.sleep(_POLL_S)
-            if loop.time() >= evacuation_s:
+            if (began_s := loop.time()) >= evacuation_s:
                 await self._evacuate()
-                evacuation_s = loop.time() + _EVACUATION_S
+                took_s = loop.time() - began_s
+                evacuation_s = loop.time() + max(_EVACUATION_S, _EVACUATION_PAUSES * took_s)
 
     async def _evacuate(self) -> None:
         try:
