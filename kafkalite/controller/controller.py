@@ -36,6 +36,7 @@ from kafkalite.controller.term import ControllerTerm, TermEnded
 from kafkalite.controller.wire import decode_response, read_digests
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.lifecycle import report
+from kafkalite.portions import Work, in_one_go
 from kafkalite.types import NO_BROKER, BrokerId
 from zk import paths
 from zk.controller_seat import ControllerMovedError, Seat, elect, read_controller
@@ -156,6 +157,10 @@ class Controller(ControllerApi):
 
     def statistics(self) -> dict[str, Any]:
         """Return figures for metrics: Kafka's gauges of the controller, its queue and its channels."""
+        return in_one_go(self.make_statistics())
+
+    def make_statistics(self) -> Work[dict[str, Any]]:
+        """Do what `statistics` does, in portions. The state changes between two of them, so the counts are not of one moment."""
         figures: dict[str, Any] = {
             "active_controller_count": int(self.is_active),
             "active_controller_id": self.active_controller_id,
@@ -163,8 +168,9 @@ class Controller(ControllerApi):
             **self._queue.statistics(),
         }
         if self._term is not None:
-            figures |= cluster_statistics(self._term.cluster)
-            figures |= self._term.channels.statistics()
+            term = self._term
+            figures |= yield from cluster_statistics(term.cluster)
+            figures |= term.channels.statistics()
         return figures
 
     # -- events

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, gauge, histogram_samples, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, gauge, histogram_samples, label_text, with_pauses
+from kafkalite.portions import Work
 
 _CLUSTER: Final = {
     "active_broker_count": ("brokers", "Live brokers.", "activebrokercount"),
@@ -40,7 +41,7 @@ _OLD: Final = "kafka_controller_kafkacontroller_"
 class Controller(Protocol):
     """The controller as far as metrics read it."""
 
-    def statistics(self) -> dict[str, Any]: ...
+    def make_statistics(self) -> Work[dict[str, Any]]: ...
 
 
 class Parts(Protocol):
@@ -52,7 +53,7 @@ class Parts(Protocol):
 
 def families(parts: Parts) -> Iterator[Family]:
     """Return the families. As in Kafka, an inactive controller counts nothing, so that sums over all brokers are right."""
-    statistics = parts.controller.statistics()
+    statistics = yield from with_pauses(parts.controller.make_statistics())
     yield gauge(
         "kafkalite_controller_active",
         "1 on the broker that is the controller.",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, gauges, label_text
+from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, gauges, label_text, with_pauses
 from kafkalite.broker.parts import HasConfig, HasReplicas, HasTraffic
+from kafkalite.portions import Work
 
 if TYPE_CHECKING:
     from kafkalite.broker.replication.isr_changes import AlterPartitionSender, ZooKeeperIsrWriter
@@ -106,7 +108,7 @@ def _replicas(parts: Parts) -> Iterator[Family]:
     yield gauge(
         "kafkalite_follower_lag_max_records",
         "Offsets by which the slowest follower is behind, of all led partitions.",
-        max((_lag(each) for each in parts.replicas.leading()), default=0),
+        max(map(_lag, parts.replicas.lagging()), default=0),
     )
     yield gauge(
         "kafkalite_topic_id_conflicts",
@@ -125,24 +127,24 @@ def _lag(partition: Partition) -> int:
 
 
 def _logs(parts: Parts) -> Iterator[Family]:
-    logs = sorted(parts.logs.all_logs(), key=lambda log: log.topic_partition)
+    logs = sorted(parts.logs.all_logs(), key=attrgetter("topic_partition"))
     told = logs[: parts.config.kafkalite_metrics_max_partitions]
     for name, attribute, help, old in _OF_LOGS:
         yield Family(name, "gauge", help, _of_logs(told, attribute), f"kafka_log_log_{old}")
     sizes = {each.path: 0 for each in parts.logs.online_directories}
-    for log in logs:
-        path = log.log_directory.path
-        sizes[path] = sizes.get(path, 0) + log.size_bytes
+    yield from with_pauses(_add_sizes(sizes, logs))
     yield gauges(
         "kafkalite_log_directory_size_bytes", "Size of all logs in a directory.", "directory", sorted(sizes.items())
     )
     uncleanable = parts.cleaner.uncleanable
-    left_out = Counter(log.log_directory.path for log in logs if log.topic_partition in uncleanable)
+    left_out = (
+        Counter(log.log_directory.path for log in logs if log.topic_partition in uncleanable) if uncleanable else {}
+    )
     yield gauges(
         "kafkalite_uncleanable_partitions",
         "Logs that the cleaner cannot compact; /health says why.",
         "directory",
-        [(path, left_out[path]) for path in sorted(sizes)],
+        [(path, left_out.get(path, 0)) for path in sorted(sizes)],
         "kafka_log_logcleanermanager_uncleanable_partitions_count",
     )
     yield gauge(
@@ -156,6 +158,14 @@ def _logs(parts: Parts) -> Iterator[Family]:
         "Replicas whose logs are not told, for there are more than kafkalite.metrics.max.partitions.",
         len(logs) - len(told),
     )
+
+
+def _add_sizes(sizes: dict[str, int], logs: Sequence[PartitionLog]) -> Work[None]:
+    """Add the sizes of logs to those of their directories, by path."""
+    for log in logs:
+        path = log.log_directory.path
+        sizes[path] = sizes.get(path, 0) + log.size_bytes
+        yield
 
 
 def _of_logs(logs: Sequence[PartitionLog], attribute: str) -> Iterator[Sample]:

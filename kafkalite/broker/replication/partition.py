@@ -49,6 +49,7 @@ class Partition:
         "began_in_sync",
         "controller_epoch",
         "followers",
+        "is_counted",
         "isr",
         "leader",
         "leader_epoch",
@@ -85,7 +86,7 @@ class Partition:
         """Set by `Replicas`, which knows watchers of partitions that are not hosted too."""
         self._ack_waits = NO_WAITS
         """In the order of the log; any of them may time out."""
-        self._is_notifying = False
+        self._is_notifying = self.is_counted = False
         self._is_settled = True
 
     # What it is
@@ -154,6 +155,7 @@ class Partition:
             return False
         self._adopt(state)
         _set_isr(self, state.isr, is_epoch_new=newer_epoch)
+        self._host.count(self)
         kept = {} if newer_epoch else self.followers
         followers = {}
         for broker in state.replicas:
@@ -177,6 +179,7 @@ class Partition:
             return False
         self._adopt(state)
         self.isr = ()
+        self._host.count(self)
         self.began_in_sync = self.local_id in state.isr
         self.pending_change = None
         self.followers = NO_FOLLOWERS
@@ -187,6 +190,7 @@ class Partition:
     def resign(self) -> None:
         """Stop serving: the replica was stopped or deleted, or its directory failed."""
         self.leader = NO_BROKER
+        self._host.count(self)
         self.pending_change = None
         self._notify_role_change()
 
@@ -473,6 +477,7 @@ class Partition:
         )
         self.partition_epoch = partition_epoch
         _set_isr(self, written)
+        self._host.count(self)
         self._advance_high_watermark(now_ms)
         return True
 

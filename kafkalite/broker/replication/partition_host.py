@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.broker.replication.partition import Partition
 
 
 @dataclass(slots=True)
@@ -20,3 +24,25 @@ class PartitionHost:
     unsettled: dict[TopicPartition, None] = field(default_factory=dict)
     """Partitions to look at: time alone may change the ISR or the high watermark, or the log grew. They add themselves, `Replicas`
     removes them."""
+    leaders: int = 0
+    under_replicated: dict[TopicPartition, Partition] = field(default_factory=dict)
+    """Led partitions whose ISR lacks replicas. Every partition below min.insync.replicas is one of them."""
+
+    def count(self, partition: Partition) -> None:
+        """Count a partition whose leader, ISR or replicas have changed."""
+        leads = partition.is_leader
+        if leads is not partition.is_counted:
+            partition.is_counted = leads
+            self.leaders += 1 if leads else -1
+        if partition.is_under_replicated:
+            self.under_replicated[partition.topic_partition] = partition
+        elif self.under_replicated:
+            self.under_replicated.pop(partition.topic_partition, None)
+
+    def statistics(self) -> dict[str, int]:
+        """Return how many partitions are led, and how many of those lack replicas in sync."""
+        return {
+            "leaders": self.leaders,
+            "under_replicated": len(self.under_replicated),
+            "under_min_isr": sum(each.is_under_min_isr for each in self.under_replicated.values()),
+        }

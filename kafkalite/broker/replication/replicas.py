@@ -118,6 +118,11 @@ class Replicas:
     def leading(self) -> list[Partition]:
         return [partition for partition in self.partitions.values() if partition.is_leader]
 
+    def lagging(self) -> list[Partition]:
+        """Return the led partitions of which a follower may lack records."""
+        names = self._host.unsettled | dict.fromkeys(self._host.under_replicated)
+        return [each for name in names if (each := self.partitions.get(name)) is not None and each.is_leader]
+
     def watch(self, topic_partition: TopicPartition, watcher: Watcher[Partition]) -> None:
         """Notify `watcher` of changes, from now on or once the partition is hosted here."""
         watchers = self._watchers.get(topic_partition)
@@ -491,10 +496,4 @@ class Replicas:
 
     def statistics(self) -> dict[str, int]:
         """Return counts for metrics and status pages."""
-        leading = self.leading()
-        return {
-            "partitions": len(self.partitions),
-            "leaders": len(leading),
-            "under_replicated": sum(p.is_under_replicated for p in leading),
-            "under_min_isr": sum(p.is_under_min_isr for p in leading),
-        }
+        return {"partitions": len(self.partitions), **self._host.statistics()}

@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.cluster_state import ClusterState, PartitionContext
 from kafkalite.controller.machines.partition_state_machine import (
     Strategy,
     bring_partitions_online,
@@ -113,9 +113,14 @@ def find_imbalance(cluster: ClusterState) -> dict[BrokerId, tuple[int, list[Topi
             continue
         broker = state.assignment.preferred
         preferred[broker] += 1
-        if state.leader is not None and state.leader != broker:
+        if is_misplaced(state):
             misplaced[broker].append(partition)
     return {broker: (count, misplaced[broker]) for broker, count in preferred.items()}
+
+
+def is_misplaced(state: PartitionContext) -> bool:
+    """True if another broker than the preferred one leads the partition."""
+    return bool(state.assignment.replicas) and state.leader is not None and state.leader != state.assignment.preferred
 
 
 def process_unclean_election_enable(cluster: ClusterState, topic: str | None) -> Steps[None]:

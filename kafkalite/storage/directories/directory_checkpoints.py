@@ -13,21 +13,12 @@ from typing import Final, NamedTuple
 
 from kafkalite.portions import Work, in_one_go
 from kafkalite.storage import checkpoints
+from kafkalite.storage.log.noted_log import LogBlock
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import LogDirectory
-from kafkalite.types import TopicPartition
 
 _BLOCK_LOGS: Final = 32
 """With more, a change costs more; with fewer, a partition takes more memory."""
-
-
-class _Block:
-    """Logs whose lines are made together."""
-
-    __slots__ = ("partitions",)
-
-    def __init__(self) -> None:
-        self.partitions: list[TopicPartition] = []
 
 
 class _Checkpoint(NamedTuple):
@@ -53,54 +44,51 @@ class _KeptText:
 
     def __init__(self, offset_of: Callable[[PartitionLog], int | None]) -> None:
         self.offset_of = offset_of
-        self.lines: dict[_Block, bytes] = {}
-        self.stale: dict[_Block, None] = {}
+        self.lines: dict[LogBlock, bytes] = {}
+        self.stale: dict[LogBlock, None] = {}
         self.is_written = self.is_durable = False
 
-    def change(self, block: _Block, lines: bytes) -> None:
+    def change(self, block: LogBlock, lines: bytes) -> None:
         if lines != self.lines.get(block, b""):
             self.lines[block] = lines
             self.is_written = self.is_durable = False
 
 
 class DirectoryCheckpoints:
-    """The checkpoints of `directory`; `find_log` returns the log of a partition that lies there, current or future."""
+    """The checkpoints of `directory`."""
 
-    def __init__(self, directory: LogDirectory, find_log: Callable[[TopicPartition], PartitionLog | None]) -> None:
+    def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        self._find_log = find_log
-        self._block_of: dict[TopicPartition, _Block] = {}
-        self._with_room: dict[_Block, None] = {}
+        self._with_room: dict[LogBlock, None] = {}
         self._texts = {each.name: _KeptText(each.offset_of) for each in CHECKPOINTS}
         self._stale = [each.stale for each in self._texts.values()]
 
-    def note_changed(self, topic_partition: TopicPartition) -> None:
-        """Note that the partition's log here has changed, appeared or vanished."""
-        block = self._block_of.get(topic_partition)
-        if self._find_log(topic_partition) is not None:
-            if block is None:
-                block = self._enter(topic_partition)
-        elif block is not None:
-            self._remove(topic_partition, block)
-        else:
+    def note_changed(self, log: PartitionLog, *, is_here: bool) -> None:
+        """Note that a log here has changed, or appeared, or (not `is_here`) that it is not one of the directory's logs any more."""
+        block = log.checkpoint_block
+        if is_here and block is None:
+            block = self._enter(log)
+        elif not is_here and block is not None:
+            self._remove(log, block)
+        if block is None:
             return
         for stale in self._stale:
             stale[block] = None
 
-    def _enter(self, topic_partition: TopicPartition) -> _Block:
+    def _enter(self, log: PartitionLog) -> LogBlock:
         block = next(iter(self._with_room), None)
         if block is None:
-            block = _Block()
+            block = LogBlock()
             self._with_room[block] = None
-        self._block_of[topic_partition] = block
-        block.partitions.append(topic_partition)
-        if len(block.partitions) == _BLOCK_LOGS:
+        log.checkpoint_block = block
+        block.logs.append(log)
+        if len(block.logs) == _BLOCK_LOGS:
             del self._with_room[block]
         return block
 
-    def _remove(self, topic_partition: TopicPartition, block: _Block) -> None:
-        del self._block_of[topic_partition]
-        block.partitions.remove(topic_partition)
+    def _remove(self, log: PartitionLog, block: LogBlock) -> None:
+        log.checkpoint_block = None
+        block.logs.remove(log)
         self._with_room[block] = None
 
     def refresh(self, name: str) -> Work[None]:
@@ -109,18 +97,10 @@ class DirectoryCheckpoints:
         for block in tuple(text.stale):
             if block in text.stale:
                 del text.stale[block]
-                text.change(block, self._make_lines(block, text.offset_of))
+                text.change(block, _make_lines(block, text.offset_of))
             yield
         if not text.stale:
             text.stale.clear()  # a dict that is emptied key by key keeps its memory
-
-    def _make_lines(self, block: _Block, offset_of: Callable[[PartitionLog], int | None]) -> bytes:
-        lines = []
-        for topic_partition in block.partitions:
-            log = self._find_log(topic_partition)
-            if log is not None and (offset := offset_of(log)) is not None:
-                lines.append(checkpoints.offset_line(topic_partition, offset))
-        return "".join(lines).encode()
 
     def write(self, name: str, *, durable: bool = True) -> None:
         """Replace a checkpoint, unless the file says all of it. Raises OSError; the next call tries again.
@@ -134,3 +114,12 @@ class DirectoryCheckpoints:
         text.is_written = text.is_durable = False
         checkpoints.write_lines(disk, path, b"".join(text.lines.values()), durable=durable)
         text.is_written, text.is_durable = True, durable
+
+
+def _make_lines(block: LogBlock, offset_of: Callable[[PartitionLog], int | None]) -> bytes:
+    lines = []
+    for log in block.logs:
+        offset = offset_of(log)
+        if offset is not None:
+            lines.append(checkpoints.offset_line(log.topic_partition, offset))
+    return "".join(lines).encode()

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from random import Random
 from typing import Final, Protocol
 
@@ -99,11 +98,10 @@ class LogStore:
         """Directories of logs that were deleted and are still in the checkpoints."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         self._summaries = DirectorySummaries(clock)
-        self._checkpoints = {
-            each: DirectoryCheckpoints(each, partial(self._find_in, each)) for each in self.directories
-        }
+        self._checkpoints = {each: DirectoryCheckpoints(each) for each in self.directories}
         self._portions = Portions()
-        self.upkeep = LogUpkeep(self._checkpoints, self._logs.get, self._summaries, clock, self._portions)
+        get_log, get_copy = self._logs.get, self.future.logs.get
+        self.upkeep = LogUpkeep(self._checkpoints, get_log, get_copy, self._summaries, clock, self._portions)
 
     # Facts
 
@@ -404,13 +402,6 @@ class LogStore:
                     self._checkpoints[directory].write(name, durable=durable)
                 except OSError as problem:
                     logger.warning("Checkpoint not written: %s", directory.failure(problem))
-
-    def _find_in(self, directory: LogDirectory, topic_partition: TopicPartition) -> PartitionLog | None:
-        """Return the partition's log in `directory`, current or future."""
-        log = self._logs.get(topic_partition)
-        if log is None or log.log_directory is not directory:
-            log = self.future.logs.get(topic_partition)
-        return log if log is not None and log.log_directory is directory else None
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""

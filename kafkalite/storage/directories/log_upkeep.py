@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Final
+from typing import Final, cast
 
 from kafkalite.clock import Clock
 from kafkalite.errors import KafkaError
@@ -68,18 +68,19 @@ class Agenda:
 
 
 class LogUpkeep:
-    """The jobs of the logs in `directories`; `get_log` returns the current log of a partition."""
+    """The jobs of the logs in `directories`; `get_log` and `get_copy` return the current and the future log of a partition."""
 
     def __init__(
         self,
         directories: Mapping[LogDirectory, DirectoryCheckpoints],
         get_log: Callable[[TopicPartition], PartitionLog | None],
+        get_copy: Callable[[TopicPartition], PartitionLog | None],
         summaries: DirectorySummaries,
         clock: Clock,
         portions: Portions,
     ) -> None:
         self._directories = directories
-        self._get_log = get_log
+        self._get_log, self._get_copy = get_log, get_copy
         self._summaries = summaries
         self._clock = clock
         self._portions = portions
@@ -148,13 +149,17 @@ class LogUpkeep:
         """Do what `look_at_changed` does before a job. A new controller may change a hundred thousand logs in a second."""
         await self._portions.finish(self._look_at_changed(self._clock.now_ms()))
 
+    def _is_copy(self, log: PartitionLog) -> bool:
+        return self._get_copy(log.topic_partition) is log
+
     def _look_at_changed(self, now_ms: int) -> Work[None]:
         """Enter the current logs that changed where they have something to do; a copy that takes over is opened, and notes itself then."""
         for directory, checkpoints in self._directories.items():
             while (noted := directory.take_changed()) is not None:
-                checkpoints.note_changed(noted.topic_partition)
-                log = self._get_log(noted.topic_partition)
-                if log is noted and log is not None:
+                log = cast(PartitionLog, noted)
+                is_current = self._is_current(log)
+                checkpoints.note_changed(log, is_here=is_current or self._is_copy(log))
+                if is_current:
                     self._changed[log] = None
                     self._flushes.set_due(log, log.flush_due_ms(now_ms))
                     if _has_unflushed_segments(log):

@@ -92,6 +92,11 @@ class Node:
             pass
         assert self.count_open_files() == 0
 
+    def write_checkpoints(self) -> None:
+        self.logs.checkpoint_recovery_points()
+        self.logs.checkpoint_log_start_offsets()
+        self.replicas.checkpoint_high_watermarks()
+
     def count_open_files(self) -> int:
         return sum(len(directory.files) for directory in self.logs.directories)
 
@@ -183,11 +188,13 @@ def test_an_idle_partition_takes_less_than_two_kilobytes(tmp_path: Path) -> None
     node = Node(tmp_path / "logs")
     metadata = bytes_each(lambda: asyncio.run(node.learn_metadata()))
     logs = bytes_each(lambda: asyncio.run(host(node)))
+    checkpoints = bytes_each(node.write_checkpoints)
     sessions = bytes_each(node.serve_followers)
     states = bytes_each(node.follow_leaders)
     die(node.logs)
     assert metadata < 100
     assert logs < 1900, "with its log, in a broker that hosts it"
+    assert checkpoints < 120 and logs + checkpoints < 1980, "a line in two checkpoints, noted as changed"
     assert sessions + states < 550, "as a replica of which a third is led here"
 
 

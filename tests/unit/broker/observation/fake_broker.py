@@ -17,6 +17,7 @@ from kafkalite.coordinators.group.offset_record import CommittedOffset
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.histogram import Histogram
 from kafkalite.lifecycle import Jobs, UnexpectedErrors
+from kafkalite.portions import Work
 from kafkalite.types import Endpoint, TopicPartition
 from tests.unit.clocks import HandClock
 from zk.store import SessionState
@@ -70,7 +71,7 @@ class FakeReplicas:
     def statistics(self) -> dict[str, int]:
         return self.counts
 
-    def leading(self) -> list[FakePartition]:
+    def lagging(self) -> list[FakePartition]:
         return self.led
 
 
@@ -86,6 +87,10 @@ class FakeStatistics:
     values: dict[str, Any]
 
     def statistics(self) -> dict[str, Any]:
+        return self.values
+
+    def make_statistics(self) -> Work[dict[str, Any]]:
+        yield from ()
         return self.values
 
 

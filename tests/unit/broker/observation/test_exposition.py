@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkalite.broker.observation import exposition
-from kafkalite.broker.observation.exposition import Family, Sample, counter, gauge, histogram_samples, label_text
+from kafkalite.broker.observation.exposition import (
+    Family,
+    Sample,
+    counter,
+    gauge,
+    histogram_samples,
+    label_text,
+    with_pauses,
+)
 from kafkalite.histogram import Histogram
+from kafkalite.portions import idle_units
+from tests.unit.broker.loop_turns import measured_turns
 
 
 def read(*families: Family) -> dict[str, Any]:
@@ -69,3 +80,17 @@ def test_others_are_served_while_a_long_page_is_made() -> None:
         return turns
 
     assert asyncio.run(scenario()) >= 16
+
+
+def test_others_are_served_while_a_figure_is_computed() -> None:
+    def families(units: int) -> Iterator[Family]:
+        yield from with_pauses(idle_units(units))
+        yield gauge("m", "Help.", 1)
+
+    async def measure(units: int) -> int:
+        with measured_turns() as turns:
+            assert b"m 1" in await exposition.page(families(units))
+        return turns.longest
+
+    few, many = (asyncio.run(measure(units)) for units in (5000, 20_000))
+    assert many < 1.1 * few

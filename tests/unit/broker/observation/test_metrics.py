@@ -28,6 +28,7 @@ from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.histogram import Histogram
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
+from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.broker.observation.fake_broker import (
     FakeBroker,
     FakeCoordinator,
@@ -317,3 +318,16 @@ def test_names_follow_prometheus_rules() -> None:
     for family in [*families, *process_metrics.families()]:
         assert (family.kind == "counter") == family.name.endswith("_total"), family.name
         assert family.old_name != family.name and family.help.endswith(".")
+
+
+def test_metrics_of_many_logs_hold_the_loop_for_a_portion() -> None:
+    async def measure(count: int) -> int:
+        broker = topic_broker(kafkalite_metrics_max_partitions="10")
+        broker.logs.logs = [log("t", number, 5, 7) for number in range(count)]
+        with measured_turns() as turns:
+            page = (await exposition.page(topic_metrics.families(broker))).decode()
+        assert f'kafkalite_log_directory_size_bytes{{directory="/d1"}} {5 * count}' in page
+        return turns.longest
+
+    few, many = (asyncio.run(measure(count)) for count in (5000, 20_000))
+    assert many < 1.1 * few

@@ -128,6 +128,8 @@ def make_many(tmp_path):
     def make(count):
         logs = {
             TopicPartition(f"topic-{number // 10}", number % 10): SimpleNamespace(
+                topic_partition=TopicPartition(f"topic-{number // 10}", number % 10),
+                checkpoint_block=None,
                 recovery_point=number,
                 high_watermark=number,
                 log_start_offset=0,
@@ -136,9 +138,9 @@ def make_many(tmp_path):
             )
             for number in range(count)
         }
-        kept = DirectoryCheckpoints(LogDirectory(OsDisk(), str(tmp_path), 10), logs.get)
-        for topic_partition in logs:
-            kept.note_changed(topic_partition)
+        kept = DirectoryCheckpoints(LogDirectory(OsDisk(), str(tmp_path), 10))
+        for log in logs.values():
+            kept.note_changed(log, is_here=True)
         for name in NAMES_OF_CHECKPOINTS:
             kept.write(name)
         return kept, logs
@@ -165,7 +167,7 @@ def test_a_checkpoint_of_many_logs_costs_what_has_changed(make_many, tmp_path):
                 kept.write(name)
         changed = TopicPartition("topic-3", 7)
         logs[changed].high_watermark = 99_999
-        kept.note_changed(changed)
+        kept.note_changed(logs[changed], is_here=True)
         with counted_calls() as busy:
             kept.write(checkpoints.HIGH_WATERMARK)
         costs.append((len(idle), len(busy)))
@@ -177,9 +179,9 @@ def test_a_checkpoint_of_many_logs_costs_what_has_changed(make_many, tmp_path):
 
 def test_lines_are_made_in_short_units_and_none_is_lost_between_them(make_many, tmp_path):
     kept, logs = make_many(2000)
-    for topic_partition, log in logs.items():
+    for log in logs.values():
         log.high_watermark += 1
-        kept.note_changed(topic_partition)
+        kept.note_changed(log, is_here=True)
     work, calls = kept.refresh(checkpoints.HIGH_WATERMARK), []
     for number in range(20):
         with counted_calls() as unit:
@@ -187,7 +189,7 @@ def test_lines_are_made_in_short_units_and_none_is_lost_between_them(make_many, 
         calls.append(len(unit))
         changed = TopicPartition("topic-0", number % 10)
         logs[changed].high_watermark += 1000
-        kept.note_changed(changed)
+        kept.note_changed(logs[changed], is_here=True)
     assert max(calls) < 500
     kept.write(checkpoints.HIGH_WATERMARK)
     in_one_go(work)
@@ -200,12 +202,13 @@ def test_the_lines_of_logs_that_come_and_go_take_no_more_memory(make_many):
     kept, logs = make_many(1000)
     blocks = len(kept._texts[checkpoints.HIGH_WATERMARK].lines)
     for number in range(3000):
-        former = next(iter(logs))
-        log = logs.pop(former)
-        kept.note_changed(former)
-        logs[new := TopicPartition("new", number)] = log
-        kept.note_changed(new)
+        former = logs.pop(next(iter(logs)))
+        kept.note_changed(former, is_here=False)
+        name = TopicPartition("new", number)
+        new = logs[name] = SimpleNamespace(**vars(former) | {"topic_partition": name})
+        kept.note_changed(new, is_here=True)
+        assert former.checkpoint_block is None
     for name in NAMES_OF_CHECKPOINTS:
         kept.write(name)
     assert len(kept._texts[checkpoints.HIGH_WATERMARK].lines) <= blocks + 1
-    assert len(kept._block_of) == 1000 and not any(kept._stale)
+    assert not any(kept._stale)
