@@ -26,8 +26,8 @@ RECORDS = 60
 
 
 @pytest.fixture
-def mirror(tmp_path: Path, long: bool) -> Iterator[tuple[Program, str]]:
-    """A mirror at work, and the address of its listener."""
+def mirror(tmp_path: Path, long: bool) -> Iterator[tuple[Program, str, str]]:
+    """A mirror at work, the address of its listener, and those of the brokers."""
     if not long:
         pytest.skip("two Java machines start one after the other: with --long")
     kraft.fetch()
@@ -43,7 +43,7 @@ def mirror(tmp_path: Path, long: bool) -> Iterator[tuple[Program, str]]:
         program.start()
         try:
             wait_until(lambda: program.is_level({("mirrored", 0): 0}), "a mirror that is level", TIMEOUT_S)
-            yield program, f"127.0.0.1:{port.number}"
+            yield program, f"127.0.0.1:{port.number}", target.bootstrap_servers
         finally:
             program.kill()
 
@@ -95,8 +95,8 @@ def read_all(servers: str, topic: str) -> list[int]:
     return sorted(found)
 
 
-def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str]) -> None:
-    program, servers = mirror
+def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str, str]) -> None:
+    program, servers, brokers = mirror
     for name, replicas in OTHERS.items():
         count = ("--partitions", str(PARTITIONS), "--replication-factor", str(replicas))
         assert f"Created topic {name}" in run_topics(servers, "--create", "--topic", name, *count)
@@ -122,5 +122,10 @@ def test_clients_of_the_target_may_ask_the_mirror(mirror: tuple[Program, str]) -
         "of-double",
     }
     admin.delete_topics(["single"])["single"].result(TIMEOUT_S)
-    assert program.call("switch", str(program.directory), "--dry-run").returncode == 0
     assert program.is_level({("mirrored", 0): 0})
+    admin.create_topics([NewTopic("late", PARTITIONS, 1)])["late"].result(TIMEOUT_S)
+    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
+    assert switched.returncode == 0 and program.wait_ended() == 0, switched.stderr
+    found = AdminClient({"bootstrap.servers": brokers})
+    for topic in found.list_topics(timeout=TIMEOUT_S).topics.values():
+        assert all(MIRROR not in each.replicas and each.leader > 0 for each in topic.partitions.values()), topic

@@ -31,6 +31,7 @@ _HEARTBEAT_S: Final = 1.0
 _POLL_S: Final = 0.2
 _EVACUATION_S: Final = 1.0
 """Between two looks for topics of others that were placed at the mirror: their producers wait so long."""
+_EMPTY_S: Final = 30.0
 _EVACUATION_PAUSES: Final = 20
 """Pauses are so many times as long as looks: of a target with many topics these take a while."""
 _FENCINGS_AT_ONCE: Final = 200
@@ -246,12 +247,27 @@ class Mirror:
             self._phase = "mirroring"
             return False
         self._problems = switch.late_records + await switch.restore_settings(self._begun)
-        await switch.leave()
+        await self._leave_others(switch)
         self._state.is_switched = True
         self._directory.write_state(self._state)
         self._directory.withdraw_switch()
         self._phase, self._targets = "switched", {}
         return True
+
+    async def _leave_others(self, switch: Switch) -> None:
+        """Leave the target once nothing of others is at the mirror; name what was placed there in the last moment."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + _EMPTY_S
+        await self._evacuate()
+        while self._evacuation.left and loop.time() < deadline_s:
+            await asyncio.sleep(_POLL_S)
+            await self._evacuate()
+        await switch.leave()
+        await self._evacuate()
+        self._problems += [
+            f"topic {name} of the target was placed at the mirror when it left; make it again if it has no leader"
+            for name in self._evacuation.left
+        ]
 
     def _tell(self) -> None:
         rows = list(self.positions.describe(self._targets))
