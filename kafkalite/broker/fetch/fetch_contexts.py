@@ -250,7 +250,7 @@ class FullFetch(FetchContext):
             for key, data in answers.items():
                 item = self.session.items.get(key)
                 if item is not None:  # else the session was closed while this fetch waited
-                    item.note_sent(data)
+                    item.note_sent(data, self.session.next_epoch)
                     self.session.note_read(item, data)
             self.session.end_response()
         return answers

@@ -58,6 +58,8 @@ class FetchItem:
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
     sent_error: int = 0
+    sent_before: int = -1
+    """Epoch of the fetch after that in which the client was sent this."""
     is_drained: bool = False
     """True if the last read reached the end: there is nothing new before the partition reports a change."""
     is_full: bool = False
@@ -68,8 +70,13 @@ class FetchItem:
         """True while the name of the topic id is unknown."""
         return self.topic_partition.topic == UNKNOWN_NAME
 
-    def update(self, requested: FetchItem) -> None:
-        """Copy what the client requests from now on."""
+    def update(self, requested: FetchItem, epoch: int) -> None:
+        """Copy what the client requests from now on, in the fetch of this epoch.
+
+        A follower that has heard of a new leader epoch meanwhile has not taken what it was sent in the fetch before.
+        """
+        if requested.current_leader_epoch != self.current_leader_epoch and self.sent_before == epoch:
+            self.sent_high_watermark = self.sent_log_start_offset = -1
         self.fetch_offset = requested.fetch_offset
         self.max_bytes = requested.max_bytes
         self.current_leader_epoch = requested.current_leader_epoch
@@ -78,8 +85,9 @@ class FetchItem:
         if requested.topic_partition[0] != UNKNOWN_NAME:  # without a name no permission was checked
             self.is_denied = requested.is_denied
 
-    def note_sent(self, data: PartitionData) -> None:
-        """Remember what the client knows now; after an error it knows no offset."""
+    def note_sent(self, data: PartitionData, next_epoch: int) -> None:
+        """Remember what the client knows now, before its fetch `next_epoch`; after an error it knows no offset."""
+        self.sent_before = next_epoch
         self.sent_high_watermark = -1 if data.error_code else data.high_watermark
         self.sent_log_start_offset = -1 if data.error_code else data.log_start_offset
         self.sent_error = data.error_code
@@ -92,7 +100,7 @@ class FetchSession:
         self.session_id = session_id
         self.is_follower = is_follower
         self.uses_topic_ids = uses_topic_ids
-        self.next_epoch = 1
+        self.fetch_epoch, self.next_epoch = FIRST_EPOCH, 1
         self.items: dict[PartitionKey, FetchItem] = {}
         self.ready: dict[PartitionKey, None] = {}
         self.unresolved = 0
@@ -162,7 +170,7 @@ class FetchSession:
                 else:
                     self._index_name(item)
             else:
-                known.update(item)
+                known.update(item, self.fetch_epoch)
             self.ready[key] = None
 
     def _index_name(self, item: FetchItem) -> None:
@@ -228,7 +236,7 @@ class FetchSession:
                 or data.log_start_offset != item.sent_log_start_offset
             ):
                 changed[key] = data
-                item.note_sent(data)
+                item.note_sent(data, self.next_epoch)
             self.note_read(item, data)
         self.end_response()
         return changed
@@ -320,6 +328,7 @@ class FetchSessionCache:
         if uses_topic_ids != session.uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.is_told_of_epoch = False
+        session.fetch_epoch = epoch
         session.next_epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
         return session
 

@@ -163,10 +163,11 @@ class FetchStates:
         self._names[topic_id] = topic_partition.topic
 
     def _can_wait(self, state: PartitionFetchState) -> bool:
-        """True if the session of the same leader has the partition, and all that is known of its log is committed."""
+        """True if the session of the same leader has the partition as it is, and all that is known of its log is committed."""
         partition = state.partition
         return (
             partition.began_in_sync
+            and partition.topic_partition not in self.changed
             and not state.must_ask_epoch
             and partition.log.log_end_offset == partition.high_watermark
             and self.session.knows(partition.topic_partition, state.topic_id)
@@ -347,9 +348,8 @@ class FetchStates:
                     self.session.refuse(topic_partition, topic.topic_id)
                     continue
                 state = self.followed[topic_partition]
-                if not state.is_asked:  # about its earlier leader epoch
-                    if data.error_code:
-                        self._hurry(topic_partition)
+                if not state.is_asked:  # about its earlier leader epoch, and not taken: the leader has something for it
+                    self._hurry(topic_partition)
                 elif self.is_current(state):
                     yield state, data
 

@@ -94,7 +94,7 @@ class LogStore:
         self.offline_partitions: dict[TopicPartition, None] = {}
         """Partitions whose log is known to lie in a directory that failed."""
         self._to_delete: list[tuple[int, LogDirectory, str]] = []
-        self._deleted: dict[LogDirectory, None] = {}
+        self._has_deleted = False
         """Directories of logs that were deleted and are still in the checkpoints."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         self._summaries = DirectorySummaries(clock)
@@ -281,17 +281,17 @@ class LogStore:
         self.future.remove(topic_partition)
         self.delete_directory(log)
         self._remove(topic_partition)
-        self._deleted[log.log_directory] = None
+        self._has_deleted = True
 
     def checkpoint_deletions(self) -> None:
         """Take the logs that were deleted out of the checkpoints, whose offsets would be taken for those of their successors.
 
         A successor would begin at the log start offset of its predecessor when it is opened after a kill: what was acknowledged before that
-        offset would be lost.
+        offset would be lost. A log may have lines in each directory in which it, or a copy of it, has lain since the last checkpoint.
         """
-        deleted, self._deleted = self._deleted, {}
-        for each in CHECKPOINTS if deleted else ():
-            self._checkpoint(each.name, deleted)
+        has_deleted, self._has_deleted = self._has_deleted, False
+        for each in CHECKPOINTS if has_deleted else ():
+            self._checkpoint(each.name)
 
     def delete_directory(self, log: PartitionLog) -> None:
         """Rename the directory of a log, and queue it for deletion. Raises KafkaError KAFKA_STORAGE_ERROR."""

@@ -147,6 +147,23 @@ def test_a_follower_of_thousands_is_told_of_leader_epochs_at_intervals(monkeypat
     assert told == [[TP], [], [TP]]
 
 
+@pytest.mark.parametrize(
+    ("leader_epoch", "fetches_between", "told_again"), [(4, 0, True), (3, 0, False), (4, 1, False)]
+)
+def test_what_a_follower_did_not_take_because_of_a_new_leader_epoch_is_told_again(
+    leader_epoch: int, fetches_between: int, told_again: bool
+) -> None:
+    """1. It is told a high watermark in leader epoch 3. 2. It has heard of epoch 4 before that comes. 3. It fetches in epoch 4."""
+    cache = Sessions()
+    session = cache.opened(replace(item(), current_leader_epoch=3), is_follower=True)
+    for epoch in range(1, 2 + fetches_between):
+        cache.resume(1, epoch, True)
+        session.select_changed({TP: answer(high_watermark=5)} if epoch == 1 else {})
+    cache.resume(1, 2 + fetches_between, True)
+    cache.update(session, [replace(item(), current_leader_epoch=leader_epoch)])
+    assert (TP in session.select_changed({TP: answer(high_watermark=5)})) is told_again
+
+
 def test_a_consumer_is_told_of_each_leader_epoch() -> None:
     session = Sessions().opened(is_follower=False)
     told: list[bool] = []

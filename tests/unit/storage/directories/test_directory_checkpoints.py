@@ -121,6 +121,26 @@ def test_log_starts_and_deletions_are_noted_in_directories_that_hold_other_logs(
     assert set(directory.read_offsets(checkpoints.RECOVERY_POINT)) == {*NAMES} - {A0}
 
 
+def test_a_deletion_is_noted_where_the_log_lay_before_it_was_moved(tmp_path):
+    """Recreated there and killed, its successor would begin where it began: what was acknowledged before would be lost."""
+    store = opened(tmp_path / "1", tmp_path / "2")
+    log = store.create(A0, TOPIC_ID)
+    log.truncate_fully_and_start_at(7)
+    log.delete_records(7)
+    for write in (store.checkpoint_log_start_offsets, store.checkpoint_recovery_points):
+        write()
+    former = log.log_directory
+    assert former.read_offsets(checkpoints.RECOVERY_POINT) == {A0: 7}
+    copy = store.future.create(A0, next(each for each in store.directories if each is not former))
+    copy.truncate_fully_and_start_at(7)
+    store.future.promote(A0)
+    store.delete(A0)
+    store.checkpoint_deletions()
+    die(store)
+    for directory in store.directories:
+        assert all(not directory.read_offsets(each.name) for each in CHECKPOINTS)
+
+
 @pytest.fixture
 def make_many(tmp_path):
     """Makes checkpoints of so many logs that are only offsets, all written."""
