@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafkalite.errors import KafkaError
+from kafkalite.portions import Portions, Work
 from kafkalite.storage.log.flush_work import FlushWork
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import LogDirectory
@@ -24,8 +25,9 @@ _THREADS: Final = 8
 class DirectoryClosing:
     """Closes `logs`, which lie in `directory`."""
 
-    def __init__(self, directory: LogDirectory, logs: Sequence[PartitionLog]) -> None:
+    def __init__(self, directory: LogDirectory, logs: Sequence[PartitionLog], portions: Portions) -> None:
         self.directory = directory
+        self._portions = portions
         self.in_good_order = True
         """True if all logs could be closed."""
         self._logs = logs
@@ -44,13 +46,19 @@ class DirectoryClosing:
         await loop.run_in_executor(None, self._prepare)
         threads = min(_THREADS, len(self._waiting))
         await asyncio.gather(*(loop.run_in_executor(None, self._sync) for _ in range(threads)))
+        await self._portions.finish(self._finish())
+
+    def _finish(self) -> Work[None]:
+        """Note what was synced, and close the files. A unit is a log."""
         for log, work, problem in self._synced:
             if problem is None:
                 log.mark_flushed(work)
             else:
                 self._note_failure(log, self.directory.failure(problem))
+            yield
         for log in self._logs:
             log.local.close_files()
+            yield
 
     def _prepare(self) -> None:
         """Leave all logs in good order, in one thread, because open files belong to one."""

@@ -414,7 +414,7 @@ class LogStore:
         logs = (*self.all_logs(), *self.future.logs.values())
         self.leave_files_to_close()
         self._closings = [
-            DirectoryClosing(directory, [log for log in logs if log.log_directory is directory])
+            DirectoryClosing(directory, [log for log in logs if log.log_directory is directory], self._portions)
             for directory in self.online_directories
         ]
         await asyncio.gather(*(closing.run() for closing in self._closings))

@@ -94,6 +94,25 @@ def test_a_topic_that_was_made_again_lost_what_its_predecessor_had_deleted(tmp_p
     assert again.high_watermark == 0
 
 
+def test_a_deletion_after_a_start_keeps_what_checkpoints_say_of_other_logs(tmp_path):
+    store = opened(tmp_path)
+    for name in (A0, A1, B0):
+        log = store.create(name, TOPIC_ID)
+        append(log, batch(10))
+        log.set_high_watermark(8)
+        log.delete_records(4)
+    store.checkpoint_log_start_offsets()
+    store.checkpoint_high_watermarks()
+    die(store)
+    store = opened(tmp_path)
+    store.delete(A0)
+    store.checkpoint_deletions()
+    die(store)
+    store = opened(tmp_path)
+    assert [(store.get(each).log_start_offset, store.get(each).high_watermark) for each in (A1, B0)] == [(4, 8)] * 2
+    assert set(store.directories[0].read_offsets("replication-offset-checkpoint")) == {A1, B0}
+
+
 def test_new_logs_go_where_the_fewest_are(tmp_path):
     store = opened(tmp_path / "x", tmp_path / "y")
     places = [store.create(TopicPartition("t", n), TOPIC_ID).log_directory.path for n in range(4)]

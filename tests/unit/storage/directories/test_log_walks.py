@@ -40,6 +40,7 @@ def change_all(store):
         lambda store: store.purge_deleted(NOW_MS),
         lambda store: store.summarize_changed(),
         lambda store: store.prepare_checkpoint(HIGH_WATERMARK),
+        lambda store: store.close(),
     ],
 )
 def test_a_walk_holds_the_loop_for_a_portion(walk):
