@@ -55,9 +55,10 @@ def status(directory: Path, output: str) -> None:
         note(f"Problem: {each}")
     for each in () if is_over else found["obstacles"]:
         note(f"Before a switch: {each}")
+    _tell_handed_over(found)
     if not is_over and not _is_at_work(directory, found):
         fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
-    if found["problems"]:
+    if found["problems"] or found.get("handed_over"):
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
@@ -89,6 +90,7 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
     if not _is_at_work(directory, found):
         fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
     if dry_run:
+        _tell_handed_over(found)
         _fail_obstacles(found)
         note(f"nothing stands against it: {format_count(len(found['partitions']), 'partition')}")
         return
@@ -99,11 +101,13 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
     try:
         while found["phase"] != "switched" and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
+            files.renew_switch()
             found = _read_status(directory)
     finally:
         if found["phase"] != "switched":
             files.withdraw_switch()
     if found["phase"] != "switched":
+        _tell_handed_over(found)
         if found["phase"] == "switching":
             fail("the switch has begun, and may still happen: see kafkalite mirror status", Exit.UNREACHABLE)
         _fail_obstacles(found)
@@ -113,6 +117,15 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
         for each in found["problems"]:
             note(f"Problem: {each}")
         raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def _tell_handed_over(found: dict[str, Any]) -> None:
+    """Name what a switch has left that was not finished."""
+    if count := found.get("handed_over", 0):
+        what = format_count(count, "partition")
+        note(
+            f"{what} handed over: keep the producers of the source stopped, and finish it by `kafkalite mirror switch`"
+        )
 
 
 def _fail_obstacles(found: dict[str, Any]) -> None:

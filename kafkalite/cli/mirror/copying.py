@@ -19,10 +19,15 @@ _OF_THE_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 GroupOffsets = dict[tuple[str, TopicPartition], "OffsetAndMetadata"]
 
 
-async def choose_topics(admin: Admin, wanted: Collection[str]) -> list[str]:
-    """Return the topics to be mirrored: `wanted`, or all but internal ones. Raises ClientError."""
-    there = await admin.list_topics(include_internal=True)
-    return sorted(set(there) & set(wanted)) if wanted else sorted(set(there) - INTERNAL_TOPICS)
+async def choose_topics(admin: Admin, wanted: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the topics to be mirrored, which are `wanted` or all but internal ones, and those of `wanted` that there are not.
+
+    Raises ClientError.
+    """
+    there = set(await admin.list_topics(include_internal=True))
+    if not wanted:
+        return sorted(there - INTERNAL_TOPICS), []
+    return sorted(there & set(wanted)), sorted(set(wanted) - there)
 
 
 async def read_topics(admin: Admin, names: Iterable[str]) -> dict[str, MirroredTopic]:

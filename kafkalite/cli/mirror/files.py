@@ -2,7 +2,7 @@
 
 - `mirror.json`: which clusters, which broker, which topics; written whole before what follows from it is done.
 - `status.json`: how far it is, written again every second.
-- `switch`: there while a switch is wanted.
+- `switch`: there while a switch is wanted, and touched again and again by the command that waits for it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kafkalite.cli.migrate.evidence import sync_directory
 from kafkalite.cli.mirror.plan import KnownTopic
+from kafkalite.types import TopicPartition
 
 _STATE: Final = "mirror.json"
 _STATUS: Final = "status.json"
 _SWITCH: Final = "switch"
 _LOCK: Final = "lock"
+_REQUEST_S: Final = 10.0
+"""A request that was not renewed for so long is of a command that has died, and counts no more."""
 
 
 class MirrorFileError(Exception):
@@ -39,6 +44,19 @@ class MirrorState:
     topics: dict[str, KnownTopic] = field(default_factory=dict)
     highest_producer_id: int = -1
     is_switched: bool = False
+    ends: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Where the source's partitions ended, by topic and number, when a switch began that may have handed them over."""
+
+    def note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Remember where partitions ended, in place of what was noted of them before."""
+        for place, end in ends.items():
+            self.ends.setdefault(place.topic, {})[str(place.partition)] = end
+
+    def list_ends(self) -> dict[TopicPartition, int]:
+        """Return where partitions ended."""
+        return {
+            TopicPartition(topic, int(number)): end for topic, some in self.ends.items() for number, end in some.items()
+        }
 
 
 class MirrorDirectory:
@@ -107,11 +125,20 @@ class MirrorDirectory:
 
     @property
     def switch_wanted(self) -> bool:
-        return (self.path / _SWITCH).exists()
+        """True while a command asks for a switch and waits for it."""
+        try:
+            return time.time() - (self.path / _SWITCH).stat().st_mtime < _REQUEST_S
+        except FileNotFoundError:
+            return False
 
     def request_switch(self) -> None:
         """Ask the mirror to switch."""
         (self.path / _SWITCH).touch()
+
+    def renew_switch(self) -> None:
+        """Say that the command that asked for the switch still waits."""
+        with suppress(FileNotFoundError):  # the mirror has withdrawn it
+            os.utime(self.path / _SWITCH)
 
     def withdraw_switch(self) -> None:
         """Take the request back."""

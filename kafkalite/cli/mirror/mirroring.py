@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic, TopicPlan
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
 from kafkalite.cli.mirror.relay import Relay
-from kafkalite.cli.mirror.switching import Switch
+from kafkalite.cli.mirror.switching import Switch, find_late_records
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.types import TopicPartition, topic_id_from_text
 
@@ -65,6 +65,8 @@ class Mirror:
         self._copied: copying.GroupOffsets = {}
         self._phase = "starting"
         self._problems: list[str] = []
+        self._late_records: list[str] = []
+        """Of partitions that a switch has handed over, though it is not finished."""
         self._notes: list[str] = []
         self._obstacles: list[str] = []
 
@@ -116,6 +118,7 @@ class Mirror:
         try:
             await self._evacuate()
             todo = await self._copy_topics()
+            self._late_records = await find_late_records(self._clusters.source, self._find_handed_over())
             await self._copy_the_rest()
             if self._phase != "mirroring":
                 self._obstacles = ["topics are being made in the target"]
@@ -129,17 +132,32 @@ class Mirror:
             self._obstacles = [str(problem)]
         return False
 
+    def _find_handed_over(self) -> dict[TopicPartition, int]:
+        """Return the partitions that an unfinished switch has handed over, and where the source ended then."""
+        return {
+            place: end
+            for place, end in self._state.list_ends().items()
+            if place.topic in self._begun and place not in self._targets
+        }
+
+    def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._state.note_ends(ends)
+        self._directory.write_state(self._state)
+
     async def _copy_topics(self) -> TopicPlan:
         clusters, mirror_id = self._clusters, self._state.broker_id
         await clusters.source_cluster.refresh()
         await clusters.target_cluster.refresh()
-        names = await copying.choose_topics(clusters.source, self._wanted.topics)
+        names, absent_names = await copying.choose_topics(clusters.source, self._wanted.topics)
         source = await copying.read_topics(clusters.source, names)
         target = await copying.read_topics(clusters.target, {*names, *self._state.topics})
         view = clusters.target_cluster.view
         brokers = {node.id: node.rack for node in view.brokers.values() if node.id != mirror_id}
         todo = plan.plan_topics(source, target, self._state.topics, mirror_id, brokers, self._wanted.replication_factor)
         self._problems = [f"topic {name} {why}" for name, why in sorted(todo.problems.items())]
+        self._problems += [
+            f"topic {name} of --topic is not in the source" for name in absent_names if name not in todo.problems
+        ]
         self._adopt(todo, source, target)
         mirrored = [target[name] for name in todo.mirrored]
         self._topics = {each.name: each for each in mirrored}
@@ -152,11 +170,15 @@ class Mirror:
             absent.update(missing)
         self._problems += [f"broker {each} of the target is not there" for each in sorted(absent)]
         is_new = await self._carry_out(todo, source, brokers)
-        fencings = plan.count_fencings(plan.source_epochs(source[name] for name in todo.mirrored), mirrored)
+        fencings = plan.count_fencings(self._find_needed_epochs(source[name] for name in todo.mirrored), mirrored)
         if fencings:
             await self._quorum.raise_epochs(min(fencings, _FENCINGS_AT_ONCE))
         self._phase = "starting" if is_new or fencings else "mirroring"
         return todo
+
+    def _find_needed_epochs(self, source: Iterable[MirroredTopic]) -> dict[TopicPartition, int]:
+        """Return the leader epochs of the source, without those of partitions that are handed over: no fencing raises theirs."""
+        return {place: epoch for place, epoch in plan.source_epochs(source).items() if place in self._targets}
 
     def _adopt(self, todo: TopicPlan, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> None:
         """Write down what is begun before it is, and the ids in the target as soon as they are known."""
@@ -242,16 +264,18 @@ class Mirror:
         if not self._directory.switch_wanted:  # who asked did not wait for so long
             self._phase = "mirroring"
             return False
-        self._obstacles = await switch.hand_over(self._targets, self._topics)
+        self._obstacles = await switch.hand_over(self._targets, self._topics, self._note_ends)
         if self._obstacles:
             self._phase = "mirroring"
             return False
-        self._problems = switch.late_records + await switch.restore_settings(self._begun)
+        self._targets = {}
+        late_records = await find_late_records(self._clusters.source, self._find_handed_over())
+        self._problems = late_records + await switch.restore_settings(self._begun)
         await self._leave_others(switch)
         self._state.is_switched = True
         self._directory.write_state(self._state)
         self._directory.withdraw_switch()
-        self._phase, self._targets = "switched", {}
+        self._phase, self._late_records = "switched", []
         return True
 
     async def _leave_others(self, switch: Switch) -> None:
@@ -278,7 +302,8 @@ class Mirror:
                 "is_fenced": self._quorum.is_fenced,
                 "topics": len(self._topics),
                 "groups": len({group for group, _ in self._copied}),
-                "problems": self._problems,
+                "problems": self._problems + self._late_records,
+                "handed_over": 0 if self._state.is_switched else len(self._find_handed_over()),
                 "notes": self._notes,
                 "obstacles": self._obstacles,
                 "partitions": rows,

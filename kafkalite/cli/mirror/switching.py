@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.mirror import copying, plan
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafkalite.cli.mirror.plan import MirroredTopic
     from kafkalite.cli.mirror.quorum import Quorum
     from kafkalite.cli.mirror.relay import Relay
+    from kafkalite.client import Admin
 
 _FREEZE_S: Final = 15.0
 _LEADERS_S: Final = 30.0
@@ -30,33 +31,30 @@ class Switch:
     def __init__(self, clusters: Clusters, quorum: Quorum, relay: Relay, positions: Positions, mirror_id: int) -> None:
         self._clusters, self._quorum, self._relay, self._positions = clusters, quorum, relay, positions
         self._mirror_id = mirror_id
-        self.late_records: list[str] = []
-        """What was written to the source after its ends were compared, and is not in the target."""
 
     async def hand_over(
-        self, targets: Mapping[TopicPartition, tuple[int, ...]], topics: Mapping[str, MirroredTopic]
+        self,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        topics: Mapping[str, MirroredTopic],
+        note_ends: Callable[[Mapping[TopicPartition, int]], None],
     ) -> list[str]:
-        """Hand over all partitions; return what kept it from happening, nothing then being lost. Raises ClientError, OSError."""
+        """Hand over all partitions; return what kept it from happening, though some may be handed over. Raises ClientError, OSError.
+
+        `note_ends` gets the source's ends before the first partition is handed over, so that what comes later is found by whoever goes on.
+        """
         self._relay.is_frozen = True
         try:
             ends, obstacles = await self._compare_frozen(targets)
             if obstacles:
                 return [f"{place}: {why}" for place, why in sorted(obstacles.items())]
+            note_ends(ends)
             failed = await self._alter(targets, topics)
             if failed:
                 return [f"{place} was not handed over: {error_name(code)}" for place, code in sorted(failed.items())]
         finally:
             self._relay.is_frozen = False
         left = await self._wait_for_leaders(topics)
-        if left:
-            return [f"{each} is still led by the mirror" for each in left]
-        now, _ = await read_ends(self._clusters.source, targets)
-        self.late_records = [
-            f"{place}: the source went on to offset {end} after the switch at {ends[place]}"
-            for place, end in sorted(now.items())
-            if end != ends[place]
-        ]
-        return []
+        return [f"{each} is still led by the mirror" for each in left]
 
     async def _compare_frozen(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
@@ -118,3 +116,13 @@ class Switch:
         """End the session and take the mirror's registration out of the metadata. Raises ClientError, OSError."""
         await self._quorum.send_heartbeat(shut_down=True)
         await self._clusters.target_cluster.request_any(messages.UnregisterBrokerRequest(broker_id=self._mirror_id))
+
+
+async def find_late_records(source: Admin, ends: Mapping[TopicPartition, int]) -> list[str]:
+    """Return what came into the source after partitions were handed over at these ends: it is not in the target. Raises ClientError."""
+    now = (await read_ends(source, ends))[0] if ends else {}
+    return [
+        f"{place}: the source went on to offset {end} after the switch at {ends[place]}"
+        for place, end in sorted(now.items())
+        if end != ends[place]
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
+from kafkalite.cli.mirror import command
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
 
@@ -36,6 +38,29 @@ def write_status(directory: Path, **changes: Any) -> MirrorDirectory:
     files = MirrorDirectory(directory)
     files.write_status(status | changes)
     return files
+
+
+def test_a_request_to_switch_ends_with_the_command_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed withdraws nothing."""
+    files = write_status(tmp_path)
+    files.request_switch()
+    file = tmp_path / "switch"
+    assert files.switch_wanted
+    os.utime(file, (0, time.time() - 11))
+    assert not files.switch_wanted, "nobody waits any more"
+    seen: list[bool] = []
+
+    def let_it_age(_: float) -> None:
+        seen.append(files.switch_wanted)
+        os.utime(file, (0, 0))
+
+    monkeypatch.setattr(command.time, "sleep", let_it_age)
+    assert mirror("switch", str(tmp_path), "--yes", "--wait", "0.1").exit_code == 5
+    assert len(seen) > 1 and all(seen), "a command that waits renews it"
+    files.renew_switch()
+    assert not file.exists(), "and nothing that was withdrawn"
 
 
 def test_state_outlives_the_process_and_a_foreign_file_is_refused(tmp_path: Path) -> None:
@@ -70,6 +95,13 @@ def test_status_shows_the_lag_and_exits_with_7_at_a_problem(tmp_path: Path) -> N
     assert mirror("status", str(tmp_path)).exit_code == 5, "nobody is at work"
     write_status(tmp_path, phase="switched", time_ms=0)
     assert mirror("status", str(tmp_path)).exit_code == 0
+
+
+def test_partitions_that_are_handed_over_before_the_others_are_named(tmp_path: Path) -> None:
+    write_status(tmp_path, handed_over=2, obstacles=["t-0: behind"])
+    for words in (("status",), ("switch", "--dry-run"), ("switch", "--yes", "--wait", "0")):
+        found = mirror(*words, str(tmp_path))
+        assert found.exit_code == 7 and "2 partitions handed over: keep the producers" in found.stderr
 
 
 def test_a_switch_needs_consent_and_a_mirror_and_is_withdrawn_when_it_does_not_happen(tmp_path: Path) -> None:
