@@ -95,7 +95,7 @@ class LogStore:
         """Partitions whose log is known to lie in a directory that failed."""
         self._to_delete: list[tuple[int, LogDirectory, str]] = []
         self._has_deleted = False
-        """Directories of logs that were deleted and are still in the checkpoints."""
+        """True if logs were deleted that may still be in the checkpoints."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
         self._summaries = DirectorySummaries(clock)
         self._checkpoints = {each: DirectoryCheckpoints(each) for each in self.directories}

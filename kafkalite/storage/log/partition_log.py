@@ -281,8 +281,9 @@ class PartitionLog(NotedLog):
 
     def set_high_watermark(self, offset: int) -> None:
         """Move the high watermark, within log start and log end."""
-        self.high_watermark = min(max(offset, self.log_start_offset), self.log_end_offset)
-        self.producers.advance_high_watermark(self.high_watermark)
+        start, end = self.log_start_offset, self.log_end_offset
+        self.high_watermark = reached = start if offset < start else end if offset > end else offset
+        self.producers.advance_high_watermark(reached)
         if not self.is_noted:
             self.note_change()
 
