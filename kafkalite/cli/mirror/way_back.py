@@ -8,7 +8,7 @@ batch, compared with that of the target, that nobody else has written to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, producer_ids
@@ -69,46 +69,51 @@ class WayBack:
             await each.refresh()
         source = await copying.read_topics(clusters.source, self._known)
         target = await copying.read_topics(clusters.target, self._known)
-        names = [name for name in self._known if name in source or name in target]
-        problems = [problem for name in names if (problem := self._judge_topic(name, source, target))]
-        added = await self._add_partitions(source, target) if not problems else False
-        await self._find_notes()
+        await self._find_notes(source, target)
+        why = {name: self._judge_topic(name, source, target) for name in self._known}
+        names = [name for name in source if not why[name]]
+        added = await self._add_partitions(names, source, target)
         self.behind = ["partitions are being added in the source"] if added else []
-        if problems or added:
-            return problems
-        return await self._copy_partitions(
-            [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
-        )
+        places = [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
+        return [each for each in why.values() if each] + await self._copy_partitions(places)
 
     def _judge_topic(self, name: str, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> str:
-        """Return why a topic cannot be copied back, empty if it can."""
-        known = self._known[name]
-        for side, there, topic_id in (("source", source, known.source_id), ("target", target, known.target_id)):
-            if name not in there:
-                return f"topic {name} is not in the {side} any more"
-            if there[name].topic_id != topic_id:
-                return f"topic {name} was deleted in the {side} and made again"
-        if len(source[name].partitions) > len(target[name].partitions):
-            return f"topic {name} has got more partitions in the source"
+        """Return why a topic cannot be copied back and what to do, empty if it can or there is nothing to be copied."""
+        known, ours, theirs = self._known[name], source.get(name), target.get(name)
+        if theirs is None:
+            return "" if ours is None else f"topic {name} is not in the target any more: delete it in the source"
+        if theirs.topic_id != known.target_id:
+            gone = f"topic {name} was deleted in the target and made again, and is not copied: delete it in the source"
+            return "" if ours is None else gone
+        if ours is None:
+            return f"topic {name} is not in the source any more: delete it in the target when it is not wanted there"
+        if ours.topic_id != known.source_id:
+            return f"topic {name} was deleted in the source and made again, and is not copied: delete it in the source"
+        if len(ours.partitions) > len(theirs.partitions):
+            return f"topic {name} has got more partitions in the source: give it as many in the target"
         return ""
 
-    async def _add_partitions(self, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> bool:
+    async def _add_partitions(
+        self, names: Collection[str], source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]
+    ) -> bool:
         """Give topics of the source as many partitions as they have in the target; True if some were added."""
         from kafkalite.client import NewPartitions
 
         more = {
             name: NewPartitions(len(target[name].partitions))
-            for name in source
+            for name in names
             if len(target[name].partitions) > len(source[name].partitions)
         }
         if more:
             await self._clusters.source.create_partitions(more)
         return bool(more)
 
-    async def _find_notes(self) -> None:
-        others = (
-            set(await self._clusters.target.list_topics(include_internal=False)) - set(self._known) - INTERNAL_TOPICS
-        )
+    async def _find_notes(self, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> None:
+        there = set(await self._clusters.target.list_topics(include_internal=False)) - INTERNAL_TOPICS
+        made_again = {
+            name for name, each in target.items() if name not in source and each.topic_id != self._known[name].target_id
+        }
+        others = there - self._known.keys() | made_again
         self.notes = [f"topic {name} was not switched by this mirror, and is not copied" for name in sorted(others)]
 
     async def _copy_partitions(self, places: list[TopicPartition]) -> list[str]:
@@ -117,7 +122,7 @@ class WayBack:
         wanted, stable = await read_ends(clusters.target, places)
         found = await asyncio.gather(*(self._copy_safely(each, ends[each], wanted[each]) for each in places))
         problems = [each for each in found if each]
-        self.behind = [
+        self.behind += [
             f"{place}: a transaction is open in the target since offset {stable[place]}"
             for place in places
             if stable[place] < wanted[place]
@@ -127,8 +132,8 @@ class WayBack:
             clusters.target, clusters.source, whole.__contains__, self._offsets, with_epochs=False
         )
         problems += failed.values()
+        await self._use_up_producer_ids(places)
         if not problems:
-            await self._use_up_producer_ids(places)
             now, _ = await read_ends(clusters.target, places)
             self.behind += [
                 f"{each}: the target went on to offset {now[each]}" for each in places if now[each] != wanted[each]

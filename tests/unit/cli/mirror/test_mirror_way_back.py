@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from kafkalite.cli.mirror.clusters import Clusters
-from kafkalite.cli.mirror.plan import KnownTopic
+from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
 from kafkalite.cli.mirror.way_back import WayBack
 from kafkalite.client import ConfigResource, OffsetAndMetadata
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
@@ -45,6 +46,7 @@ class Cluster:
     def __init__(self, topic_id: bytes, *batches: bytes, start: int = 0) -> None:
         self.topic_id, self.batches, self.start = topic_id, list(batches), start
         self.partitions, self.stable = 1, -1
+        self.topics = ["t", "other"] if topic_id == TARGET_ID else ["t"]
         self.failures: list[Any] = []
         """What happens at the next appends: an error code, or an exception after the append."""
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -103,11 +105,12 @@ class Cluster:
     # As an admin
 
     async def list_topics(self, include_internal: bool = False) -> list[str]:
-        return ["t", "other"] if self.topic_id == TARGET_ID else ["t"]
+        return self.topics
 
     async def describe_topics(self, names: list[str]) -> list[Any]:
         views = tuple(PartitionView("t", each, 5, 0, (5,), (5,)) for each in range(self.partitions))
-        return [SimpleNamespace(name="t", topic_id=topic_id_to_text(self.topic_id), partitions=views) for _ in names]
+        topic_id = topic_id_to_text(self.topic_id)
+        return [SimpleNamespace(name=each, topic_id=topic_id, partitions=views) for each in names]
 
     async def describe_resource_configs(self, resources: list[ConfigResource]) -> Any:
         return {each: {} for each in resources}
@@ -133,9 +136,9 @@ class Cluster:
         return {T0: [SimpleNamespace(producer_id=self.highest_producer_id)]}
 
 
-def way_between(source: Cluster, target: Cluster) -> WayBack:
+def way_between(source: Cluster, target: Cluster, known: Mapping[str, KnownTopic] = KNOWN) -> WayBack:
     sides: Any = Clusters(source, source, target, target)  # type: ignore[arg-type]
-    return WayBack(sides, KNOWN)
+    return WayBack(sides, known)
 
 
 def copy(source: Cluster, target: Cluster, rounds: int = 1) -> list[str]:
@@ -232,10 +235,39 @@ def test_a_target_that_begins_behind_the_end_of_the_source_is_named() -> None:
 def test_topics_of_another_id_and_partitions_of_the_source_alone_are_named() -> None:
     made_again = Cluster(TARGET_ID)
     made_again.topic_id = b"x" * 16
-    assert copy(Cluster(SOURCE_ID), made_again) == ["topic t was deleted in the target and made again"]
+    assert "deleted in the target and made again" in copy(Cluster(SOURCE_ID), made_again)[0]
     source = Cluster(SOURCE_ID)
     source.partitions = 2
-    assert copy(source, Cluster(TARGET_ID)) == ["topic t has got more partitions in the source"]
+    assert "topic t has got more partitions in the source" in copy(source, Cluster(TARGET_ID))[0]
+
+
+def judge(source: dict[str, bytes], target: dict[str, bytes]) -> str:
+    """Return what the way back says of a topic with these ids."""
+
+    def describe(side: dict[str, bytes]) -> Any:
+        return {name: MirroredTopic(name, topic_id_to_text(each), ()) for name, each in side.items()}
+
+    return way_between(Cluster(SOURCE_ID), Cluster(TARGET_ID))._judge_topic("t", describe(source), describe(target))
+
+
+def test_a_topic_that_one_side_has_lost_is_named_until_the_other_has_deleted_it() -> None:
+    source, target, other = {"t": SOURCE_ID}, {"t": TARGET_ID}, {"t": b"x" * 16}
+    assert judge(source, target) == ""
+    for there in ({}, other):
+        assert "delete it in the source" in judge(source, there)
+        assert judge({}, there) == ""
+    assert "delete it in the source" in judge(other, target)
+    assert "delete it in the target" in judge({}, target)
+
+
+def test_a_topic_that_is_not_copied_does_not_keep_others_from_it() -> None:
+    target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+    source.topics = ["t", "gone"]
+    target.highest_producer_id = 3
+    known = {"gone": KnownTopic(topic_id_to_text(SOURCE_ID), topic_id_to_text(TARGET_ID)), **KNOWN}
+    way = way_between(source, target, known)
+    assert asyncio.run(way.copy_once()) == ["topic gone is not in the target any more: delete it in the source"]
+    assert source.end == 1 and source.used_up >= 3
 
 
 def test_an_open_transaction_keeps_the_source_from_being_level() -> None:
