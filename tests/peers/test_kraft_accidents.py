@@ -74,9 +74,9 @@ def kill_at(found: Machines, act: Act, *words: str) -> None:
         tool.wait()
 
 
-def take_back(found: Machines, plan: Path, form: Form) -> None:
+def take_back(found: Machines, form: Form, *rollback: str) -> None:
     """Take the step that was begun back; what had to wait for the killed step's stop is called again, as it asks for."""
-    words = found.words_of("kraft", "rollback", str(plan), "--wait", "120")
+    words = found.words_of(*rollback, "--wait", "120")
     done = found.try_call(*words)
     if done.exit_code == 5:
         done = found.try_call(*words)
@@ -104,15 +104,17 @@ def test_a_step_that_was_killed_in_the_middle_is_taken_back(directory: Path) -> 
             found.call("kraft", "plan", str(plan), "--controllers", found.voters)
             for act in (Act.STOP, Act.START, Act.SETTLE):
                 kill_at(found, act, *step)
-                take_back(found, plan, Form.ZOOKEEPER)
+                take_back(found, Form.ZOOKEEPER, *rollback)
             move(found, plan, BROKERS)
             kill_at(found, Act.START, *step)
-            kill_at(found, Act.START, *rollback)
+            # A broker in migration mode has the stopped one in its metadata still: its groups cannot be listed.
+            unverified = (*rollback, "--without-evidence")
+            kill_at(found, Act.START, *unverified)
             refused = found.try_call(*found.words_of(*step))
             assert refused.exit_code == 1 and "kafkalite migrate kraft rollback" in refused.stderr, refused.stderr
-            take_back(found, plan, Form.MIGRATION)
+            take_back(found, Form.MIGRATION, *unverified)
             kill_at(found, Act.VERIFY, *step)
-            take_back(found, plan, Form.MIGRATION)
+            take_back(found, Form.MIGRATION, *rollback)
             move(found, plan, BROKERS)
             assert found.place("final").startswith("brokers are restarted on KRaft")
         check_evidence(found, evidence, group)

@@ -236,6 +236,8 @@ def replace_server(
     except (JournalError, IncompleteEvidenceError, OSError) as failed:
         fail(str(failed))
     except SystemExit as ended:  # what is not found in an act does not mean that nothing is left to do
+        if ended.code == Exit.UNREACHABLE and options.has_evidence and not options.is_checked:
+            note("where not all can be read, as while a server is stopped, the rollback goes on --without-evidence")
         raise SystemExit(int(Exit.FAILED) if ended.code == Exit.NOT_FOUND else ended.code) from None
     note(f"{noun} {chosen.broker} is {name_of(chosen.target)}")
 

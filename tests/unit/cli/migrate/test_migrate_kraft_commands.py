@@ -126,6 +126,21 @@ def test_a_broker_goes_back_to_zookeeper_only_after_the_release(
     assert result.exit_code == 7 and "t-0 was written in epoch 9" in result.stderr
 
 
+def test_a_rollback_that_cannot_read_everything_says_how_it_goes_on(
+    plan_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers in migration mode have a stopped one in their metadata still, and its groups cannot be listed."""
+
+    def refuse(self: object, directory: Path, *, is_first: bool) -> None:
+        raise SystemExit(5)
+
+    write_journal(plan_file, done(*TO_KRAFT))
+    monkeypatch.setattr(moving.MovingCluster, "find_foreign", lambda self: [])
+    monkeypatch.setattr(moving.GivenCluster, "take_evidence", refuse)
+    result = migrate("rollback", str(plan_file), *COMMANDS)
+    assert result.exit_code == 5 and "the rollback goes on --without-evidence" in result.stderr
+
+
 def answer_with(monkeypatch: pytest.MonkeyPatch, found: KraftSurvey) -> None:
     """Each server that is asked answers as in a survey."""
     servers = {each.id if each.id >= 0 else 9: each for each in found.servers}
