@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror.following import is_of_follower, make_question, read_verdict
 from kafkalite.cli.mirror.listener_security import ListenerSecurity
-from kafkalite.cli.mirror.passing import Passing, Upstream
+from kafkalite.cli.mirror.logins import Logins
+from kafkalite.cli.mirror.passing import CORRELATION, Passing, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.net.frames import LENGTH, read_head, read_request_header, response_body_position, response_frame
 from kafkalite.protocol import codec
-from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
+from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
@@ -34,12 +36,16 @@ log = logging.getLogger("kafkalite.mirror")
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _LARGE_BYTES: Final = 256 * 1024
 _LARGE_AT_ONCE: Final = 16
-"""Requests above that size whose bytes are received together."""
+"""Requests above that size whose bytes are there together."""
 _MAX_CONNECTIONS: Final = 1000
 _MAX_VERSIONS_BYTES: Final = 256 * 1024
 _IDLE_S: Final = 600.0
 """connections.max.idle.ms of Kafka's brokers."""
 _RECEIVE_S: Final = 30.0
+_LOGIN_S: Final = 30.0
+"""How long a connection has to authenticate, its requests before that included."""
+_LOGIN_APIS: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What a broker answers before authentication; anything else makes it close the connection."""
 _TOPIC_ID_BYTES: Final = 16
 _CODE: Final = slice(4, 6)
 """The error code of a response to ApiVersions of any version."""
@@ -52,6 +58,10 @@ class _Peer:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     links: SourceLinks
+    login: asyncio.Timeout
+    """The time that is left to authenticate, none after that."""
+    is_known: bool
+    """True once who is behind it has authenticated, or needs not to."""
     upstream: Upstream | None = None
     has_asked: bool = False
     may_follow: bool = False
@@ -70,6 +80,7 @@ class Listener:
     def __init__(self, relay: Relay, source: ClusterClient, passing: Passing, security: ListenerSecurity) -> None:
         self._relay, self._source, self._passing, self._security = relay, source, passing, security
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._logins = Logins()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.problem = ""
@@ -95,11 +106,18 @@ class Listener:
         if task is None or len(self._connections) >= _MAX_CONNECTIONS:
             writer.close()
             return
+        address = str((writer.get_extra_info("peername") or ("",))[0])
+        if self._security.has_sasl and not self._logins.begin(task, address):
+            writer.close()
+            return
         self._connections.add(task)
-        peer = _Peer(reader, writer, SourceLinks(self._source))
+        links = SourceLinks(self._source)
+        login = asyncio.timeout(_LOGIN_S if self._security.has_sasl else None)
+        peer = _Peer(reader, writer, links, login, is_known=not self._security.has_sasl)
         try:
-            while True:
-                await self._serve_request(peer)
+            async with login:
+                while True:
+                    await self._serve_request(peer)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             pass  # the peer has gone, or the broker that answered it
         except (ProtocolViolation, ValueError) as problem:
@@ -109,85 +127,113 @@ class Listener:
             pass  # the listener closes
         finally:
             self._connections.discard(task)
+            self._logins.end(task)
             peer.close()
 
     async def _serve_request(self, peer: _Peer) -> None:
-        frame = await self._receive(peer)
+        async with AsyncExitStack() as held:
+            finish = await self._take(peer, await self._receive(peer, held))
+        await finish()
+
+    async def _take(self, peer: _Peer, frame: bytes) -> Callable[[], Awaitable[None]]:
+        """Do what needs the bytes of a request; return what is left to be done for its response."""
         key, version, correlation_id = read_head(frame)
         route = ROUTES.get(key)
         if route is None:
             raise ProtocolViolation(f"API {key} is not for a mirror")
         if key == ApiKey.API_VERSIONS:
             await self._tell_versions(peer, frame)
-            return
+            return _do_nothing
         if route is Route.PASSED_ON:
             peer.may_follow = peer.may_follow and key != ApiKey.SASL_HANDSHAKE
-            await self._pass_on(peer, frame)
-            return
+            return await self._pass_on(peer, frame)
         api = APIS[key]
         if version > newest_version(key):
             raise ProtocolViolation(
                 f"{api.name} version {version} is newer than {newest_version(key)}; so is the target's release"
             )
         read_as = min(version, api.max_version)
-        response: Any
         if route is Route.EMPTY:
-            response = make_empty_answer(key)
-        else:
-            header = read_request_header(frame, request_header_version(api, version))
-            request = codec.decode_request(key, read_as, frame, header.body_position)
-            if key != ApiKey.FETCH and request.replica_id < 0:
-                await self._pass_on(peer, frame)
-                return
-            if self._security.has_sasl and not peer.may_follow and is_of_follower(request):
-                await self._ask_leave(peer)
-            response = await self._answer(peer.links, request)
-        await _write(peer, response_frame(api, read_as, correlation_id, codec.encode_response(response, read_as)))
+            return partial(_respond, peer, api, read_as, correlation_id, make_empty_answer(key))
+        if self._security.has_sasl and not peer.may_follow and len(frame) > _LARGE_BYTES:
+            raise ProtocolViolation(f"{api.name} of {len(frame)} bytes by a connection that may not follow")
+        header = read_request_header(frame, request_header_version(api, version))
+        request = codec.decode_request(key, read_as, frame, header.body_position)
+        if key != ApiKey.FETCH and request.replica_id < 0:
+            return await self._pass_on(peer, frame)
+        if self._security.has_sasl and not peer.may_follow and is_of_follower(request):
+            await self._ask_leave(peer)
+        if peer.may_follow and peer.upstream is not None and is_of_follower(request):
+            peer.upstream.close()
+            peer.upstream = None
+        return partial(self._answer, peer, api, read_as, correlation_id, request)
 
-    async def _receive(self, peer: _Peer) -> bytes:
-        """Return the next request without its length. Raises IncompleteReadError, TimeoutError, ProtocolViolation."""
+    async def _receive(self, peer: _Peer, held: AsyncExitStack) -> bytes:
+        """Return the next request without its length. Raises IncompleteReadError, TimeoutError, ProtocolViolation.
+
+        A large one has a place among those that are there together until `held` ends, and none before its sender is known.
+        """
         async with asyncio.timeout(_IDLE_S if peer.has_asked else _RECEIVE_S):
             (size,) = LENGTH.unpack(await peer.reader.readexactly(LENGTH.size))
         peer.has_asked = True
         if not 0 < size <= _MAX_REQUEST_BYTES:
             raise ProtocolViolation(f"a request of {size} bytes")
-        async with AsyncExitStack() as stack:
-            if size > _LARGE_BYTES:
-                await stack.enter_async_context(self._large)
-            async with asyncio.timeout(_RECEIVE_S):
-                return await peer.reader.readexactly(size)
+        if size > _LARGE_BYTES:
+            if not peer.is_known:
+                await self._ask_rights(peer)
+            await held.enter_async_context(self._large)
+        async with asyncio.timeout(_RECEIVE_S):
+            return await peer.reader.readexactly(size)
 
-    async def _pass_on(self, peer: _Peer, frame: bytes) -> None:
-        """Have a broker of the target answer a request."""
+    async def _pass_on(self, peer: _Peer, frame: bytes) -> Callable[[], Awaitable[None]]:
+        """Have a broker of the target answer a request; return what gives its response to the peer."""
         key, version, _ = read_head(frame)
         is_answered = has_answer(key, version, frame)
         if peer.upstream is None:
-            peer.upstream = await self._passing.connect()
+            peer.upstream = await self._passing.connect(is_known=peer.is_known)
         await peer.upstream.send(frame)
-        if is_answered:
-            await peer.upstream.pass_response(frame, peer.reader, peer.writer)
+        if key not in _LOGIN_APIS and not peer.is_known:
+            self._passing.check_bound()
+            self._note_known(peer)
+        if not is_answered:
+            return _do_nothing
+        return partial(peer.upstream.pass_response, frame[CORRELATION], peer.reader, peer.writer)
+
+    def _note_known(self, peer: _Peer) -> None:
+        """Leave a connection all the time that it wants: a broker closes one that asks for anything before it has authenticated."""
+        if not peer.is_known:
+            peer.is_known = True
+            peer.login.reschedule(None)
+            self._logins.end(asyncio.current_task())
 
     async def _ask_leave(self, peer: _Peer) -> None:
         """Let a peer follow if a broker of the target does. Raises ProtocolViolation."""
+        code = await self._ask_rights(peer)
+        if not peer.may_follow:
+            raise ProtocolViolation(f"a broker of the target does not let a connection follow: error {code}")
+
+    async def _ask_rights(self, peer: _Peer) -> int:
+        """Note whether a peer has authenticated, and may follow; return the error code of the broker that says so.
+
+        Raises ProtocolViolation, ConnectionError for one that has not authenticated.
+        """
         if peer.upstream is None:
             raise ProtocolViolation("a follower has not authenticated")
         frame = make_question(os.urandom(_TOPIC_ID_BYTES))
         await peer.upstream.send(frame)
-        told = await peer.upstream.read_response(frame, peer.reader, _MAX_VERSIONS_BYTES)
+        told = await peer.upstream.read_response(frame[CORRELATION], peer.reader, _MAX_VERSIONS_BYTES)
         code = read_verdict(told)
-        if code != ErrorCode.UNKNOWN_TOPIC_ID:
-            raise ProtocolViolation(f"a broker of the target does not let a connection follow: error {code}")
-        peer.may_follow = True
-        peer.upstream.close()
-        peer.upstream = None
+        peer.may_follow = code == ErrorCode.UNKNOWN_TOPIC_ID
+        self._note_known(peer)
+        return code
 
     async def _tell_versions(self, peer: _Peer, frame: bytes) -> None:
         """Answer ApiVersions as a broker of the target does, without what is not for the mirror."""
         _, version, correlation_id = read_head(frame)
         if peer.upstream is None:
-            peer.upstream = await self._passing.connect()
+            peer.upstream = await self._passing.connect(is_known=peer.is_known)
         await peer.upstream.send(frame)
-        told = await peer.upstream.read_response(frame, peer.reader, _MAX_VERSIONS_BYTES)
+        told = await peer.upstream.read_response(frame[CORRELATION], peer.reader, _MAX_VERSIONS_BYTES)
         api = APIS[ApiKey.API_VERSIONS]
         code = int.from_bytes(told[_CODE], "big")
         if code or version > api.max_version:  # it is told in another version, which then is asked for
@@ -195,16 +241,27 @@ class Listener:
             return
         response = codec.decode_response(ApiKey.API_VERSIONS, version, told, response_body_position(api, version, told))
         limit_versions(response)
-        await _write(peer, response_frame(api, version, correlation_id, codec.encode_response(response, version)))
+        await _respond(peer, api, version, correlation_id, response)
 
-    async def _answer(self, links: SourceLinks, request: Any) -> Any:
+    async def _answer(self, peer: _Peer, api: Api, version: int, correlation_id: int, request: Any) -> None:
+        """Answer a follower from the source."""
+        response: Any
         match request.API.key:
             case ApiKey.FETCH:
-                return await self._relay.answer_fetch(links, request)
+                response = await self._relay.answer_fetch(peer.links, request)
             case ApiKey.LIST_OFFSETS:
-                return await self._relay.answer_offsets(request)
+                response = await self._relay.answer_offsets(request)
             case _:
-                return await self._relay.answer_epochs(request)
+                response = await self._relay.answer_epochs(request)
+        await _respond(peer, api, version, correlation_id, response)
+
+
+async def _do_nothing() -> None:
+    pass
+
+
+async def _respond(peer: _Peer, api: Api, version: int, correlation_id: int, response: Any) -> None:
+    await _write(peer, response_frame(api, version, correlation_id, codec.encode_response(response, version)))
 
 
 async def _write(peer: _Peer, buffers: Sequence[Buffer]) -> None:

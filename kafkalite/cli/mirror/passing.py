@@ -23,7 +23,7 @@ _WRITE_S: Final = 30.0
 _POLL_S: Final = 1.0
 _MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
-_CORRELATION: Final = slice(4, 8)
+CORRELATION: Final = slice(4, 8)
 """Of a request, where a response has it first."""
 
 FindBrokers = Callable[[], Sequence[tuple[str, int]]]
@@ -36,19 +36,26 @@ class Passing:
         self._find_brokers, self._security = find_brokers, security
         self._clients = 0
 
-    async def connect(self) -> Upstream:
-        """Return a connection to some broker. Raises ProtocolViolation when there may be none, ConnectionError when none is reached."""
+    async def connect(self, *, is_known: bool) -> Upstream:
+        """Return a connection to some broker; for a peer that is not known it may be one more than there may be of clients, since followers
+        authenticate by it. Raises ProtocolViolation when there may be none, ConnectionError when none is reached.
+        """
         if self._security.refusal:
             raise ProtocolViolation(self._security.refusal)
-        if self._clients >= _MAX_CLIENTS:
-            raise ProtocolViolation(f"more than {_MAX_CLIENTS} clients of the target are connected to the mirror")
         self._clients += 1
         try:
+            if is_known:
+                self.check_bound()
             reader, writer = await self._open()
         except BaseException:
             self._release()
             raise
         return Upstream(reader, writer, self._release)
+
+    def check_bound(self) -> None:
+        """Raise ProtocolViolation if there are more clients than there may be. Connections that authenticate have a bound of their own."""
+        if self._clients > _MAX_CLIENTS:
+            raise ProtocolViolation(f"more than {_MAX_CLIENTS} clients of the target are connected to the mirror")
 
     def _release(self) -> None:
         self._clients -= 1
@@ -82,20 +89,22 @@ class Upstream:
         async with asyncio.timeout(_WRITE_S):
             await self._writer.drain()
 
-    async def read_response(self, frame: bytes, client: asyncio.StreamReader, max_bytes: int) -> bytes:
+    async def read_response(self, correlation: bytes, client: asyncio.StreamReader, max_bytes: int) -> bytes:
         """Return the whole response to a request, without its length. Raises as `pass_response`."""
         size = await self._read_size(client, max_bytes)
         async with asyncio.timeout(_WRITE_S):
             response = await self._reader.readexactly(size)
-        _check_correlation(frame, response[:4])
+        _check_correlation(correlation, response[:4])
         return response
 
-    async def pass_response(self, frame: bytes, client: asyncio.StreamReader, output: asyncio.StreamWriter) -> None:
+    async def pass_response(
+        self, correlation: bytes, client: asyncio.StreamReader, output: asyncio.StreamWriter
+    ) -> None:
         """Give the response to a request to the client. Raises ConnectionError, IncompleteReadError, TimeoutError, ProtocolViolation."""
         left = await self._read_size(client, _MAX_RESPONSE_BYTES)
         async with asyncio.timeout(_WRITE_S):
             head = await self._reader.readexactly(4)
-        _check_correlation(frame, head)
+        _check_correlation(correlation, head)
         output.writelines([LENGTH.pack(left), head])
         left -= 4
         while left:
@@ -126,6 +135,6 @@ class Upstream:
         return int(size)
 
 
-def _check_correlation(request: bytes, head: bytes) -> None:
-    if head != request[_CORRELATION]:
+def _check_correlation(correlation: bytes, head: bytes) -> None:
+    if head != correlation:
         raise ProtocolViolation("a broker of the target answered another request")
