@@ -239,7 +239,7 @@ class Broker:
         every(
             config.replica_high_watermark_checkpoint_interval_ms / 1000,
             "checkpoint high watermarks",
-            partial(_checkpoint, logs, HIGH_WATERMARK, parts.replicas.checkpoint_high_watermarks),
+            partial(_save_high_watermarks, parts),
         )
         every(config.zookeeper_session_timeout_ms / 1000 / CHECKS, "look for pauses", parts.session_doubt.check_pause)
         first_s = config.log_initial_task_delay_ms / 1000
@@ -261,14 +261,14 @@ class Broker:
         every(
             config.log_flush_offset_checkpoint_interval_ms / 1000,
             "checkpoint recovery points",
-            partial(_checkpoint, logs, RECOVERY_POINT, logs.checkpoint_recovery_points),
+            partial(logs.save_checkpoint, RECOVERY_POINT),
             first_s,
         )
         every(config.log_flush_offset_checkpoint_interval_ms / 1000, "summarize logs", logs.summarize_changed, first_s)
         every(
             config.log_flush_start_offset_checkpoint_interval_ms / 1000,
             "checkpoint log start offsets",
-            partial(_checkpoint, logs, LOG_START, logs.checkpoint_log_start_offsets),
+            partial(logs.save_checkpoint, LOG_START),
             first_s,
         )
         every(
@@ -360,10 +360,10 @@ class Broker:
         return f"{self._early.logs.left_to_close} logs to close{step}"
 
 
-async def _checkpoint(logs: LogStore, name: str, write: Callable[[], None]) -> None:
-    """Write a checkpoint, after the lines that changed were made in portions."""
-    await logs.prepare_checkpoint(name)
-    write()
+async def _save_high_watermarks(parts: BrokerParts) -> None:
+    """Write the high watermarks to disk, once roles are known."""
+    if parts.replicas.has_roles:
+        await parts.logs.save_checkpoint(HIGH_WATERMARK)
 
 
 def _write_checkpoints(parts: BrokerParts) -> None:

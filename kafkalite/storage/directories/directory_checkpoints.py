@@ -4,11 +4,23 @@ A broker may have a hundred thousand logs of which few change between two checkp
 checkpoint is kept in blocks, each with the lines of some logs, the same logs in all checkpoints. A log that changes in whatever way,
 vanishes or appears notes itself with its directory, and its block is stale from then on. Only stale blocks are made again, and a checkpoint
 is written only if one of them says something else than before.
+
+The medium may take long, so periodic checkpoints are written in the executor. Meanwhile a log may be deleted:
+
+1. The event loop hands the text to the executor.
+2. A log is deleted, and the checkpoint is written without it, on the loop.
+3. The executor would write its text, and the next log of that name would begin with its predecessor's offset.
+
+So writes are numbered, and in step 3 one that is not the latest is left out. A write that has begun is waited for in step 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafkalite.portions import Work, in_one_go
@@ -16,6 +28,8 @@ from kafkalite.storage import checkpoints
 from kafkalite.storage.log.noted_log import LogBlock
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
 
 _BLOCK_LOGS: Final = 32
 """With more, a change costs more; with fewer, a partition takes more memory."""
@@ -46,12 +60,16 @@ class _KeptText:
         self.offset_of = offset_of
         self.lines: dict[LogBlock, bytes] = {}
         self.stale: dict[LogBlock, None] = {}
-        self.is_written = self.is_durable = False
+        self.is_written = self.is_durable = self.is_changed = False
+        self.writes = 0
+        """Number of the latest write."""
+        self.writing = threading.Lock()
 
     def change(self, block: LogBlock, lines: bytes) -> None:
         if lines != self.lines.get(block, b""):
             self.lines[block] = lines
             self.is_written = self.is_durable = False
+            self.is_changed = True
 
 
 class DirectoryCheckpoints:
@@ -107,13 +125,59 @@ class DirectoryCheckpoints:
 
         One that is not `durable` survives the end of the process, but perhaps not that of the machine.
         """
+        text = self._texts[name]
+        if (lines := self._begin_write(name, durable=durable)) is not None:
+            self._replace(name, text.writes, lines, durable)
+            self._note_written(text, text.writes, durable)
+
+    def start_writing(self, name: str) -> asyncio.Future[None] | None:
+        """Write a checkpoint in another thread; return a future that raises OSError, None if the file says all of it."""
+        text = self._texts[name]
+        if (lines := self._begin_write(name, durable=True)) is None:
+            return None
+        written = asyncio.get_running_loop().run_in_executor(None, self._replace, name, text.writes, lines, True)
+        written.add_done_callback(partial(self._finish_writing, text, text.writes))
+        return written
+
+    def _begin_write(self, name: str, *, durable: bool) -> bytes | None:
+        """Return the lines of a checkpoint that is written next; None if the file says all of it."""
         in_one_go(self.refresh(name))
-        text, disk, path = self._texts[name], self._directory.disk, self._directory.file(name)
-        if text.is_written and (text.is_durable or not durable) and disk.exists(path):
-            return
-        text.is_written = text.is_durable = False
-        checkpoints.write_lines(disk, path, b"".join(text.lines.values()), durable=durable)
-        text.is_written, text.is_durable = True, durable
+        text = self._texts[name]
+        is_there = text.is_written and (text.is_durable or not durable)
+        if is_there and self._directory.disk.exists(self._directory.file(name)):
+            return None
+        text.is_written = text.is_durable = text.is_changed = False
+        text.writes += 1
+        return b"".join(text.lines.values())
+
+    def _replace(self, name: str, number: int, lines: bytes, durable: bool) -> None:
+        """Replace a file unless a later write of it has begun."""
+        text = self._texts[name]
+        with text.writing:
+            if number == text.writes:
+                checkpoints.write_lines(self._directory.disk, self._directory.file(name), lines, durable=durable)
+
+    def _finish_writing(self, text: _KeptText, number: int, written: asyncio.Future[None]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            self._note_written(text, number, True)
+
+    def _note_written(self, text: _KeptText, number: int, durable: bool) -> None:
+        if number == text.writes and not text.is_changed:
+            text.is_written, text.is_durable = True, durable
+
+    def fail(self, problem: OSError) -> None:
+        """Log that a checkpoint was not written; the directory is taken offline unless its disk is just full."""
+        logger.warning("Checkpoint not written: %s", self._directory.failure(problem))
+
+
+async def write_in_threads(directories: Iterable[DirectoryCheckpoints], name: str) -> None:
+    """Write a checkpoint in each directory that takes it, and leave the event loop to others meanwhile."""
+    for directory, written in [(each, each.start_writing(name)) for each in directories]:
+        try:
+            if written is not None:
+                await written
+        except OSError as problem:
+            directory.fail(problem)
 
 
 def _make_lines(block: LogBlock, offset_of: Callable[[PartitionLog], int | None]) -> bytes:

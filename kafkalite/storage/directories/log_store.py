@@ -19,7 +19,7 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions
 from kafkalite.storage import checkpoints
-from kafkalite.storage.directories.directory_checkpoints import CHECKPOINTS, DirectoryCheckpoints
+from kafkalite.storage.directories.directory_checkpoints import CHECKPOINTS, DirectoryCheckpoints, write_in_threads
 from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.directories.future_logs import FutureLogs
 from kafkalite.storage.directories.log_closing import DirectoryClosing
@@ -385,11 +385,13 @@ class LogStore:
         """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
         self._checkpoint(checkpoints.HIGH_WATERMARK)
 
-    async def prepare_checkpoint(self, name: str) -> None:
-        """Make the lines of a checkpoint that changed, in portions of the event loop's time, so that to write it takes little."""
+    async def save_checkpoint(self, name: str) -> None:
+        """Write a checkpoint where something changed: lines are made in portions, and the event loop does not wait for the medium."""
         await self.upkeep.look_in_portions()
         for directory in self.online_directories:
             await self._portions.finish(self._checkpoints[directory].refresh(name))
+        self.upkeep.look_at_changed()
+        await write_in_threads([self._checkpoints[each] for each in self.online_directories], name)
 
     def _checkpoint(
         self, name: str, directories: Iterable[LogDirectory] | None = None, *, durable: bool = True
@@ -401,7 +403,7 @@ class LogStore:
                 try:
                     self._checkpoints[directory].write(name, durable=durable)
                 except OSError as problem:
-                    logger.warning("Checkpoint not written: %s", directory.failure(problem))
+                    self._checkpoints[directory].fail(problem)
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""
@@ -419,10 +421,7 @@ class LogStore:
         ]
         await asyncio.gather(*(closing.run() for closing in self._closings))
         for name in (checkpoints.RECOVERY_POINT, checkpoints.LOG_START, checkpoints.HIGH_WATERMARK):
-            await self.prepare_checkpoint(name)
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
-        self.checkpoint_high_watermarks()
+            await self.save_checkpoint(name)
         for closing in self._closings:
             if may_mark and closing.in_good_order and closing.directory.offline_reason is None:
                 try:

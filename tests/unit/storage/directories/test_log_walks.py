@@ -39,7 +39,7 @@ def change_all(store):
         lambda store: store.flush_overdue(NOW_MS),
         lambda store: store.purge_deleted(NOW_MS),
         lambda store: store.summarize_changed(),
-        lambda store: store.prepare_checkpoint(HIGH_WATERMARK),
+        lambda store: store.save_checkpoint(HIGH_WATERMARK),
         lambda store: store.close(),
     ],
 )
