@@ -320,12 +320,20 @@ def test_names_follow_prometheus_rules() -> None:
         assert family.old_name != family.name and family.help.endswith(".")
 
 
+def hash_of_log(each: FakeLog) -> int:
+    """A key that brings logs into the order in which a start finds them, which is none."""
+    return each.topic_partition.partition * 7919 % 10_007
+
+
 def test_metrics_of_many_logs_hold_the_loop_for_a_portion() -> None:
     async def measure(count: int) -> int:
         broker = topic_broker(kafkalite_metrics_max_partitions="10")
-        broker.logs.logs = [log("t", number, 5, 7) for number in range(count)]
+        broker.logs.logs = sorted((log("t", number, 5, 7) for number in range(count)), key=hash_of_log)
         with measured_turns() as turns:
             page = (await exposition.page(topic_metrics.families(broker))).decode()
+        told = [line for line in page.splitlines() if line.startswith("kafkalite_log_size_bytes")]
+        assert told == [f'kafkalite_log_size_bytes{{topic="t",partition="{number}"}} 5' for number in range(10)]
+        assert f"kafkalite_metrics_omitted_partitions {count - 10}" in page
         assert f'kafkalite_log_directory_size_bytes{{directory="/d1"}} {5 * count}' in page
         return turns.longest
 
