@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.cli.mirror.following import is_of_follower, make_question, read_verdict
 from kafkalite.cli.mirror.listener_security import ListenerSecurity
 from kafkalite.cli.mirror.logins import Logins
-from kafkalite.cli.mirror.passing import CORRELATION, Passing, Upstream
+from kafkalite.cli.mirror.passing import CORRELATION, TOLD_S, Passing, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -83,14 +84,21 @@ class Listener:
         self._logins = Logins()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self.problem = ""
-        """Why the last connection was closed: its request was not supported."""
+        self._problem: tuple[float, str] | None = None
+        """When and why a connection was ended last by the mirror itself."""
 
     async def listen(self, host: str, port: int) -> None:
         """Accept connections from now on. Raises OSError."""
         tls = self._security.server
         patience_s = None if tls is None else _RECEIVE_S
         self._server = await asyncio.start_server(self._accept, host, port, ssl=tls, ssl_handshake_timeout=patience_s)
+
+    def describe_problems(self) -> list[str]:
+        """Return what the listener has met with lately: brokers that were not reached, and why it ended a connection."""
+        found = self._passing.describe_failures()
+        if self._problem is not None and self._problem[0] > time.monotonic() - TOLD_S:
+            found.append(f"the listener ended a connection: {self._problem[1]}")
+        return found
 
     async def close(self) -> None:
         """End the listener and all connections."""
@@ -121,7 +129,7 @@ class Listener:
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             pass  # the peer has gone, or the broker that answered it
         except (ProtocolViolation, ValueError) as problem:
-            self.problem = str(problem)
+            self._problem = time.monotonic(), str(problem)
             log.warning("a connection was ended: %s", problem)
         except asyncio.CancelledError:
             pass  # the listener closes

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,9 +57,12 @@ class Mirror:
         self._wanted = wanted
         self.positions = Positions()
         self.positions.highest_producer_id = state.highest_producer_id
-        self.relay = Relay(clusters.source_cluster, self.positions)
+        self.relay = Relay(clusters.source_cluster, self.positions, self._is_broker)
+        self.find_notes: Callable[[], list[str]] = list
+        """Says what the listener has met with."""
         self._evacuation = Evacuation(clusters, quorum, self.relay, self.positions, state.broker_id)
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}
+        self._followers: set[int] = set()
         self._topics: dict[str, MirroredTopic] = {}
         self._begun: list[str] = []
         self._copied: copying.GroupOffsets = {}
@@ -132,6 +135,11 @@ class Mirror:
             self._obstacles = [str(problem)]
         return False
 
+    def _is_broker(self, replica: int) -> bool:
+        """True for the id of a broker of the target that is there, or is to follow."""
+        is_there = replica in self._clusters.target_cluster.view.brokers and replica != self._state.broker_id
+        return is_there or replica in self._followers
+
     def _find_handed_over(self) -> dict[TopicPartition, int]:
         """Return the partitions that an unfinished switch has handed over, and where the source ended then."""
         return {
@@ -168,6 +176,7 @@ class Mirror:
         for place, followers, missing in plan.find_targets(mirrored, mirror_id, brokers):
             self._targets[place] = followers
             absent.update(missing)
+        self._followers = {each for some in self._targets.values() for each in some}
         self._problems += [f"broker {each} of the target is not there" for each in sorted(absent)]
         is_new = await self._carry_out(todo, source, brokers)
         fencings = plan.count_fencings(self._find_needed_epochs(source[name] for name in todo.mirrored), mirrored)
@@ -258,9 +267,8 @@ class Mirror:
         switch = Switch(self._clusters, self._quorum, self.relay, self.positions, self._state.broker_id)
         highest = await producer_ids.find_highest(self._clusters.source, self._targets)
         highest = max(highest, self.positions.highest_producer_id)
-        followers = {each for some in self._targets.values() for each in some}
         others = set(self._clusters.target_cluster.view.brokers) - {self._state.broker_id}
-        await producer_ids.reserve(self._quorum, self._clusters.target_cluster, followers | others, highest)
+        await producer_ids.reserve(self._quorum, self._clusters.target_cluster, self._followers | others, highest)
         if not self._directory.switch_wanted:  # who asked did not wait for so long
             self._phase = "mirroring"
             return False
@@ -304,7 +312,7 @@ class Mirror:
                 "groups": len({group for group, _ in self._copied}),
                 "problems": self._problems + self._late_records,
                 "handed_over": 0 if self._state.is_switched else len(self._find_handed_over()),
-                "notes": self._notes,
+                "notes": self._notes + self.find_notes(),
                 "obstacles": self._obstacles,
                 "partitions": rows,
             }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,6 +22,8 @@ _ANSWER_S: Final = 600.0
 """Longer than a member waits for others of its group (max.poll.interval.ms, 300 s)."""
 _WRITE_S: Final = 30.0
 _POLL_S: Final = 1.0
+TOLD_S: Final = 60.0
+"""How long a failure is shown by `kafkalite mirror status`."""
 _MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 CORRELATION: Final = slice(4, 8)
@@ -35,6 +38,7 @@ class Passing:
     def __init__(self, find_brokers: FindBrokers, security: ListenerSecurity) -> None:
         self._find_brokers, self._security = find_brokers, security
         self._clients = 0
+        self._failures: dict[tuple[str, int], tuple[float, str]] = {}
 
     async def connect(self, *, is_known: bool) -> Upstream:
         """Return a connection to some broker; for a peer that is not known it may be one more than there may be of clients, since followers
@@ -66,10 +70,22 @@ class Passing:
         for host, port in brokers:
             try:
                 async with asyncio.timeout(_CONNECT_S):
-                    return await asyncio.open_connection(host, port, ssl=self._security.client)
-            except (OSError, TimeoutError):
+                    opened = await asyncio.open_connection(host, port, ssl=self._security.client)
+            except (OSError, TimeoutError) as problem:
+                self._failures[host, port] = time.monotonic(), str(problem) or f"no connection in {_CONNECT_S:g} s"
                 continue
+            self._failures.pop((host, port), None)
+            return opened
         raise ConnectionError("no broker of the target is reached")
+
+    def describe_failures(self) -> list[str]:
+        """Return which brokers of the target were not reached at the last attempt, and why, if that was not long ago."""
+        since_s = time.monotonic() - TOLD_S
+        self._failures = {where: each for where, each in self._failures.items() if each[0] > since_s}
+        return [
+            f"nothing is passed on to {host}:{port} of the target: {why}"
+            for (host, port), (_, why) in sorted(self._failures.items())
+        ]
 
 
 class Upstream:

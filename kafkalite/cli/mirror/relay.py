@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kafkalite.cli.mirror.batch_headers import read_headers
@@ -67,8 +67,9 @@ class SourceLinks:
 class Relay:
     """Answers the requests of followers from the source."""
 
-    def __init__(self, source: ClusterClient, positions: Positions) -> None:
-        self._source, self._positions = source, positions
+    def __init__(self, source: ClusterClient, positions: Positions, is_broker: Callable[[int], bool]) -> None:
+        """`is_broker` says of a replica id whether a broker of the target has it: nothing is noted or given out for others."""
+        self._source, self._positions, self._is_broker = source, positions, is_broker
         self.names: Mapping[bytes, str] = {}
         """Mirrored topics by their ids in the target."""
         self.strays: Mapping[bytes, str] = {}
@@ -80,15 +81,16 @@ class Relay:
         """Return batches for a follower."""
         m = messages.fetch_response
         who = request.replica_state
-        if who is None or who.replica_id < 0:  # a consumer, which is told that it is not the mirror that leads
-            return _refuse_all(request)
+        if who is None or who.replica_id < 0 or not self._is_broker(who.replica_id):
+            return _refuse_all(request)  # a consumer is told that it is not the mirror that leads
         answers: dict[_Key, Any] = {}
         asked: dict[int, dict[_Key, Any]] = {}
         for topic in request.topics:
             name = self._name(topic.topic_id)
             for each in topic.partitions if name else ():
                 place = TopicPartition(name, each.partition)
-                self._positions.note_follower(place, who.replica_id, who.replica_epoch, each.fetch_offset)
+                if topic.topic_id in self.strays or self._source.view.partition(place) is not None:
+                    self._positions.note_follower(place, who.replica_id, who.replica_epoch, each.fetch_offset)
                 if topic.topic_id in self.strays:
                     answers[place] = _make_empty(each.partition, 0, 0)
                 elif self.is_frozen:

@@ -208,6 +208,7 @@ async def _mirror(
         if security.refusal:
             note(f"Note: {security.refusal}")
         served = Listener(mirror.relay, source_cluster, passing, security)
+        mirror.find_notes = served.describe_problems
         stack.push_async_callback(served.close)
         await served.listen(listener[1] or host, port)
         note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from kafkalite.cli.mirror import listener as listeners
-from kafkalite.cli.mirror import logins
 from kafkalite.cli.mirror import passing as passings
 from kafkalite.cli.mirror.listener import Listener
 from kafkalite.cli.mirror.listener_security import ListenerSecurity, load_security
@@ -19,141 +17,23 @@ from kafkalite.cli.mirror.passing import Passing
 from kafkalite.cli.mirror.positions import Positions
 from kafkalite.cli.mirror.relay import Relay
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer
-from kafkalite.client.cluster.view import ClusterView
 from kafkalite.errors import ErrorCode, ProtocolViolation
-from kafkalite.net.frames import LENGTH, request_frame, response_frame
+from kafkalite.net.frames import LENGTH, request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from tests.certificates import Authority, write
-
-TIMEOUT_S = 20
-PLAIN = ListenerSecurity()
-ANSWER = b"answered by a broker " * 10_000
-
-
-class Broker:
-    """A broker of the target that notes what it is asked, and answers everything but Produce with the same bytes."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, bytes]] = []
-        self.connections = 0
-        self.closed = asyncio.Event()
-        self.is_silent = False
-        self.verdict = ErrorCode.UNKNOWN_TOPIC_ID
-        self.requests = 0
-        self.is_forgetful = False
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while True:
-                (size,) = LENGTH.unpack(await reader.readexactly(4))
-                frame = await reader.readexactly(size)
-                self.requests += 1
-                self.asked.append((self.connections, b"" if self.is_forgetful else frame))
-                key = int.from_bytes(frame[:2], "big")
-                if key == ApiKey.API_VERSIONS:
-                    writer.writelines(tell_versions(frame))
-                elif key == ApiKey.FETCH:
-                    writer.writelines(answer_question(frame, self.verdict))
-                elif key != ApiKey.PRODUCE and not self.is_silent:
-                    body = frame[4:8] + ANSWER
-                    writer.write(LENGTH.pack(len(body)) + body)
-                del frame
-        except asyncio.IncompleteReadError:
-            self.closed.set()
-            writer.close()
-
-
-def tell_versions(frame: bytes) -> list[Any]:
-    entry = messages.api_versions_response.ApiVersion
-    keys = [entry(api_key=each, min_version=0, max_version=30) for each in (0, 1, 3, 16, 34, 62, 78)]
-    response = messages.ApiVersionsResponse(api_keys=keys, finalized_features_epoch=7)
-    return response_frame(
-        APIS[ApiKey.API_VERSIONS], 3, int.from_bytes(frame[4:8], "big"), codec.encode_response(response, 3)
-    )
-
-
-def answer_question(frame: bytes, code: int) -> list[Any]:
-    m = messages.fetch_response
-    topic = m.FetchableTopicResponse(topic_id=b"u" * 16, partitions=[m.PartitionData(error_code=code, records=b"")])
-    body = codec.encode_response(messages.FetchResponse(responses=[topic]), 17)
-    return response_frame(APIS[ApiKey.FETCH], 17, int.from_bytes(frame[4:8], "big"), body)
-
-
-class Source:
-    view = ClusterView()
-
-    def request_refresh(self) -> None:
-        pass
-
-
-class Client:
-    """A connection to the mirror."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def send(self, request: Any, version: int, correlation: int = 5) -> bytes:
-        """Send a request and return the bytes of it."""
-        body = codec.encode_request(request, version)
-        frame = b"".join(bytes(each) for each in request_frame(request.API, version, correlation, "me", body))
-        self.writer.write(frame)
-        return frame[4:]
-
-    async def receive(self) -> bytes:
-        (size,) = LENGTH.unpack(await self.reader.readexactly(4))
-        return await self.reader.readexactly(size)
-
-    async def is_closed(self) -> bool:
-        return not await self.reader.read(1)
-
-
-def run(
-    test: Callable[[Broker, Callable[[], Awaitable[Client]]], Awaitable[None]], security: ListenerSecurity = PLAIN
-) -> None:
-    """Run a test with a broker of the target and a mirror that clients connect to."""
-
-    async def attempt() -> None:
-        broker = Broker()
-        server = await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=security.server)
-        address = server.sockets[0].getsockname()[:2]
-        source: Any = Source()
-        relay = Relay(source, Positions())
-        relay.strays = {b"s" * 16: "stray"}
-        listener = Listener(relay, source, Passing(lambda: [("127.0.0.1", 1), address], security), security)
-        await listener.listen("127.0.0.1", 0)
-        assert listener._server is not None
-        port = listener._server.sockets[0].getsockname()[1]
-        opened: list[Client] = []
-
-        async def connect() -> Client:
-            opened.append(Client(*await asyncio.open_connection("127.0.0.1", port, ssl=security.client)))
-            return opened[-1]
-
-        try:
-            async with asyncio.timeout(TIMEOUT_S):
-                await test(broker, connect)
-        finally:
-            for each in opened:
-                each.writer.close()
-            await listener.close()
-            server.close()
-
-    asyncio.run(attempt())
-
-
-def metadata() -> messages.MetadataRequest:
-    return messages.MetadataRequest(topics=None)
-
-
-def fetch(topic_id: bytes, replica: int) -> messages.FetchRequest:
-    m = messages.fetch_request
-    return m.FetchRequest(
-        replica_state=m.ReplicaState(replica_id=replica, replica_epoch=77),
-        max_wait_ms=1,
-        topics=[m.FetchTopic(topic_id=topic_id, partitions=[m.FetchPartition(partition=0, fetch_offset=0)])],
-    )
+from tests.unit.cli.mirror.listened import (
+    ANSWER,
+    PLAIN,
+    Broker,
+    Client,
+    Source,
+    ask_as_follower,
+    fetch,
+    handshake,
+    metadata,
+    run,
+)
 
 
 def test_a_request_reaches_a_broker_and_its_response_the_client_as_they_are() -> None:
@@ -303,6 +183,33 @@ def test_large_requests_are_received_and_too_large_ones_end_the_connection() -> 
     run(test)
 
 
+def test_what_goes_wrong_with_connections_is_told_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = [("127.0.0.1", 1)]
+    passing = Passing(lambda: brokers, PLAIN)
+    source: Any = Source()
+    listener = Listener(Relay(source, Positions(), lambda _: True), source, passing, PLAIN)
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        assert not listener.describe_problems()
+        await listener.listen("127.0.0.1", 0)
+        assert listener._server is not None
+        reader, writer = await asyncio.open_connection(*listener._server.sockets[0].getsockname()[:2])
+        with pytest.raises(ConnectionError):
+            await passing.connect(is_known=True)
+        assert "nothing is passed on to 127.0.0.1:1 of the target" in listener.describe_problems()[0]
+        client = Client(reader, writer)
+        await client.send(messages.BrokerHeartbeatRequest(), 0)
+        assert await client.is_closed()
+        assert listener.describe_problems()[1] == "the listener ended a connection: API 63 is not for a mirror"
+        monkeypatch.setattr(passings, "TOLD_S", -1)
+        monkeypatch.setattr(listeners, "TOLD_S", -1)
+        assert not listener.describe_problems()
+        writer.close()
+        await listener.close()
+
+    run(test)
+
+
 def test_nobody_is_passed_on_with_a_refusal() -> None:
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
         client = await connect()
@@ -319,15 +226,6 @@ def test_the_table_leaves_out_what_is_for_controllers_or_for_the_directories_of_
 
 
 # SASL and TLS
-
-
-def handshake() -> messages.SaslHandshakeRequest:
-    return messages.SaslHandshakeRequest(mechanism="PLAIN")
-
-
-async def ask_as_follower(client: Client) -> Any:
-    await client.send(fetch(b"s" * 16, 1), 17)
-    return codec.decode_response(ApiKey.FETCH, 17, await client.receive(), 5)
 
 
 def questions(broker: Broker) -> int:
@@ -354,106 +252,6 @@ def test_a_broker_says_who_may_follow() -> None:
         assert await other.is_closed() and questions(broker) == 3
 
     run(test, ListenerSecurity("SASL_PLAINTEXT"))
-
-
-SASL = ListenerSecurity("SASL_PLAINTEXT")
-
-
-async def ask_versions(client: Client) -> None:
-    await client.send(messages.ApiVersionsRequest(client_software_name="x", client_software_version="y"), 3)
-    await client.receive()
-
-
-async def log_in(client: Client) -> None:
-    """Authenticate, and ask what only those are answered who have."""
-    await client.send(handshake(), 1)
-    await client.receive()
-    await client.send(metadata(), 12)
-    await client.receive()
-
-
-def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "_OF_ONE_ADDRESS", 3)
-    monkeypatch.setattr(passings, "_MAX_CLIENTS", 1)
-
-    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        known = await connect()
-        await log_in(known)
-        strangers = [await connect() for _ in range(2)]
-        for each in strangers:
-            await ask_versions(each)
-        follower = await connect()
-        await ask_versions(follower)
-        assert await (await connect()).is_closed(), "one address has only so many"
-        await follower.send(handshake(), 1)
-        await follower.receive()
-        assert (await ask_as_follower(follower)).responses
-        one_more = await connect()
-        await one_more.send(handshake(), 1)
-        await one_more.receive()
-        await one_more.send(metadata(), 12)
-        assert await one_more.is_closed(), "clients have their bound"
-        await known.send(metadata(), 12)
-        assert await known.receive()
-
-    run(test, SASL)
-
-
-def test_a_connection_has_to_authenticate_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "_LOGIN_S", 1.0)
-
-    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        known = await connect()
-        await log_in(known)
-        stranger = await connect()
-        await ask_versions(stranger)
-        assert await stranger.is_closed()
-        await known.send(metadata(), 12)
-        assert await known.receive(), "it may stay"
-
-    run(test, SASL)
-
-
-def test_large_requests_are_refused_before_they_are_read_or_decoded(caplog: pytest.LogCaptureFixture) -> None:
-    large = listeners._LARGE_BYTES + 1
-
-    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        stranger = await connect()
-        stranger.writer.write(LENGTH.pack(large))
-        assert await stranger.is_closed() and not broker.asked
-        broker.verdict = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        client = await connect()
-        await client.send(handshake(), 1)
-        await client.receive()
-        m = messages.metadata_request
-        frame = await client.send(m.MetadataRequest(topics=[m.MetadataRequestTopic(name="n" * 249)] * 2000), 9)
-        assert await client.receive() == frame[4:8] + ANSWER, "it has authenticated, though it may not follow"
-        client.writer.write(LENGTH.pack(large) + b"\0\1\0\21" + b"\xff" * (large - 4))
-        assert await client.is_closed()
-
-    run(test, SASL)
-    assert f"fetch of {large} bytes by a connection that may not follow" in caplog.text.lower()
-
-
-def test_nothing_of_a_request_is_kept_while_its_answer_is_waited_for() -> None:
-    size, count = 2 * 1024 * 1024, 4
-
-    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        broker.is_silent = broker.is_forgetful = True
-        head = b"\0\3\0\14" + b"\0\0\0\5\0\0\0"
-        clients = [await connect() for _ in range(count)]
-        tracemalloc.start()
-        try:
-            for each in clients:
-                each.writer.write(LENGTH.pack(size) + head + bytes(size - len(head)))
-            while broker.requests < count:
-                await asyncio.sleep(0.01)
-            while tracemalloc.get_traced_memory()[0] > size:  # what the transports have still
-                await asyncio.sleep(0.01)
-        finally:
-            tracemalloc.stop()
-
-    run(test)
 
 
 def test_consumers_need_no_leave_to_be_sent_away() -> None:

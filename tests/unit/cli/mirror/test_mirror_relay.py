@@ -67,7 +67,7 @@ def fetch(source: Source, relay: Relay, *, epoch: int = 3, replica: int = 1) -> 
 
 def make_relay(source: Source) -> tuple[Relay, Positions]:
     positions = Positions()
-    relay = Relay(source, positions)  # type: ignore[arg-type]
+    relay = Relay(source, positions, {1}.__contains__)  # type: ignore[arg-type]
     relay.names = {TARGET_ID: "t"}
     return relay, positions
 
@@ -90,6 +90,16 @@ def test_a_followers_fetch_becomes_one_of_the_source_and_its_batches_go_on_as_th
     assert partition.current_leader_epoch == 3, "the source refuses when it has a newer one than was compared"
     assert positions.offset_of(T0, 1) == 10 and positions.broker_epochs == {1: 77}
     assert positions.bounds_of(T0) == (4, 20)
+
+
+def test_nothing_is_noted_or_given_out_for_brokers_and_partitions_that_there_are_not() -> None:
+    source = Source(records=batch(b"a"))
+    relay, positions = make_relay(source)
+    assert only(fetch(source, relay, replica=7)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not source.asked and not positions.broker_epochs
+    source.view = ClusterView()
+    fetch(source, relay)
+    assert positions.offset_of(T0, 1) == -1
 
 
 def test_nothing_is_given_out_before_the_target_has_reached_the_sources_leader_epoch() -> None:

@@ -118,6 +118,7 @@ class Room:
         state, quorum = self.files.read_state(), self.quorum
         assert state is not None
         mirror = Mirror(self.files, state, sides, quorum, Wanted(topics, None, 0.1))  # type: ignore[arg-type]
+        mirror.find_notes = lambda: ["of the listener"]
         self.source.positions = mirror.positions
         return asyncio.create_task(mirror.run())
 
@@ -162,6 +163,7 @@ def test_a_topic_that_is_asked_for_and_is_not_in_the_source_keeps_a_switch_from_
         await wait_until(lambda: (room.files.path / "status.json").exists() and bool(room.status()["obstacles"]))
         assert room.status()["problems"] == ["topic misspelt of --topic is not in the source"]
         assert room.status()["obstacles"] == room.status()["problems"]
+        assert room.status()["notes"] == ["of the listener"]
         await stop(running)
 
     play(test)

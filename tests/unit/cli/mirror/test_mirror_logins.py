@@ -1,0 +1,112 @@
+"""How much of the mirror those may have who have not authenticated, and how much of a request it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkalite.cli.mirror import listener as listeners
+from kafkalite.cli.mirror import logins
+from kafkalite.cli.mirror import passing as passings
+from kafkalite.errors import ErrorCode
+from kafkalite.net.frames import LENGTH
+from kafkalite.protocol import messages
+from tests.unit.cli.mirror.listened import (
+    ANSWER,
+    SASL,
+    Broker,
+    Client,
+    ask_as_follower,
+    ask_versions,
+    handshake,
+    log_in,
+    metadata,
+    run,
+)
+
+
+def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "_OF_ONE_ADDRESS", 3)
+    monkeypatch.setattr(passings, "_MAX_CLIENTS", 1)
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        known = await connect()
+        await log_in(known)
+        strangers = [await connect() for _ in range(2)]
+        for each in strangers:
+            await ask_versions(each)
+        follower = await connect()
+        await ask_versions(follower)
+        assert await (await connect()).is_closed(), "one address has only so many"
+        await follower.send(handshake(), 1)
+        await follower.receive()
+        assert (await ask_as_follower(follower)).responses
+        one_more = await connect()
+        await one_more.send(handshake(), 1)
+        await one_more.receive()
+        await one_more.send(metadata(), 12)
+        assert await one_more.is_closed(), "clients have their bound"
+        await known.send(metadata(), 12)
+        assert await known.receive()
+
+    run(test, SASL)
+
+
+def test_a_connection_has_to_authenticate_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "_LOGIN_S", 1.0)
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        known = await connect()
+        await log_in(known)
+        stranger = await connect()
+        await ask_versions(stranger)
+        assert await stranger.is_closed()
+        await known.send(metadata(), 12)
+        assert await known.receive(), "it may stay"
+
+    run(test, SASL)
+
+
+def test_large_requests_are_refused_before_they_are_read_or_decoded(caplog: pytest.LogCaptureFixture) -> None:
+    large = listeners._LARGE_BYTES + 1
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        stranger = await connect()
+        stranger.writer.write(LENGTH.pack(large))
+        assert await stranger.is_closed() and not broker.asked
+        broker.verdict = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        client = await connect()
+        await client.send(handshake(), 1)
+        await client.receive()
+        m = messages.metadata_request
+        frame = await client.send(m.MetadataRequest(topics=[m.MetadataRequestTopic(name="n" * 249)] * 2000), 9)
+        assert await client.receive() == frame[4:8] + ANSWER, "it has authenticated, though it may not follow"
+        client.writer.write(LENGTH.pack(large) + b"\0\1\0\21" + b"\xff" * (large - 4))
+        assert await client.is_closed()
+
+    run(test, SASL)
+    assert f"fetch of {large} bytes by a connection that may not follow" in caplog.text.lower()
+
+
+def test_nothing_of_a_request_is_kept_while_its_answer_is_waited_for() -> None:
+    size, count = 2 * 1024 * 1024, 4
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        broker.is_silent = broker.is_forgetful = True
+        head = b"\0\3\0\14" + b"\0\0\0\5\0\0\0"
+        clients = [await connect() for _ in range(count)]
+        tracemalloc.start()
+        try:
+            for each in clients:
+                each.writer.write(LENGTH.pack(size) + head + bytes(size - len(head)))
+            while broker.requests < count:
+                await asyncio.sleep(0.01)
+            while tracemalloc.get_traced_memory()[0] > size:  # what the transports have still
+                await asyncio.sleep(0.01)
+        finally:
+            tracemalloc.stop()
+
+    run(test)
