@@ -13,6 +13,8 @@ from kafkalite.cli.migrate.journal import Journal
 from kafkalite.cli.migrate.sequence import Act, Entry, Replacement, Target, list_acts_left, name_of
 
 _POLL_S: Final = 0.5
+_ABSENT_S: Final = 10.0
+"""How long a broker is not registered before it is taken for ended: after a session that has expired it registers again."""
 
 
 class RefusedError(Exception):
@@ -211,10 +213,17 @@ class Replacing:
         """
         broker, target = self._replacement.broker, self._replacement.target
         starts = iter([self._start])
+        seen_s = time.monotonic()
 
         def find_reason() -> str:
+            nonlocal seen_s
             reason = self._cluster.find_unsettled(broker, target)
-            if reason and not self._cluster.is_registered(broker) and (start := next(starts, None)):
+            if not reason:
+                return ""
+            now_s = time.monotonic()
+            if self._cluster.is_registered(broker):
+                seen_s = now_s
+            elif now_s - seen_s >= _ABSENT_S and (start := next(starts, None)):
                 self._tell(f"{self._name} has ended: start")
                 start()
             return reason

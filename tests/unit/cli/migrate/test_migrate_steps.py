@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.cli.migrate import replacing
 from kafkalite.cli.migrate.evidence import AFTER_FILE, BEFORE_FILE, Moment, write_moment
 from kafkalite.cli.migrate.journal import Journal, JournalError, journal_path, read_journal
 from kafkalite.cli.migrate.plan import Plan, PlannedStep
@@ -392,7 +393,9 @@ def test_a_way_back_does_not_stop_the_program_that_it_is_to_start(broker: Broker
     assert broker.side is THEIRS and "stop" not in broker.happened and "start" not in broker.happened
 
 
-def test_a_way_back_starts_what_a_killed_steps_stop_ends_only_now(broker: Broker, run: Run, tmp_path: Path) -> None:
+def test_a_way_back_starts_what_a_killed_steps_stop_ends_only_now(
+    broker: Broker, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its start found the old program running, which was handing over its partitions."""
     broker.unsettled = "a replica is out of sync"
     with pytest.raises(NotYetError, match="out of sync"):
@@ -400,6 +403,10 @@ def test_a_way_back_starts_what_a_killed_steps_stop_ends_only_now(broker: Broker
     assert list_acts_left(read_journal(tmp_path / "journal"), BACK)[0] is Act.SETTLE
     assert broker.happened == ["before.jsonl of apache-kafka"], "neither stopped nor started"
     broker.unsettled, broker.side = "", None
+    with pytest.raises(NotYetError, match="not registered"):
+        run(BACK, is_checked=False)
+    assert "start" not in broker.happened, "it may have lost its session, and registers again"
+    monkeypatch.setattr(replacing, "_ABSENT_S", 0)
     with suppress(NotYetError):  # which says why it had to be started
         run(BACK, is_checked=False)
     run(BACK, is_checked=False)
