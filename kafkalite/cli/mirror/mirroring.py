@@ -280,10 +280,11 @@ class Mirror:
         late_records = await find_late_records(self._clusters.source, self._find_handed_over())
         self._problems = late_records + await switch.restore_settings(self._begun)
         await self._leave_others(switch)
+        self._phase, self._late_records = "switched", []
+        self._tell()  # before the state says that all is done: nobody compares the ends again then
         self._state.is_switched = True
         self._directory.write_state(self._state)
         self._directory.withdraw_switch()
-        self._phase, self._late_records = "switched", []
         return True
 
     async def _leave_others(self, switch: Switch) -> None:
@@ -311,7 +312,7 @@ class Mirror:
                 "topics": len(self._topics),
                 "groups": len({group for group, _ in self._copied}),
                 "problems": self._problems + self._late_records,
-                "handed_over": 0 if self._state.is_switched else len(self._find_handed_over()),
+                "handed_over": 0 if self._phase == "switched" else len(self._find_handed_over()),
                 "notes": self._notes + self.find_notes(),
                 "obstacles": self._obstacles,
                 "partitions": rows,

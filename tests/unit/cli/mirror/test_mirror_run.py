@@ -220,6 +220,28 @@ def test_records_that_come_late_are_named_though_the_mirror_does_not_get_away_at
     play(test)
 
 
+def test_late_records_are_told_before_the_state_says_that_all_is_done(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    write = MirrorDirectory.write_state
+
+    def note(files: MirrorDirectory, state: MirrorState) -> None:
+        if state.is_switched:
+            seen.append(files.read_status()["problems"])
+        write(files, state)
+
+    monkeypatch.setattr(MirrorDirectory, "write_state", note)
+
+    async def test(room: Room) -> None:
+        room.quorum.after = room.write_late
+        room.files.request_switch()
+        await room.start()
+        assert seen == [[LATE]]
+
+    play(test)
+
+
 def test_epochs_of_partitions_that_are_handed_over_are_not_waited_for(play: Any) -> None:
     async def test(room: Room) -> None:
         room.source.partitions[0] = PartitionView("t", 0, 7, 9, (7,), (7,))
