@@ -251,6 +251,14 @@ def find_ends(servers: str) -> dict[Place, int]:
     return found
 
 
+def find_committed(servers: str) -> dict[Place, int]:
+    """Return where the group is."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": GROUP})
+    found = consumer.committed([confluent_kafka.TopicPartition(*place) for place in PLACES], TIMEOUT_S)
+    consumer.close()
+    return {(each.topic, each.partition): each.offset for each in found}
+
+
 def read_records(servers: str, ends: dict[Place, int]) -> list[tuple[object, ...]]:
     """Return all that there is of records, also of aborted transactions: offset, timestamp, key, value, headers."""
     consumer = confluent_kafka.Consumer(
@@ -329,6 +337,7 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
         load.stop(GROUP)
         load.stop(TRANSACTIONAL)
         load.stop(PLAIN)
+        wait_until(lambda: find_ends(servers) == find_ends(theirs), "a source that has followed", TIMEOUT_S)
     check_way_back(program, servers, theirs, tmp_path / "back")
 
     load.start(servers)
@@ -338,7 +347,9 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
     wait_until(lambda: load.count()[2] >= sum(load.count()[:2]), "a group that has read all", TIMEOUT_S)
     load.stop(GROUP)
     judge(load)
+    committed = find_committed(servers)
     assert program.call("back", str(program.directory), "-b", servers, "--to", theirs, "--wait", "0").returncode == 7
+    assert find_committed(servers) == committed, "the group has returned"
 
 
 def disturb(source: LocalCluster, broker: int, load: Load) -> None:
