@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -56,16 +57,25 @@ def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypat
 
 
 def test_a_connection_has_to_authenticate_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "_LOGIN_S", 1.0)
+    peers: list[Any] = []
+    make = listeners._Peer
+
+    def note_peer(*values: Any, **named: Any) -> Any:
+        peers.append(make(*values, **named))
+        return peers[-1]
+
+    monkeypatch.setattr(listeners, "_Peer", note_peer)
 
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
         known = await connect()
+        await ask_versions(known)
+        assert peers[0].login.when() is not None
         await log_in(known)
-        stranger = await connect()
-        await ask_versions(stranger)
-        assert await stranger.is_closed()
+        assert peers[0].login.when() is None, "it may stay"
+        monkeypatch.setattr(listeners, "_LOGIN_S", 0.05)
+        assert await (await connect()).is_closed()
         await known.send(metadata(), 12)
-        assert await known.receive(), "it may stay"
+        assert await known.receive()
 
     run(test, SASL)
 
