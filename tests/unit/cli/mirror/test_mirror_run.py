@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.cli.mirror import mirroring, switching
+from kafkalite.cli.mirror import files, mirroring, switching
 from kafkalite.cli.mirror.clusters import Clusters
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.mirroring import Mirror, Wanted
@@ -138,6 +138,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
     """Runs a test in a room."""
     monkeypatch.setattr(mirroring, "_POLL_S", 0.01)
     monkeypatch.setattr(switching, "_POLL_S", 0.01)
+    monkeypatch.setattr(files, "_REQUEST_S", 10 * TIMEOUT_S)
 
     async def run(test: Callable[[Room], Awaitable[None]]) -> None:
         async with asyncio.timeout(TIMEOUT_S):
