@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 if TYPE_CHECKING:
     from kafkalite.security.jaas import LoginModule
     from kafkalite.security.sasl_client import SaslCredentials
+    from kafkalite.security.tls import StoreSettings
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LOGIN_MODULES: Final = {
@@ -166,18 +167,10 @@ def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
         return None
     if security.ssl_context is not None:
         return security.ssl_context
-    from kafkalite.security.secret_files import ALLOWED_BY_CLIENT
     from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context
 
     settings = TlsSettings(
-        keystore=StoreSettings(
-            location=security.ssl_keystore_location or None,
-            password=security.ssl_keystore_password or None,
-            key_password=security.ssl_key_password or None,
-            certificates=security.ssl_keystore_certificate_chain or None,
-            key=security.ssl_keystore_key or None,
-            private_unless=None if security.allow_world_readable_secrets else ALLOWED_BY_CLIENT,
-        ),
+        keystore=find_keystore(security),
         truststore=StoreSettings(
             location=security.ssl_truststore_location or None,
             password=security.ssl_truststore_password or None,
@@ -191,6 +184,21 @@ def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
         return client_context(settings)
     except TlsError as problem:
         raise ConnectionError(str(problem)) from None
+
+
+def find_keystore(security: SecurityOptions) -> StoreSettings:
+    """Return where the key and the certificates of the options are."""
+    from kafkalite.security.secret_files import ALLOWED_BY_CLIENT
+    from kafkalite.security.tls import StoreSettings
+
+    return StoreSettings(
+        location=security.ssl_keystore_location or None,
+        password=security.ssl_keystore_password or None,
+        key_password=security.ssl_key_password or None,
+        certificates=security.ssl_keystore_certificate_chain or None,
+        key=security.ssl_keystore_key or None,
+        private_unless=None if security.allow_world_readable_secrets else ALLOWED_BY_CLIENT,
+    )
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -56,6 +56,17 @@ class Program:
         return found
 
 
+def switch_with_evidence(program: Program, evidence: Path, source: str, target: str) -> None:
+    """Switch to the target, and have `migrate verify` prove by evidence of both sides that nothing was lost or changed."""
+    run_kafkalite("migrate", "evidence", "before", str(evidence), "-b", source)
+    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
+    assert switched.returncode == 0, switched.stderr + program.directory.with_suffix(".log").read_text()
+    assert program.wait_ended() == 0
+    run_kafkalite("migrate", "evidence", "after", str(evidence), "-b", target)
+    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(evidence))
+    assert "problem" not in told and "warning" not in told
+
+
 def run_kafkalite(*words: str) -> str:
     """Return what a command says that has to succeed."""
     command = [sys.executable, "-m", "kafkalite", *words]

@@ -29,7 +29,7 @@ from kafkalite.local.ports import ReservedPort
 from tests.peers import kraft
 from tests.peers.apache_kafka import wait_for_controller
 from tests.peers.kraft import KraftCluster
-from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program, check_segments, run_kafkalite
+from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program, check_segments, switch_with_evidence
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
 
@@ -136,13 +136,7 @@ def test_the_target_has_what_the_source_had(
     ends = find_ends(servers)
     wait_until(lambda: program.is_level(ends), "a mirror that is level again", TIMEOUT_S)
 
-    run_kafkalite("migrate", "evidence", "before", str(tmp_path / "evidence"), "-b", servers)
-    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
-    assert switched.returncode == 0, switched.stderr + program.directory.with_suffix(".log").read_text()
-    assert program.wait_ended() == 0
-    run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
-    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
-    assert "problem" not in told and "warning" not in told
+    switch_with_evidence(program, tmp_path / "evidence", servers, theirs)
     check_segments(source, target, PARTITIONS)
     check_target(theirs, ends)
 

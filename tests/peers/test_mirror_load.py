@@ -24,7 +24,7 @@ from kafkalite.local.ports import ReservedPort
 from tests.peers import kraft
 from tests.peers.apache_kafka import wait_for_controller
 from tests.peers.kraft import KraftCluster
-from tests.peers.mirror_program import TIMEOUT_S, Program, check_segments, run_kafkalite
+from tests.peers.mirror_program import TIMEOUT_S, Program, check_segments, run_kafkalite, switch_with_evidence
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(600)]
 
@@ -317,13 +317,7 @@ def test_clients_go_on_at_the_target_where_they_were_and_return(
     load.stop(PLAIN)
     ends = find_ends(servers)
     wait_until(lambda: program.is_level(ends), "a mirror that is level", TIMEOUT_S)
-    run_kafkalite("migrate", "evidence", "before", str(tmp_path / "evidence"), "-b", servers)
-    switched = program.call("switch", str(program.directory), "--yes", "--wait", str(TIMEOUT_S - 10))
-    assert switched.returncode == 0, switched.stderr + program.directory.with_suffix(".log").read_text()
-    assert program.wait_ended() == 0
-    run_kafkalite("migrate", "evidence", "after", str(tmp_path / "evidence"), "-b", theirs)
-    told = run_kafkalite("migrate", "verify", "--copy", "--without-probe", str(tmp_path / "evidence"))
-    assert "problem" not in told and "warning" not in told
+    switch_with_evidence(program, tmp_path / "evidence", servers, theirs)
     wait_in_sync(servers, len(source.broker_ids))
     check_segments(source, target, [f"{topic}-{number}" for topic, number in PLACES])
     assert find_ends(theirs) == ends

@@ -57,18 +57,10 @@ def load_security(
 
 
 def _make_server_context(own: AdminOptions) -> ssl.SSLContext:
-    from kafkalite.security.secret_files import ALLOWED_BY_CLIENT
-    from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, server_context
+    from kafkalite.client.security import find_keystore
+    from kafkalite.security.tls import TlsError, TlsSettings, server_context
 
-    keystore = StoreSettings(
-        location=own.ssl_keystore_location or None,
-        password=own.ssl_keystore_password or None,
-        key_password=own.ssl_key_password or None,
-        certificates=own.ssl_keystore_certificate_chain or None,
-        key=own.ssl_keystore_key or None,
-        private_unless=None if own.allow_world_readable_secrets else ALLOWED_BY_CLIENT,
-    )
     try:
-        return server_context(TlsSettings(keystore=keystore))
+        return server_context(TlsSettings(keystore=find_keystore(own)))
     except TlsError as problem:
         raise ValueError(f"--listen-config: {problem}") from None
