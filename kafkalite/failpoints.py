@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 VARIABLE: Final = "KAFKALITE_FAILPOINTS"
 
 FAILPOINTS: Final[Mapping[str, str]] = {
-    "checkpoint.replacing": "before a checkpoint file is replaced",
+    "checkpoint.replacing": "before a checkpoint file is replaced; in periodic checkpoints `stall` blocks only the thread that writes",
     "cleaner.swapping": "before compacted segments take the place of the old ones",
     "cleaner.half_swapped": "when the old ones are marked as deleted, and the new ones have no names of segments yet",
     "controller.writing": "before the controller sends writes to ZooKeeper",
@@ -54,7 +54,7 @@ def arm(name: str, action: Action | str) -> None:
 
         exit          the process ends at once, as if killed
         fail          an OSError with EIO, once
-        stall(2.5)    the process does nothing for so many seconds, once
+        stall(2.5)    the thread that reaches the point does nothing for so many seconds, once
 
     `exit@3` is for the third time that the point is reached. Raises ValueError for an unknown point or action.
     """

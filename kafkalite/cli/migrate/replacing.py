@@ -213,17 +213,19 @@ class Replacing:
         """
         broker, target = self._replacement.broker, self._replacement.target
         starts = iter([self._start])
-        seen_s = time.monotonic()
+        absent_since_s: float | None = None  # from a poll that found it absent: one poll may take longer than _ABSENT_S
 
         def find_reason() -> str:
-            nonlocal seen_s
+            nonlocal absent_since_s
             reason = self._cluster.find_unsettled(broker, target)
             if not reason:
                 return ""
-            now_s = time.monotonic()
             if self._cluster.is_registered(broker):
-                seen_s = now_s
-            elif now_s - seen_s >= _ABSENT_S and (start := next(starts, None)):
+                absent_since_s = None
+                return reason
+            now_s = time.monotonic()
+            absent_since_s = now_s if absent_since_s is None else absent_since_s
+            if now_s - absent_since_s >= _ABSENT_S and (start := next(starts, None)):
                 self._tell(f"{self._name} has ended: start")
                 start()
             return reason

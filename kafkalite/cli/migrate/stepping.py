@@ -50,7 +50,7 @@ def step_options(function: Decorated) -> Decorated:
             type=click.FloatRange(1),
             default=600.0,
             show_default=True,
-            help="Seconds for the broker to be in sync.",
+            help="Seconds for the broker to be in sync. One that ended after its start is started again only with more than 10.",
         ),
         click.option(
             "--evidence",
@@ -237,7 +237,7 @@ def replace_server(
         fail(str(failed))
     except SystemExit as ended:  # what is not found in an act does not mean that nothing is left to do
         if ended.code == Exit.UNREACHABLE and options.has_evidence and not options.is_checked:
-            note("where not all can be read, as while a server is stopped, the rollback goes on --without-evidence")
+            note("If a stopped server keeps evidence from being read, call the rollback again with --without-evidence")
         raise SystemExit(int(Exit.FAILED) if ended.code == Exit.NOT_FOUND else ended.code) from None
     note(f"{noun} {chosen.broker} is {name_of(chosen.target)}")
 

@@ -60,12 +60,15 @@ class _KeptText:
         self.offset_of = offset_of
         self.lines: dict[LogBlock, bytes] = {}
         self.stale: dict[LogBlock, None] = {}
-        self.is_written = self.is_durable = self.is_changed = False
+        self.is_written = self.is_durable = False
+        self.is_changed = False
+        """True if lines changed since the latest write began."""
         self.writes = 0
         """Number of the latest write."""
         self.writing = threading.Lock()
 
-    def change(self, block: LogBlock, lines: bytes) -> None:
+    def replace_lines(self, block: LogBlock, lines: bytes) -> None:
+        """Replace the lines of a block. If they differ, the checkpoint has to be written again."""
         if lines != self.lines.get(block, b""):
             self.lines[block] = lines
             self.is_written = self.is_durable = False
@@ -115,7 +118,7 @@ class DirectoryCheckpoints:
         for block in tuple(text.stale):
             if block in text.stale:
                 del text.stale[block]
-                text.change(block, _make_lines(block, text.offset_of))
+                text.replace_lines(block, _make_lines(block, text.offset_of))
             yield
         if not text.stale:
             text.stale.clear()  # a dict that is emptied key by key keeps its memory
@@ -127,7 +130,7 @@ class DirectoryCheckpoints:
         """
         text = self._texts[name]
         if (lines := self._begin_write(name, durable=durable)) is not None:
-            self._replace(name, text.writes, lines, durable)
+            self._replace_file(name, text.writes, lines, durable)
             self._note_written(text, text.writes, durable)
 
     def start_writing(self, name: str) -> asyncio.Future[None] | None:
@@ -135,7 +138,7 @@ class DirectoryCheckpoints:
         text = self._texts[name]
         if (lines := self._begin_write(name, durable=True)) is None:
             return None
-        written = asyncio.get_running_loop().run_in_executor(None, self._replace, name, text.writes, lines, True)
+        written = asyncio.get_running_loop().run_in_executor(None, self._replace_file, name, text.writes, lines, True)
         written.add_done_callback(partial(self._finish_writing, text, text.writes))
         return written
 
@@ -150,7 +153,7 @@ class DirectoryCheckpoints:
         text.writes += 1
         return b"".join(text.lines.values())
 
-    def _replace(self, name: str, number: int, lines: bytes, durable: bool) -> None:
+    def _replace_file(self, name: str, number: int, lines: bytes, durable: bool) -> None:
         """Replace a file unless a later write of it has begun."""
         text = self._texts[name]
         with text.writing:
@@ -165,7 +168,7 @@ class DirectoryCheckpoints:
         if number == text.writes and not text.is_changed:
             text.is_written, text.is_durable = True, durable
 
-    def fail(self, problem: OSError) -> None:
+    def report_failure(self, problem: OSError) -> None:
         """Log that a checkpoint was not written; the directory is taken offline unless its disk is just full."""
         logger.warning("Checkpoint not written: %s", self._directory.failure(problem))
 
@@ -177,7 +180,7 @@ async def write_in_threads(directories: Iterable[DirectoryCheckpoints], name: st
             if written is not None:
                 await written
         except OSError as problem:
-            directory.fail(problem)
+            directory.report_failure(problem)
 
 
 def _make_lines(block: LogBlock, offset_of: Callable[[PartitionLog], int | None]) -> bytes:

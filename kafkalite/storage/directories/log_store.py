@@ -403,7 +403,7 @@ class LogStore:
                 try:
                     self._checkpoints[directory].write(name, durable=durable)
                 except OSError as problem:
-                    self._checkpoints[directory].fail(problem)
+                    self._checkpoints[directory].report_failure(problem)
 
     async def summarize_changed(self) -> None:
         """Summarize logs that changed and were left alone; call it every log.flush.offset.checkpoint.interval.ms."""

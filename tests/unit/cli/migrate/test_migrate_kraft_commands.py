@@ -138,7 +138,7 @@ def test_a_rollback_that_cannot_read_everything_says_how_it_goes_on(
     monkeypatch.setattr(moving.MovingCluster, "find_foreign", lambda self: [])
     monkeypatch.setattr(moving.GivenCluster, "take_evidence", refuse)
     result = migrate("rollback", str(plan_file), *COMMANDS)
-    assert result.exit_code == 5 and "the rollback goes on --without-evidence" in result.stderr
+    assert result.exit_code == 5 and "call the rollback again with --without-evidence" in result.stderr
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, found: KraftSurvey) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -206,7 +207,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def run(broker: Broker, tmp_path: Path) -> Run:
-    def carry_out(replacement: Replacement, **options: bool) -> None:
+    def carry_out(replacement: Replacement, **options: float) -> None:
         broker.target = replacement.target
         with Journal(tmp_path / "journal") as journal:
             plan = StepOptions("stop", "start", tmp_path / "evidence", 0.0)
@@ -411,6 +412,28 @@ def test_a_way_back_starts_what_a_killed_steps_stop_ends_only_now(
         run(BACK, is_checked=False)
     run(BACK, is_checked=False)
     assert broker.side is THEIRS and broker.happened.count("start") == 1
+
+
+@pytest.mark.parametrize(
+    ("polls", "starts"), [((THEIRS, None, THEIRS, None, THEIRS), 0), ((THEIRS, None, None, THEIRS), 1)]
+)
+def test_a_broker_was_started_that_was_absent_in_one_slow_poll(
+    broker: Broker, run: Run, monkeypatch: pytest.MonkeyPatch, polls: Sequence[Side | None], starts: int
+) -> None:
+    """A poll that waits for answers took longer than a broker may be absent; it had lost its session, and registered again."""
+    now_s, sides = 0.0, iter(polls)
+
+    def find_unsettled(_: int, __: Side) -> str:
+        nonlocal now_s
+        now_s += 60
+        for broker.side in sides:
+            return "not in sync"
+        return ""
+
+    monkeypatch.setattr(broker, "find_unsettled", find_unsettled)
+    monkeypatch.setattr(replacing, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=lambda _: None))
+    run(BACK, is_checked=False, wait_s=1000)
+    assert broker.happened.count("start") == starts
 
 
 def test_the_old_program_that_runs_again_is_not_taken_for_the_new_one(broker: Broker, run: Run) -> None:
