@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +12,9 @@ from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.mirror.returning import back
 from kafkalite.cli.mirror.running import run
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
+
+if TYPE_CHECKING:
+    from kafkalite.cli.mirror.files import MirrorDirectory
 
 _DIRECTORY: Final = click.Path(file_okay=False, exists=True, path_type=Path)
 _COLUMNS: Final = ("topic", "partition", "source_end", "copied_to", "lag", "problem")
@@ -55,7 +58,7 @@ def status(directory: Path, output: str) -> None:
         note(f"Problem: {each}")
     for each in () if is_over else found["obstacles"]:
         note(f"Before a switch: {each}")
-    _tell_handed_over(found)
+    _note_handed_over(found)
     if not is_over and not _is_at_work(directory, found):
         fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
     if found["problems"] or found.get("handed_over"):
@@ -84,18 +87,19 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
     from kafkalite.cli.mirror.files import MirrorDirectory
 
     found = _read_status(directory)
+    files = MirrorDirectory(directory)
     if found["phase"] == "switched":
+        _require_whole_switch(files)
         note("the target leads already")
         return
     if not _is_at_work(directory, found):
         fail(f"no `kafkalite mirror run` is at work with {directory}", Exit.UNREACHABLE)
     if dry_run:
-        _tell_handed_over(found)
+        _note_handed_over(found)
         _fail_obstacles(found)
         note(f"nothing stands against it: {format_count(len(found['partitions']), 'partition')}")
         return
     confirm(f"Hand {format_count(len(found['partitions']), 'partition')} over to the target?", yes)
-    files = MirrorDirectory(directory)
     files.request_switch()
     deadline_s = time.monotonic() + wait_s
     try:
@@ -107,7 +111,7 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
         if found["phase"] != "switched":
             files.withdraw_switch()
     if found["phase"] != "switched":
-        _tell_handed_over(found)
+        _note_handed_over(found)
         if found["phase"] == "switching":
             fail("the switch has begun, and may still happen: see kafkalite mirror status", Exit.UNREACHABLE)
         _fail_obstacles(found)
@@ -119,12 +123,27 @@ def switch(directory: Path, wait_s: float, dry_run: bool, yes: bool) -> None:
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-def _tell_handed_over(found: dict[str, Any]) -> None:
+def _note_handed_over(found: dict[str, Any]) -> None:
     """Name what a switch has left that was not finished."""
     if count := found.get("handed_over", 0):
         what = format_count(count, "partition")
         note(
-            f"{what} handed over: keep the producers of the source stopped, and finish it by `kafkalite mirror switch`"
+            f"{what} handed over: keep the producers and consumers of the source stopped, and finish it by `kafkalite mirror switch`"
+        )
+
+
+def _require_whole_switch(files: MirrorDirectory) -> None:
+    """End the command if a switch was interrupted after it was reported and before the directory remembered it."""
+    from kafkalite.cli.mirror.files import MirrorFileError
+
+    try:
+        state = files.read_state()
+    except MirrorFileError as problem:
+        fail(str(problem))
+    if state is not None and not state.is_switched:
+        fail(
+            "the switch was interrupted: call `kafkalite mirror run` and `kafkalite mirror switch` again",
+            Exit.CHECK_FAILED,
         )
 
 

@@ -20,7 +20,7 @@ GroupOffsets = dict[tuple[str, TopicPartition], "OffsetAndMetadata"]
 
 
 async def choose_topics(admin: Admin, wanted: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the topics to be mirrored, which are `wanted` or all but internal ones, and those of `wanted` that there are not.
+    """Return the topics to be mirrored, which are `wanted` or all but internal ones, and the wanted ones that do not exist.
 
     Raises ClientError.
     """

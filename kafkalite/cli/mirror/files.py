@@ -26,7 +26,7 @@ _STATUS: Final = "status.json"
 _SWITCH: Final = "switch"
 _LOCK: Final = "lock"
 _REQUEST_S: Final = 10.0
-"""A request that was not renewed for so long is of a command that has died, and counts no more."""
+"""Age in seconds at which an unrenewed request is ignored."""
 
 
 class MirrorFileError(Exception):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.cli.mirror.following import is_of_follower, make_question, read_verdict
 from kafkalite.cli.mirror.listener_security import ListenerSecurity
 from kafkalite.cli.mirror.logins import Logins
-from kafkalite.cli.mirror.passing import CORRELATION, TOLD_S, Passing, Upstream
+from kafkalite.cli.mirror.passing import CORRELATION, SHOWN_S, Passing, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -96,7 +96,7 @@ class Listener:
     def describe_problems(self) -> list[str]:
         """Return what the listener has met with lately: brokers that were not reached, and why it ended a connection."""
         found = self._passing.describe_failures()
-        if self._problem is not None and self._problem[0] > time.monotonic() - TOLD_S:
+        if self._problem is not None and self._problem[0] > time.monotonic() - SHOWN_S:
             found.append(f"the listener ended a connection: {self._problem[1]}")
         return found
 
@@ -115,7 +115,8 @@ class Listener:
             writer.close()
             return
         address = str((writer.get_extra_info("peername") or ("",))[0])
-        if self._security.has_sasl and not self._logins.begin(task, address):
+        if self._security.has_sasl and not self._logins.add_connection(task, address):
+            self._problem = time.monotonic(), f"too many of {address}, or of all addresses, have not authenticated"
             writer.close()
             return
         self._connections.add(task)
@@ -135,16 +136,16 @@ class Listener:
             pass  # the listener closes
         finally:
             self._connections.discard(task)
-            self._logins.end(task)
+            self._logins.remove_connection(task)
             peer.close()
 
     async def _serve_request(self, peer: _Peer) -> None:
         async with AsyncExitStack() as held:
-            finish = await self._take(peer, await self._receive(peer, held))
+            finish = await self._handle_request(peer, await self._receive(peer, held))
         await finish()
 
-    async def _take(self, peer: _Peer, frame: bytes) -> Callable[[], Awaitable[None]]:
-        """Do what needs the bytes of a request; return what is left to be done for its response."""
+    async def _handle_request(self, peer: _Peer, frame: bytes) -> Callable[[], Awaitable[None]]:
+        """Handle a request; return the coroutine function that sends its response, so the frame is freed meanwhile."""
         key, version, correlation_id = read_head(frame)
         route = ROUTES.get(key)
         if route is None:
@@ -164,22 +165,22 @@ class Listener:
         if route is Route.EMPTY:
             return partial(_respond, peer, api, read_as, correlation_id, make_empty_answer(key))
         if self._security.has_sasl and not peer.may_follow and len(frame) > _LARGE_BYTES:
-            raise ProtocolViolation(f"{api.name} of {len(frame)} bytes by a connection that may not follow")
+            await self._require_follower(peer, f"{api.name} of {len(frame)} bytes")
         header = read_request_header(frame, request_header_version(api, version))
         request = codec.decode_request(key, read_as, frame, header.body_position)
         if key != ApiKey.FETCH and request.replica_id < 0:
             return await self._pass_on(peer, frame)
         if self._security.has_sasl and not peer.may_follow and is_of_follower(request):
-            await self._ask_leave(peer)
-        if peer.may_follow and peer.upstream is not None and is_of_follower(request):
+            await self._require_follower(peer, api.name)
+        if peer.upstream is not None and is_of_follower(request):
             peer.upstream.close()
             peer.upstream = None
-        return partial(self._answer, peer, api, read_as, correlation_id, request)
+        return partial(self._answer_follower, peer, api, read_as, correlation_id, request)
 
     async def _receive(self, peer: _Peer, held: AsyncExitStack) -> bytes:
         """Return the next request without its length. Raises IncompleteReadError, TimeoutError, ProtocolViolation.
 
-        A large one has a place among those that are there together until `held` ends, and none before its sender is known.
+        A request above 256 KiB is read only after authentication, and holds one of 16 places until `held` exits.
         """
         async with asyncio.timeout(_IDLE_S if peer.has_asked else _RECEIVE_S):
             (size,) = LENGTH.unpack(await peer.reader.readexactly(LENGTH.size))
@@ -197,28 +198,31 @@ class Listener:
         """Have a broker of the target answer a request; return what gives its response to the peer."""
         key, version, _ = read_head(frame)
         is_answered = has_answer(key, version, frame)
+        if not is_answered and not peer.is_known:
+            await self._ask_rights(peer)  # no response would show that the broker has closed the connection
         if peer.upstream is None:
-            peer.upstream = await self._passing.connect(is_known=peer.is_known)
+            peer.upstream = await self._passing.connect()
+        if key not in _LOGIN_APIS:
+            self._passing.add_client(peer.upstream)
         await peer.upstream.send(frame)
-        if key not in _LOGIN_APIS and not peer.is_known:
-            self._passing.check_bound()
+        if key not in _LOGIN_APIS:
             self._note_known(peer)
         if not is_answered:
             return _do_nothing
         return partial(peer.upstream.pass_response, frame[CORRELATION], peer.reader, peer.writer)
 
     def _note_known(self, peer: _Peer) -> None:
-        """Leave a connection all the time that it wants: a broker closes one that asks for anything before it has authenticated."""
+        """End the authentication deadline; brokers close unauthenticated connections themselves."""
         if not peer.is_known:
             peer.is_known = True
             peer.login.reschedule(None)
-            self._logins.end(asyncio.current_task())
+            self._logins.remove_connection(asyncio.current_task())
 
-    async def _ask_leave(self, peer: _Peer) -> None:
-        """Let a peer follow if a broker of the target does. Raises ProtocolViolation."""
+    async def _require_follower(self, peer: _Peer, what: str) -> None:
+        """Raise ProtocolViolation for `what` if a broker of the target does not let the peer follow."""
         code = await self._ask_rights(peer)
         if not peer.may_follow:
-            raise ProtocolViolation(f"a broker of the target does not let a connection follow: error {code}")
+            raise ProtocolViolation(f"{what}: a broker of the target does not let a connection follow: error {code}")
 
     async def _ask_rights(self, peer: _Peer) -> int:
         """Note whether a peer has authenticated, and may follow; return the error code of the broker that says so.
@@ -226,7 +230,7 @@ class Listener:
         Raises ProtocolViolation, ConnectionError for one that has not authenticated.
         """
         if peer.upstream is None:
-            raise ProtocolViolation("a follower has not authenticated")
+            raise ProtocolViolation("a connection has not authenticated")
         frame = make_question(os.urandom(_TOPIC_ID_BYTES))
         await peer.upstream.send(frame)
         told = await peer.upstream.read_response(frame[CORRELATION], peer.reader, _MAX_VERSIONS_BYTES)
@@ -239,7 +243,7 @@ class Listener:
         """Answer ApiVersions as a broker of the target does, without what is not for the mirror."""
         _, version, correlation_id = read_head(frame)
         if peer.upstream is None:
-            peer.upstream = await self._passing.connect(is_known=peer.is_known)
+            peer.upstream = await self._passing.connect()
         await peer.upstream.send(frame)
         told = await peer.upstream.read_response(frame[CORRELATION], peer.reader, _MAX_VERSIONS_BYTES)
         api = APIS[ApiKey.API_VERSIONS]
@@ -251,7 +255,7 @@ class Listener:
         limit_versions(response)
         await _respond(peer, api, version, correlation_id, response)
 
-    async def _answer(self, peer: _Peer, api: Api, version: int, correlation_id: int, request: Any) -> None:
+    async def _answer_follower(self, peer: _Peer, api: Api, version: int, correlation_id: int, request: Any) -> None:
         """Answer a follower from the source."""
         response: Any
         match request.API.key:

@@ -17,15 +17,15 @@ class Logins:
         self._addresses: dict[Hashable, str] = {}
         self._counts: Counter[str] = Counter()
 
-    def begin(self, connection: Hashable, address: str) -> bool:
-        """Count a connection until `end`; False if there are too many of its address, or of all."""
+    def add_connection(self, connection: Hashable, address: str) -> bool:
+        """Count a connection until `remove_connection`; False if there are too many of its address, or of all."""
         if len(self._addresses) >= _OF_ALL or self._counts[address] >= _OF_ONE_ADDRESS:
             return False
         self._addresses[connection] = address
         self._counts[address] += 1
         return True
 
-    def end(self, connection: Hashable) -> None:
+    def remove_connection(self, connection: Hashable) -> None:
         """Count a connection no more: it has authenticated, or is closed."""
         address = self._addresses.pop(connection, None)
         if address is not None:

@@ -22,7 +22,7 @@ _ANSWER_S: Final = 600.0
 """Longer than a member waits for others of its group (max.poll.interval.ms, 300 s)."""
 _WRITE_S: Final = 30.0
 _POLL_S: Final = 1.0
-TOLD_S: Final = 60.0
+SHOWN_S: Final = 60.0
 """How long a failure is shown by `kafkalite mirror status`."""
 _MAX_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 _PIECE_BYTES: Final = 64 * 1024
@@ -33,36 +33,28 @@ FindBrokers = Callable[[], Sequence[tuple[str, int]]]
 
 
 class Passing:
-    """Connects clients to brokers of the target, so many at once."""
+    """Connects clients and followers to brokers of the target; clients have a bound."""
 
     def __init__(self, find_brokers: FindBrokers, security: ListenerSecurity) -> None:
         self._find_brokers, self._security = find_brokers, security
-        self._clients = 0
+        self._clients: set[Upstream] = set()
         self._failures: dict[tuple[str, int], tuple[float, str]] = {}
 
-    async def connect(self, *, is_known: bool) -> Upstream:
-        """Return a connection to some broker; for a peer that is not known it may be one more than there may be of clients, since followers
-        authenticate by it. Raises ProtocolViolation when there may be none, ConnectionError when none is reached.
+    async def connect(self) -> Upstream:
+        """Return a connection to some broker, which is not counted as a client's: followers ask for versions and authenticate by it, too.
+
+        Raises ProtocolViolation where nothing is passed on, ConnectionError when no broker is reached.
         """
         if self._security.refusal:
             raise ProtocolViolation(self._security.refusal)
-        self._clients += 1
-        try:
-            if is_known:
-                self.check_bound()
-            reader, writer = await self._open()
-        except BaseException:
-            self._release()
-            raise
-        return Upstream(reader, writer, self._release)
+        reader, writer = await self._open()
+        return Upstream(reader, writer, self._clients.discard)
 
-    def check_bound(self) -> None:
-        """Raise ProtocolViolation if there are more clients than there may be. Connections that authenticate have a bound of their own."""
-        if self._clients > _MAX_CLIENTS:
+    def add_client(self, upstream: Upstream) -> None:
+        """Count a connection as a client's until it is closed. Raises ProtocolViolation if there are as many as may be."""
+        if upstream not in self._clients and len(self._clients) >= _MAX_CLIENTS:
             raise ProtocolViolation(f"more than {_MAX_CLIENTS} clients of the target are connected to the mirror")
-
-    def _release(self) -> None:
-        self._clients -= 1
+        self._clients.add(upstream)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         brokers = list(self._find_brokers())
@@ -80,7 +72,7 @@ class Passing:
 
     def describe_failures(self) -> list[str]:
         """Return which brokers of the target were not reached at the last attempt, and why, if that was not long ago."""
-        since_s = time.monotonic() - TOLD_S
+        since_s = time.monotonic() - SHOWN_S
         self._failures = {where: each for where, each in self._failures.items() if each[0] > since_s}
         return [
             f"nothing is passed on to {host}:{port} of the target: {why}"
@@ -91,13 +83,15 @@ class Passing:
 class Upstream:
     """A connection to a broker that takes one request after the other."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, release: Callable[[], None]) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, release: Callable[[Upstream], None]
+    ) -> None:
         self._reader, self._writer, self._release = reader, writer, release
 
     def close(self) -> None:
         """Close the connection."""
         self._writer.close()
-        self._release()
+        self._release(self)
 
     async def send(self, frame: bytes) -> None:
         """Send a request. Raises ConnectionError, TimeoutError."""

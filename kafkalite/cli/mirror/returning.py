@@ -118,7 +118,8 @@ def _load_state(files: MirrorDirectory, source_id: str, target_id: str) -> Mirro
 
     state = files.read_state()
     if state is None or not state.is_switched:
-        raise MirrorFileError(f"{files.path} is of no mirror that has switched")
+        what = "after an interrupted switch call `kafkalite mirror run` and `kafkalite mirror switch` again"
+        raise MirrorFileError(f"{files.path} is of no mirror that has switched; {what}")
     if (state.source_cluster, state.target_cluster) != (source_id, target_id):
         was = f"from {state.source_cluster} to {state.target_cluster}"
         raise MirrorFileError(f"{files.path} is of a mirror {was}, not from {source_id} to {target_id}")

@@ -86,7 +86,8 @@ class WayBack:
             gone = f"topic {name} was deleted in the target and made again, and is not copied: delete it in the source"
             return "" if ours is None else gone
         if ours is None:
-            return f"topic {name} is not in the source any more: delete it in the target when it is not wanted there"
+            gone = f"topic {name} is not in the source any more, and is not copied"
+            return f"{gone}: delete it in the target, or keep it there and return once nothing else is named"
         if ours.topic_id != known.source_id:
             return f"topic {name} was deleted in the source and made again, and is not copied: delete it in the source"
         if len(ours.partitions) > len(theirs.partitions):

@@ -151,6 +151,10 @@ def handshake() -> messages.SaslHandshakeRequest:
     return messages.SaslHandshakeRequest(mechanism="PLAIN")
 
 
+def produce(acks: int) -> messages.ProduceRequest:
+    return messages.ProduceRequest(transactional_id="t" * 200, acks=acks, timeout_ms=1, topic_data=[])
+
+
 async def ask_as_follower(client: Client) -> Any:
     await client.send(fetch(b"s" * 16, 1), 17)
     return codec.decode_response(ApiKey.FETCH, 17, await client.receive(), 5)

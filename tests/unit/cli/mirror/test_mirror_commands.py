@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.cli.mirror import command
+from kafkalite.cli.mirror import command, returning
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
 
@@ -104,7 +105,21 @@ def test_partitions_that_are_handed_over_before_the_others_are_named(tmp_path: P
     write_status(tmp_path, handed_over=2, obstacles=["t-0: behind"])
     for words in (("status",), ("switch", "--dry-run"), ("switch", "--yes", "--wait", "0")):
         found = mirror(*words, str(tmp_path))
-        assert found.exit_code == 7 and "2 partitions handed over: keep the producers" in found.stderr
+        assert found.exit_code == 7 and "2 partitions handed over: keep the producers and consumers" in found.stderr
+
+
+def test_a_switch_that_was_killed_at_its_end_is_finished_by_another(tmp_path: Path) -> None:
+    """The status says so before the state, as the mirror writes them."""
+    files = write_status(tmp_path, phase="switched", time_ms=0)
+    files.write_state(STATE)
+    again = "call `kafkalite mirror run` and `kafkalite mirror switch` again"
+    found = mirror("switch", str(tmp_path), "--yes")
+    assert found.exit_code == 7 and again in found.stderr
+    with pytest.raises(MirrorFileError, match=again):
+        returning._load_state(files, "a", "b")
+    files.write_state(replace(STATE, is_switched=True))
+    assert mirror("switch", str(tmp_path), "--yes").exit_code == 0
+    assert returning._load_state(files, "a", "b").is_switched
 
 
 def test_a_switch_needs_consent_and_a_mirror_and_is_withdrawn_when_it_does_not_happen(tmp_path: Path) -> None:

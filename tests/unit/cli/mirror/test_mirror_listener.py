@@ -29,9 +29,11 @@ from tests.unit.cli.mirror.listened import (
     Client,
     Source,
     ask_as_follower,
+    ask_versions,
     fetch,
     handshake,
     metadata,
+    produce,
     run,
 )
 
@@ -110,10 +112,6 @@ def test_a_client_that_asks_for_offsets_is_answered_by_a_broker(request_: Any) -
     run(test)
 
 
-def produce(acks: int) -> messages.ProduceRequest:
-    return messages.ProduceRequest(transactional_id="t" * 200, acks=acks, timeout_ms=1, topic_data=[])
-
-
 def test_a_request_without_a_response_does_not_hold_those_behind_it() -> None:
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
         client = await connect()
@@ -158,6 +156,10 @@ def test_clients_have_a_bound_and_followers_do_not_share_it(monkeypatch: pytest.
     monkeypatch.setattr(passings, "_MAX_CLIENTS", 1)
 
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        follower = await connect()
+        await ask_versions(follower)
+        assert (await ask_as_follower(follower)).responses
+        await broker.closed.wait()  # it holds no connection to a broker of the target
         first = await connect()
         await first.send(metadata(), 12)
         await first.receive()
@@ -165,8 +167,8 @@ def test_clients_have_a_bound_and_followers_do_not_share_it(monkeypatch: pytest.
         await second.send(metadata(), 12)
         assert await second.is_closed()
         follower = await connect()
-        await follower.send(fetch(b"s" * 16, 1), 17)
-        assert await follower.receive()
+        await ask_versions(follower)
+        assert (await ask_as_follower(follower)).responses
 
     run(test)
 
@@ -195,14 +197,14 @@ def test_what_goes_wrong_with_connections_is_told_for_a_while(monkeypatch: pytes
         assert listener._server is not None
         reader, writer = await asyncio.open_connection(*listener._server.sockets[0].getsockname()[:2])
         with pytest.raises(ConnectionError):
-            await passing.connect(is_known=True)
+            await passing.connect()
         assert "nothing is passed on to 127.0.0.1:1 of the target" in listener.describe_problems()[0]
         client = Client(reader, writer)
         await client.send(messages.BrokerHeartbeatRequest(), 0)
         assert await client.is_closed()
         assert listener.describe_problems()[1] == "the listener ended a connection: API 63 is not for a mirror"
-        monkeypatch.setattr(passings, "TOLD_S", -1)
-        monkeypatch.setattr(listeners, "TOLD_S", -1)
+        monkeypatch.setattr(passings, "SHOWN_S", -1)
+        monkeypatch.setattr(listeners, "SHOWN_S", -1)
         assert not listener.describe_problems()
         writer.close()
         await listener.close()
@@ -250,6 +252,22 @@ def test_a_broker_says_who_may_follow() -> None:
         await other.receive()
         await other.send(fetch(b"s" * 16, 1), 17)
         assert await other.is_closed() and questions(broker) == 3
+
+    run(test, ListenerSecurity("SASL_PLAINTEXT"))
+
+
+def test_a_large_request_of_a_follower_that_has_authenticated_again_is_answered() -> None:
+    m = messages.fetch_request
+    request = fetch(b"s" * 16, 1)
+    request.topics[0].partitions = [m.FetchPartition(partition=each) for each in range(10_000)]
+
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        follower = await connect()
+        for asked in (1, 2):
+            await follower.send(handshake(), 1)
+            await follower.receive()
+            assert len(await follower.send(request, 17)) > listeners._LARGE_BYTES
+            assert await follower.receive() and questions(broker) == asked
 
     run(test, ListenerSecurity("SASL_PLAINTEXT"))
 

@@ -12,21 +12,31 @@ import pytest
 from kafkalite.cli.mirror import listener as listeners
 from kafkalite.cli.mirror import logins
 from kafkalite.cli.mirror import passing as passings
+from kafkalite.cli.mirror.positions import Positions
+from kafkalite.cli.mirror.relay import Relay
 from kafkalite.errors import ErrorCode
 from kafkalite.net.frames import LENGTH
 from kafkalite.protocol import messages
+from kafkalite.protocol.apis import ApiKey
 from tests.unit.cli.mirror.listened import (
     ANSWER,
     SASL,
     Broker,
     Client,
+    Source,
     ask_as_follower,
     ask_versions,
     handshake,
     log_in,
     metadata,
+    produce,
     run,
 )
+
+
+def large_metadata() -> messages.MetadataRequest:
+    topics = [messages.metadata_request.MetadataRequestTopic(name="n" * 249)] * 2000
+    return messages.MetadataRequest(topics=topics)
 
 
 def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,10 +60,53 @@ def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypat
         await one_more.receive()
         await one_more.send(metadata(), 12)
         assert await one_more.is_closed(), "clients have their bound"
+        large = await connect()
+        await large.send(handshake(), 1)
+        await large.receive()
+        await large.send(large_metadata(), 9)
+        assert await large.is_closed(), "also those whose first request is large"
         await known.send(metadata(), 12)
         assert await known.receive()
 
     run(test, SASL)
+
+
+def test_a_request_without_a_response_does_not_pass_for_authentication() -> None:
+    async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
+        stranger = await connect()
+        await stranger.send(produce(0), 9)
+        assert await stranger.is_closed() and not broker.asked
+        client = await connect()
+        await client.send(handshake(), 1)
+        await client.receive()
+        for _ in range(2):
+            await client.send(produce(0), 9)
+        await client.send(metadata(), 12)
+        await client.receive()
+        keys = [int.from_bytes(frame[:2], "big") for _, frame in broker.asked]
+        before = [ApiKey.SASL_HANDSHAKE, ApiKey.FETCH]
+        assert keys == [*before, ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA], "a broker is asked before, once"
+
+    run(test, SASL)
+
+
+def test_a_connection_that_is_refused_among_too_many_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "_OF_ONE_ADDRESS", 0)
+    source: Any = Source()
+    passing = passings.Passing(list, SASL)
+    listener = listeners.Listener(Relay(source, Positions(), lambda _: True), source, passing, SASL)
+
+    async def test() -> None:
+        await listener.listen("127.0.0.1", 0)
+        assert listener._server is not None
+        reader, writer = await asyncio.open_connection(*listener._server.sockets[0].getsockname()[:2])
+        assert await Client(reader, writer).is_closed()
+        (problem,) = listener.describe_problems()
+        assert "too many of 127.0.0.1, or of all addresses, have not authenticated" in problem
+        writer.close()
+        await listener.close()
+
+    asyncio.run(test())
 
 
 def test_a_connection_has_to_authenticate_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +144,13 @@ def test_large_requests_are_refused_before_they_are_read_or_decoded(caplog: pyte
         client = await connect()
         await client.send(handshake(), 1)
         await client.receive()
-        m = messages.metadata_request
-        frame = await client.send(m.MetadataRequest(topics=[m.MetadataRequestTopic(name="n" * 249)] * 2000), 9)
+        frame = await client.send(large_metadata(), 9)
         assert await client.receive() == frame[4:8] + ANSWER, "it has authenticated, though it may not follow"
         client.writer.write(LENGTH.pack(large) + b"\0\1\0\21" + b"\xff" * (large - 4))
         assert await client.is_closed()
 
     run(test, SASL)
-    assert f"fetch of {large} bytes by a connection that may not follow" in caplog.text.lower()
+    assert f"fetch of {large} bytes: a broker of the target does not let a connection follow" in caplog.text.lower()
 
 
 def test_nothing_of_a_request_is_kept_while_its_answer_is_waited_for() -> None:
