@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkalite.broker.replication.action_queue import ActionQueue
 from kafkalite.types import BrokerId, TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.broker.replication.partition import Partition
+
+class CountedPartition(Protocol):
+    """A partition, as far as it is counted."""
+
+    topic_partition: TopicPartition
+    is_counted: bool
+
+    @property
+    def is_leader(self) -> bool: ...
+
+    @property
+    def is_under_replicated(self) -> bool: ...
+
+    @property
+    def is_under_min_isr(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -25,10 +38,10 @@ class PartitionHost:
     """Partitions to look at: time alone may change the ISR or the high watermark, or the log grew. They add themselves, `Replicas`
     removes them."""
     leaders: int = 0
-    under_replicated: dict[TopicPartition, Partition] = field(default_factory=dict)
+    under_replicated: dict[TopicPartition, CountedPartition] = field(default_factory=dict)
     """Led partitions whose ISR lacks replicas. Every partition below min.insync.replicas is one of them."""
 
-    def count(self, partition: Partition) -> None:
+    def count(self, partition: CountedPartition) -> None:
         """Count a partition whose leader, ISR or replicas have changed."""
         leads = partition.is_leader
         if leads is not partition.is_counted:

@@ -58,8 +58,8 @@ class _KeptText:
 
     def __init__(self, offset_of: Callable[[PartitionLog], int | None]) -> None:
         self.offset_of = offset_of
-        self.lines: dict[LogBlock, bytes] = {}
-        self.stale: dict[LogBlock, None] = {}
+        self.lines: dict[LogBlock[PartitionLog], bytes] = {}
+        self.stale: dict[LogBlock[PartitionLog], None] = {}
         self.is_written = self.is_durable = False
         self.is_changed = False
         """True if lines changed since the latest write began."""
@@ -67,7 +67,7 @@ class _KeptText:
         """Number of the latest write."""
         self.writing = threading.Lock()
 
-    def replace_lines(self, block: LogBlock, lines: bytes) -> None:
+    def replace_lines(self, block: LogBlock[PartitionLog], lines: bytes) -> None:
         """Replace the lines of a block. If they differ, the checkpoint has to be written again."""
         if lines != self.lines.get(block, b""):
             self.lines[block] = lines
@@ -80,7 +80,7 @@ class DirectoryCheckpoints:
 
     def __init__(self, directory: LogDirectory) -> None:
         self._directory = directory
-        self._with_room: dict[LogBlock, None] = {}
+        self._with_room: dict[LogBlock[PartitionLog], None] = {}
         self._texts = {each.name: _KeptText(each.offset_of) for each in CHECKPOINTS}
         self._stale = [each.stale for each in self._texts.values()]
 
@@ -96,7 +96,7 @@ class DirectoryCheckpoints:
         for stale in self._stale:
             stale[block] = None
 
-    def _enter(self, log: PartitionLog) -> LogBlock:
+    def _enter(self, log: PartitionLog) -> LogBlock[PartitionLog]:
         block = next(iter(self._with_room), None)
         if block is None:
             block = LogBlock()
@@ -107,7 +107,7 @@ class DirectoryCheckpoints:
             del self._with_room[block]
         return block
 
-    def _remove(self, log: PartitionLog, block: LogBlock) -> None:
+    def _remove(self, log: PartitionLog, block: LogBlock[PartitionLog]) -> None:
         log.checkpoint_block = None
         block.logs.remove(log)
         self._with_room[block] = None
@@ -183,7 +183,7 @@ async def write_in_threads(directories: Iterable[DirectoryCheckpoints], name: st
             directory.report_failure(problem)
 
 
-def _make_lines(block: LogBlock, offset_of: Callable[[PartitionLog], int | None]) -> bytes:
+def _make_lines(block: LogBlock[PartitionLog], offset_of: Callable[[PartitionLog], int | None]) -> bytes:
     lines = []
     for log in block.logs:
         offset = offset_of(log)

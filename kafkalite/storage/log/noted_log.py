@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.types import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkalite.storage.log.partition_log import PartitionLog
+LogT = TypeVar("LogT")
 
 
-class LogBlock:
+class LogBlock(Generic[LogT]):
     """Logs of a directory whose lines in its checkpoints are made together (`directories/directory_checkpoints`)."""
 
     __slots__ = ("logs",)
 
     def __init__(self) -> None:
-        self.logs: list[PartitionLog] = []
+        self.logs: list[LogT] = []
 
 
 class NotedLog:
@@ -30,7 +29,7 @@ class NotedLog:
         self._config = config
         self.summarized_as: int | None = None
         """Fingerprint of the state that the directory's file of summaries has of this log (`log_summaries`)."""
-        self.checkpoint_block: LogBlock | None = None
+        self.checkpoint_block: LogBlock[Any] | None = None
         self.is_noted = False
         self.note_change()
 
