@@ -62,7 +62,8 @@ def test_a_killed_broker_is_noticed_and_shown_as_shells_show_it() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_signals_are_passed_on(number: int) -> None:
-    before = "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # as in the background of a shell
+    # As in the background of a shell, but not as below `nohup`, of which these tests may run.
+    before = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     broker = f"signal.signal({int(number)}, lambda *_: (print('heard', flush=True), os._exit(0)))\n{WAITS}"
     with guarded(broker, before=before) as process:
         child_of(process)
