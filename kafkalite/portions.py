@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
+PauseT = TypeVar("PauseT")
 
 Work: TypeAlias = Generator[None, None, T]
 
@@ -147,6 +148,18 @@ def in_one_go(work: Work[T]) -> T:
     try:
         while True:
             next(work)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def with_pauses(work: Work[T], units: int, pause: PauseT) -> Generator[PauseT, Any, T]:
+    """Return the result of work, and yield a pause after so many units each: for procedures that are generators themselves."""
+    try:
+        while True:
+            for _ in range(units):
+                next(work)
+            yield pause
     except StopIteration as end:
         result: T = end.value
         return result

@@ -43,12 +43,12 @@ def metric_families() -> list[Family]:
         for module in (broker_metrics, controller_metrics, request_metrics):
             without_samples.enter_context(patch.object(module, "histogram_samples", return_value=[]))
         for module in (controller_metrics, topic_metrics):
-            without_samples.enter_context(patch.object(module, "with_pauses", _leave_out))
+            without_samples.enter_context(patch.object(module, "finish_with_pauses", _leave_out))
         return list(broker_metrics.all_families(broker, MagicMock(), MagicMock(), groups, in_zookeeper))
 
 
 def _leave_out(work: object) -> Generator[Family, None, Any]:
-    """Stand for `with_pauses`: the work of a broker that is none has no end."""
+    """Stand for `finish_with_pauses`: the work of a broker that is none has no end."""
     return MagicMock()
     yield
 

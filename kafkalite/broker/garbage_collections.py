@@ -59,17 +59,11 @@ class GarbageCollections:
         freeze: Callable[[], object] = gc.freeze,
         unfreeze: Callable[[], object] = gc.unfreeze,
     ) -> None:
-        self._is_busy, self._portions, self._now_s, self._collect, self._counts = (
-            is_busy,
-            portions,
-            now_s,
-            collect,
-            counts,
-        )
+        self._is_busy, self._portions, self._now_s, self._counts = is_busy, portions, now_s, counts
+        self._collect, self._freeze, self._unfreeze, self._callbacks = collect, freeze, unfreeze, callbacks
         self._portions_before = 0
-        self._callbacks, self._freeze, self._unfreeze = callbacks, freeze, unfreeze
         self._thresholds = gc.get_threshold()
-        self._began_s = self._not_before_s = self._everything_not_before_s = 0.0
+        self._began_s = self._took_s = self._not_before_s = self._everything_not_before_s = 0.0
         self._due_since_s: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -107,15 +101,13 @@ class GarbageCollections:
 
     def _collect_old(self) -> None:
         """Look at what was made since the last time, or at everything if it is time for that, and set aside what is alive."""
-        began_s = self._now_s()
-        is_everything = began_s >= self._everything_not_before_s
+        is_everything = self._now_s() >= self._everything_not_before_s
         if is_everything:
             self._unfreeze()
         self._collect(2)
         self._freeze()
         if is_everything:
-            ended_s = self._now_s()
-            self._everything_not_before_s = ended_s + (ended_s - began_s) / _SHARE_OF_EVERYTHING
+            self._everything_not_before_s = self._now_s() + self._took_s / _SHARE_OF_EVERYTHING
 
     def _collecting(self, phase: Literal["start", "stop"], _: dict[str, int]) -> None:
         """Called by Python before and after each collection."""
@@ -123,4 +115,5 @@ class GarbageCollections:
         if phase == "start":
             self._began_s = now_s
         else:
-            self._not_before_s = now_s + (now_s - self._began_s) / _SHARE
+            self._took_s = now_s - self._began_s
+            self._not_before_s = now_s + self._took_s / _SHARE

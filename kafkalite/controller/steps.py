@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from kafkalite.portions import Work
+from kafkalite.portions import Work, with_pauses
 from kafkalite.types import BrokerId, TopicPartition
 from zk.store import Operation, Result, Stat
 
@@ -176,14 +176,7 @@ def pieces(items: Iterable[T], together: int = 1) -> Iterator[list[T]]:
 
 def finish_with_pauses(work: Work[T]) -> Steps[T]:
     """Finish long work with a `Pause` after each piece, and return its result."""
-    try:
-        while True:
-            for _ in range(_PIECE):
-                next(work)
-            yield Pause()
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return (yield from with_pauses(work, _PIECE, Pause()))
 
 
 def draw_topic_ids(count: int) -> Steps[list[bytes]]:

@@ -12,7 +12,7 @@ offset not yet compacted). In each partition's directory: leader-epoch-checkpoin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafkalite.failpoints import reach
@@ -46,22 +46,16 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, durable: bool = True) -> None:
-    """Replace a checkpoint file. Raises OSError.
-
-    One that is not `durable` survives the end of the process, but perhaps not that of the machine.
-    """
-    lines = "".join(offset_line(topic_partition, offset) for topic_partition, offset in offsets.items())
-    write_lines(disk, path, lines.encode(), durable=durable)
-
-
 def offset_line(topic_partition: TopicPartition, offset: int) -> str:
     """Return the line of a partition's offset."""
     return f"{topic_partition.topic} {topic_partition.partition} {offset}\n"
 
 
 def write_lines(disk: Disk, path: str, lines: bytes, *, durable: bool = True) -> None:
-    """Replace a checkpoint file, by one with `lines` of `offset_line`, as `write_offsets` does."""
+    """Replace a checkpoint file, by one with `lines` of `offset_line`. Raises OSError.
+
+    One that is not `durable` survives the end of the process, but perhaps not that of the machine.
+    """
     reach("checkpoint.replacing")
     count = lines.count(b"\n")
     disk.replace(path, b"%s\n%d\n%s" % (_VERSION.encode(), count, lines), durable=durable)

@@ -100,7 +100,7 @@ class FetchSession:
         self.session_id = session_id
         self.is_follower = is_follower
         self.uses_topic_ids = uses_topic_ids
-        self.fetch_epoch, self.next_epoch = FIRST_EPOCH, 1
+        self.next_epoch = 1
         self.items: dict[PartitionKey, FetchItem] = {}
         self.ready: dict[PartitionKey, None] = {}
         self.unresolved = 0
@@ -170,7 +170,7 @@ class FetchSession:
                 else:
                     self._index_name(item)
             else:
-                known.update(item, self.fetch_epoch)
+                known.update(item, self.next_epoch - 1)
             self.ready[key] = None
 
     def _index_name(self, item: FetchItem) -> None:
@@ -328,7 +328,6 @@ class FetchSessionCache:
         if uses_topic_ids != session.uses_topic_ids:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.is_told_of_epoch = False
-        session.fetch_epoch = epoch
         session.next_epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
         return session
 

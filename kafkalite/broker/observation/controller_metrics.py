@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
-from kafkalite.broker.observation.exposition import Family, Sample, gauge, histogram_samples, label_text, with_pauses
+from kafkalite.broker.observation.exposition import (
+    Family,
+    Sample,
+    finish_with_pauses,
+    gauge,
+    histogram_samples,
+    label_text,
+)
 from kafkalite.portions import Work
 
 _CLUSTER: Final = {
@@ -53,7 +60,7 @@ class Parts(Protocol):
 
 def families(parts: Parts) -> Iterator[Family]:
     """Return the families. As in Kafka, an inactive controller counts nothing, so that sums over all brokers are right."""
-    statistics = yield from with_pauses(parts.controller.make_statistics())
+    statistics = yield from finish_with_pauses(parts.controller.make_statistics())
     yield gauge(
         "kafkalite_controller_active",
         "1 on the broker that is the controller.",

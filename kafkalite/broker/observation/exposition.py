@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from kafkalite.histogram import Histogram
-from kafkalite.portions import Work
+from kafkalite.portions import Work, with_pauses
 
 T = TypeVar("T")
 
@@ -54,16 +54,9 @@ _UNITS: Final = 2000
 """Units of work, of a microsecond or two, between two pauses."""
 
 
-def with_pauses(work: Work[T]) -> Generator[Family, None, T]:
+def finish_with_pauses(work: Work[T]) -> Generator[Family, None, T]:
     """Return the result of work on which families depend, with pauses while it is done."""
-    while True:
-        try:
-            for _ in range(_UNITS):
-                next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yield PAUSE
+    return (yield from with_pauses(work, _UNITS, PAUSE))
 
 
 def gauge(name: str, help: str, value: float, old_name: str | None = None) -> Family:

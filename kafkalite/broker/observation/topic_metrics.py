@@ -12,10 +12,10 @@ from kafkalite.broker.observation.exposition import (
     Family,
     Sample,
     counter,
+    finish_with_pauses,
     gauge,
     gauges,
     label_text,
-    with_pauses,
 )
 from kafkalite.broker.parts import HasConfig, HasReplicas, HasTraffic
 from kafkalite.portions import Work
@@ -140,11 +140,11 @@ def _lag(partition: Partition) -> int:
 
 def _logs(parts: Parts) -> Iterator[Family]:
     logs = parts.logs.all_logs()
-    told = yield from _find_first(logs, parts.config.kafkalite_metrics_max_partitions)
+    told = yield from _find_first_logs(logs, parts.config.kafkalite_metrics_max_partitions)
     for name, attribute, help, old in _OF_LOGS:
         yield Family(name, "gauge", help, _of_logs(told, attribute), f"kafka_log_log_{old}")
     sizes = {each.path: 0 for each in parts.logs.online_directories}
-    yield from with_pauses(_add_sizes(sizes, logs))
+    yield from finish_with_pauses(_add_sizes(sizes, logs))
     yield gauges(
         "kafkalite_log_directory_size_bytes", "Size of all logs in a directory.", "directory", sorted(sizes.items())
     )
@@ -172,7 +172,7 @@ def _logs(parts: Parts) -> Iterator[Family]:
     )
 
 
-def _find_first(logs: Sequence[PartitionLog], most: int) -> Generator[Family, None, Sequence[PartitionLog]]:
+def _find_first_logs(logs: Sequence[PartitionLog], most: int) -> Generator[Family, None, Sequence[PartitionLog]]:
     """Return the first logs in the order of partitions, `most` at most, with pauses: to sort all of 100,000 takes 0.1 s."""
     found: list[PartitionLog] = []
     for start in range(0, len(logs), _LOGS_AT_ONCE):

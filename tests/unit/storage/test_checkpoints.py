@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from kafkalite.storage.checkpoints import MalformedCheckpoint, read_epochs, read_offsets, write_epochs, write_offsets
+from kafkalite.storage.checkpoints import (
+    MalformedCheckpoint,
+    offset_line,
+    read_epochs,
+    read_offsets,
+    write_epochs,
+    write_lines,
+)
 from kafkalite.storage.disk import OsDisk
 from kafkalite.storage.log.partition_metadata import read_topic_id, write_topic_id
 from kafkalite.storage.log_files import offset_name, offset_of, partition_of, suffixed_directory
@@ -17,10 +26,10 @@ DISK = OsDisk()
 def test_offsets(tmp_path):
     path = tmp_path / "replication-offset-checkpoint"
     offsets = {TopicPartition("a.b-c", 0): 17, TopicPartition("__consumer_offsets", 49): 0}
-    write_offsets(DISK, str(path), offsets)
+    write_lines(DISK, str(path), "".join(itertools.starmap(offset_line, offsets.items())).encode())
     assert path.read_text() == "0\n2\na.b-c 0 17\n__consumer_offsets 49 0\n"
     assert read_offsets(DISK, str(path)) == offsets
-    write_offsets(DISK, str(path), {})
+    write_lines(DISK, str(path), b"")
     assert path.read_text() == "0\n0\n" and read_offsets(DISK, str(path)) == {}
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 

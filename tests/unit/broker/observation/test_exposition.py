@@ -14,10 +14,10 @@ from kafkalite.broker.observation.exposition import (
     Family,
     Sample,
     counter,
+    finish_with_pauses,
     gauge,
     histogram_samples,
     label_text,
-    with_pauses,
 )
 from kafkalite.histogram import Histogram
 from kafkalite.portions import idle_units
@@ -84,7 +84,7 @@ def test_others_are_served_while_a_long_page_is_made() -> None:
 
 def test_others_are_served_while_a_figure_is_computed() -> None:
     def families(units: int) -> Iterator[Family]:
-        yield from with_pauses(idle_units(units))
+        yield from finish_with_pauses(idle_units(units))
         yield gauge("m", "Help.", 1)
 
     async def measure(units: int) -> int:

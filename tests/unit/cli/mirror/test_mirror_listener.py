@@ -236,9 +236,9 @@ def questions(broker: Broker) -> int:
 
 def test_a_broker_says_who_may_follow() -> None:
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        stranger = await connect()
-        await stranger.send(fetch(b"s" * 16, 1), 17)
-        assert await stranger.is_closed() and not broker.asked
+        anonymous = await connect()
+        await anonymous.send(fetch(b"s" * 16, 1), 17)
+        assert await anonymous.is_closed() and not broker.asked
         client = await connect()
         for asked in (1, 2):
             await client.send(handshake(), 1)

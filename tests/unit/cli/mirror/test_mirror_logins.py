@@ -46,8 +46,8 @@ def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypat
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
         known = await connect()
         await log_in(known)
-        strangers = [await connect() for _ in range(2)]
-        for each in strangers:
+        anonymous_peers = [await connect() for _ in range(2)]
+        for each in anonymous_peers:
             await ask_versions(each)
         follower = await connect()
         await ask_versions(follower)
@@ -73,9 +73,9 @@ def test_connections_that_do_not_authenticate_leave_room_for_followers(monkeypat
 
 def test_a_request_without_a_response_does_not_pass_for_authentication() -> None:
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        stranger = await connect()
-        await stranger.send(produce(0), 9)
-        assert await stranger.is_closed() and not broker.asked
+        anonymous = await connect()
+        await anonymous.send(produce(0), 9)
+        assert await anonymous.is_closed() and not broker.asked
         client = await connect()
         await client.send(handshake(), 1)
         await client.receive()
@@ -137,9 +137,9 @@ def test_large_requests_are_refused_before_they_are_read_or_decoded(caplog: pyte
     large = listeners._LARGE_BYTES + 1
 
     async def test(broker: Broker, connect: Callable[[], Awaitable[Client]]) -> None:
-        stranger = await connect()
-        stranger.writer.write(LENGTH.pack(large))
-        assert await stranger.is_closed() and not broker.asked
+        anonymous = await connect()
+        anonymous.writer.write(LENGTH.pack(large))
+        assert await anonymous.is_closed() and not broker.asked
         broker.verdict = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         client = await connect()
         await client.send(handshake(), 1)
