@@ -22,7 +22,7 @@ def is_of_follower(request: Any) -> bool:
 
 
 def make_question(topic_id: bytes) -> bytes:
-    """Return a follower's Fetch of a topic that there is not, without the length of the frame."""
+    """Return a follower's Fetch of a topic that does not exist, without the length of the frame."""
     m = messages.fetch_request
     partition = m.FetchPartition(partition=0, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1)
     request = m.FetchRequest(

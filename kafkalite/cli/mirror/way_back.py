@@ -1,7 +1,7 @@
 """The way back after a switch: what the target got since then is copied into the source, at the same offsets.
 
 The target leads, and is asked as by a consumer. Its batches go to the source's leaders by CopyRecords, which append them where their own
-log ends and replicate them as all others. Nothing is remembered: the source's high watermark says how far the copy is, and its last
+log ends and replicate them as all others. Nothing is kept on disk: the source's high watermark says how far the copy is, and its last
 batch, compared with that of the target, that nobody else has written to it.
 """
 
