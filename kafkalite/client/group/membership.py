@@ -383,6 +383,8 @@ class Membership:
             self._heartbeat.restart_session(now_ms)
             if self.state is MemberState.STABLE:
                 self.rejoin("the group rebalances")
+        elif code == ErrorCode.ILLEGAL_GENERATION and self.may_have_left(request.generation_id):
+            pass
         elif code in _GENERATION_GONE:
             self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
             self.rejoin(f"heartbeat failed: {error_name(code)}")
@@ -412,6 +414,13 @@ class Membership:
         """True if the coordinator must be found again before the next request, once: the caller does it."""
         lost, self._coordinator_lost = self._coordinator_lost, False
         return lost
+
+    def may_have_left(self, generation: int) -> bool:
+        """True if this member is a member of a later generation than `generation`, or its JoinGroup may just have begun one.
+
+        An ILLEGAL_GENERATION for `generation` then tells nothing about its place in the group: the answer to the JoinGroup does.
+        """
+        return self.is_member and (self.state is MemberState.JOINING or generation != self.generation)
 
     def handle_commit_error(self, code: int, generation: int, member_id: str) -> None:
         """A commit was answered with an error of membership."""

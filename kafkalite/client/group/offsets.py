@@ -123,6 +123,8 @@ class GroupOffsets:
         lacking = next((each for each in offsets if each not in codes), None)
         if not code and lacking is not None:
             raise _incomplete(f"committing offsets of group {self._link.group_id}", lacking)
+        if member is not None and code == ErrorCode.ILLEGAL_GENERATION and member.may_have_left(generation):
+            return ErrorCode.REBALANCE_IN_PROGRESS
         if member is not None and code in _MEMBERSHIP:
             member.handle_commit_error(code, generation, member_id)
         return code

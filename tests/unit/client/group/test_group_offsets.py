@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -91,6 +91,12 @@ class Member:
         self.partitions = OwnedPartitions()
         self.partitions.tenures = {P0: 1}
 
+    joins = False
+    """True while its JoinGroup is under way."""
+
+    def may_have_left(self, generation: int) -> bool:
+        return self.joins
+
     def handle_commit_error(self, code: int, generation: int, member_id: str) -> None:
         pass
 
@@ -147,6 +153,26 @@ def test_a_commit_is_not_tried_again_after_the_partition_was_lost(
         asyncio.run(offsets.commit(at(10), 5))
     assert coordinator.committed == []
     assert caught.value.code is ErrorCode.ILLEGAL_GENERATION and not caught.value.retriable
+
+
+def test_a_commit_that_the_members_own_join_overtook_is_made_in_the_next_generation(
+    coordinator: Coordinator, offsets: GroupOffsets
+) -> None:
+    """The partition is still its own, and was all the time: with the commit given up, another member would read it again."""
+    member = cast(Member, offsets.membership)
+
+    async def wait_for_group(partitions: Iterable[TopicPartition]) -> bool:
+        member.joins, member.generation = False, 6
+        return True
+
+    member.joins = True
+    coordinator.codes = [ErrorCode.ILLEGAL_GENERATION]
+    asyncio.run(offsets.commit(at(10), 5, wait_for_group))
+    assert coordinator.committed == [10]
+    coordinator.codes = [ErrorCode.ILLEGAL_GENERATION]
+    with pytest.raises(CommitFailedError) as caught:
+        asyncio.run(offsets.commit(at(11), 5, wait_for_group))
+    assert caught.value.code is ErrorCode.ILLEGAL_GENERATION and coordinator.committed == [10]
 
 
 def test_what_was_read_before_the_partition_was_lost_is_not_committed(

@@ -157,6 +157,30 @@ def test_a_member_that_the_group_forgot_loses_its_partitions_and_joins_again(cod
     assert sent(target, 4000).member_id == ("" if code is ErrorCode.UNKNOWN_MEMBER_ID else "m1")
 
 
+def test_a_generation_that_the_members_own_join_ended_is_no_loss() -> None:
+    """The answers to a heartbeat and to a commit overtake the answer to the JoinGroup: they come by another connection."""
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1)
+    assert not target.may_have_left(1)
+    beat = target.next_heartbeat(4000)
+    target.rejoin("test")
+    sent(target, 4000)
+    target.handle_heartbeat(beat, BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4001)
+    assert target.may_have_left(1)
+    assert target.is_member and target.partitions.owned == (T0, T1)
+    assert target.next_step(4001) is None, "the answer to the JoinGroup is still awaited"
+
+
+def test_a_member_that_was_forgotten_while_it_joins_loses_its_partitions() -> None:
+    target = member("cooperative-sticky")
+    assigned(target, T0)
+    beat = target.next_heartbeat(4000)
+    target.rejoin("test")
+    sent(target, 4000)
+    target.handle_heartbeat(beat, BEAT(error_code=ErrorCode.UNKNOWN_MEMBER_ID), 4001)
+    assert not target.is_member and not target.may_have_left(1)
+
+
 def test_a_fenced_instance_stops_for_good() -> None:
     target = member(group_instance_id="i")
     assigned(target, T0)
