@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from click.testing import CliRunner
 
 from tests.bench.scale_page import axes_of, groups_of, main, page
+from tests.bench.scale_pairs import ratios
 
 
 def row(partitions: int, *, takeover_s: float, side: str = "kafkalite", produced_us: float = 5.0) -> dict[str, Any]:
@@ -59,6 +60,18 @@ def test_bars_are_judged_at_their_size() -> None:
         in text
     )
     assert "Bar" in page(RESULTS[:1], "scale.svg") and "missed" not in page(RESULTS[:1], "scale.svg")
+
+
+def test_records_beside_many_partitions_are_judged_by_pairs_where_there_are_some() -> None:
+    few, many = row(100, takeover_s=0.5), row(100_000, takeover_s=0.5)
+    for each in (few, many):
+        del each["figures"]
+    times = {"produced, processor µs a record": [1.0, 1.01, 9.0], "consumed, processor µs a record": [1.0, 1.3, 1.2]}
+    text = page([*RESULTS, {**result(few, many), "pairs": times}], "scale.svg")
+    assert "100,000 times 100 partitions, median of 3 pairs, factor 3 | 1.05 | 1.01 | met |" in text
+    assert "100,000 times 100 partitions, median of 3 pairs, factor 3 | 1.05 | 1.20 | **missed** |" in text
+    assert "times that beside 1,000 partitions" not in text
+    assert ratios([({"a": 2.0}, {"a": 3.0}), ({"a": 1.0}, {"a": 4.0})]) == {"a": [1.5, 4.0]}
 
 
 def test_what_grows_faster_than_its_work_is_told() -> None:
