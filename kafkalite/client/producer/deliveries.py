@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator
 
 from kafkalite.client.producer.accumulator import Batch, BatchState, DeliveryCallback
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, RecordMetadata
 
+log = logging.getLogger(__name__)
+
 OnDelivery = Callable[[RecordMetadata | None, Exception | None], None]
-"""Called with (metadata, None) after delivery, with (None, error) after failure."""
+"""Called with (metadata, None) after delivery, with (None, error) after failure. What it raises is logged."""
 
 
 def metadata_of(batch: Batch, index: int) -> RecordMetadata:
@@ -27,12 +30,17 @@ def callback_for(on_delivery: OnDelivery) -> DeliveryCallback:
 
     def callback(batch: Batch, index: int) -> None:
         error = batch.part_of(index)[0].error
-        if error is not None:
-            on_delivery(None, error)
-        else:
-            on_delivery(metadata_of(batch, index), None)
+        notify_delivery(on_delivery, None if error is not None else metadata_of(batch, index), error)
 
     return callback
+
+
+def notify_delivery(on_delivery: OnDelivery, metadata: RecordMetadata | None, error: Exception | None) -> None:
+    """Call `on_delivery`. What it raises is logged, as by Java's producer: other records, and the sender, must not suffer from it."""
+    try:
+        on_delivery(metadata, error)
+    except (Exception, asyncio.CancelledError):
+        log.exception("on_delivery failed")
 
 
 class Delivery:
@@ -64,11 +72,17 @@ class Delivery:
         return metadata_of(self.batch, self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(self)` when the fate is known, at once when it is."""
+        """Call `callback(self)` when the fate is known, at once when it is. What it raises is logged."""
         if self.done():
-            callback(self)
+            self._notify(callback)
         else:
-            self.batch.on_done.append(lambda: callback(self))
+            self.batch.on_done.append(lambda: self._notify(callback))
+
+    def _notify(self, callback: Callable[[Delivery], None]) -> None:
+        try:
+            callback(self)
+        except (Exception, asyncio.CancelledError):
+            log.exception("a callback of a delivery failed")
 
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         if not self.done():

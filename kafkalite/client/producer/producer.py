@@ -177,17 +177,23 @@ class Producer:
     ) -> bool:
         """Put a serialized record into its batch, and into `delivery` where it is; False when something must be awaited first.
 
-        ClientError MESSAGE_TOO_LARGE.
+        ClientError MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION (by the partitioner's choice), and what the partitioner raises.
         """
         route = self._routes.get(topic)
         if route is None or route.view is not self._cluster.view or self._accumulator.used_bytes >= self._buffer_memory:
             return False
         if self._sender.refusal is not None:
             return False
-        if partition is None:
-            partition = self._partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
-        queue = route.queues.get(partition)
+        chosen = partition
+        if chosen is None:
+            chosen = self._partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
+        queue = route.queues.get(chosen)
         if queue is None:
+            if partition is None:
+                raise ClientError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"the partitioner chose {chosen!r}, none of the {len(route.queues)} partitions of topic {topic} that it was given",
+                )
             return False
         if headers:
             headers = headers if type(headers) is list else list(headers)

@@ -118,11 +118,11 @@ class Sender:
         while True:
             self._wake.clear()
             now_ms = self._now_ms()
-            for batch in self._accumulator.expired_batches(now_ms, self._options.delivery_timeout_ms):
-                self._give_up(batch, self._timeout_error(batch))
-            if self.transactions is not None:
-                self._give_up_aborted(self.transactions)
             try:
+                for batch in self._accumulator.expired_batches(now_ms, self._options.delivery_timeout_ms):
+                    self._give_up(batch, self._timeout_error(batch))
+                if self.transactions is not None:
+                    self._give_up_aborted(self.transactions)
                 self._follow_leaders()
                 self._send_ready(now_ms)
             except Exception as problem:

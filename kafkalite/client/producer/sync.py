@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
 from kafkalite.client.options import options_from_config, shows
-from kafkalite.client.producer.deliveries import Delivery, OnDelivery
+from kafkalite.client.producer.deliveries import Delivery, OnDelivery, notify_delivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
 from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
@@ -173,7 +173,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
                     core.send_failed(problem)
                     delivery.problem = problem
                     if on_delivery is not None:
-                        on_delivery(None, problem)
+                        notify_delivery(on_delivery, None, problem)
             with self._changed:
                 self._queued_bytes -= freed
                 self._changed.notify_all()

@@ -73,6 +73,19 @@ def test_errors_come_to_the_caller() -> None:
     target.close()
 
 
+def test_an_on_delivery_that_raises_stops_no_later_delivery(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("mine")
+
+    cluster = FakeCluster({"t": 1})
+    with producer(cluster, max_block_ms=50) as target:
+        for partition in (-1, 0):
+            target.send("t", b"1", partition=partition, on_delivery=fail)
+        assert target.send_and_wait("t", b"2").offset == 1
+        target.flush(10)
+    assert caplog.text.count("on_delivery failed") == 2
+
+
 def test_a_cluster_that_is_away_is_named_and_no_thread_stays() -> None:
     cluster = FakeCluster({"t": 1})
     cluster.unreachable = {1, 2}
