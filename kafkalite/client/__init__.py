@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from kafkalite.client.group.committable import OnCommit as OnCommit
     from kafkalite.client.group.consumer_protocol import Subscription as Subscription
     from kafkalite.client.group.metadata import GroupMetadata as GroupMetadata
-    from kafkalite.client.group.session import RebalanceListener as RebalanceListener
+    from kafkalite.client.group.rebalance_listener import RebalanceListener as RebalanceListener
     from kafkalite.client.offsets import OffsetAndMetadata as OffsetAndMetadata
     from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
     from kafkalite.client.options import AdminKeywords as AdminKeywords
@@ -139,7 +139,7 @@ _NAMES_OF = {
     ".group.committable": "Committable OnCommit",
     ".group.consumer_protocol": "Subscription",
     ".group.metadata": "GroupMetadata",
-    ".group.session": "RebalanceListener",
+    ".group.rebalance_listener": "RebalanceListener",
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
     ".security": "SecurityKeywords SecurityOptions",
     ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",

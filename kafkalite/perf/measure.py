@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.client.group.session import RebalanceListener
+from kafkalite.client.group.rebalance_listener import RebalanceListener
 from kafkalite.perf.flow import Flow, Meter, Pace, Report
 
 if TYPE_CHECKING:

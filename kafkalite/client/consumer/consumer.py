@@ -388,11 +388,14 @@ class Consumer:
         group = self._group
         if group is None:
             return await self._getmany(partitions, timeout_ms, limit)
-        await group.begin_poll()
+        has_read = False
+        group.begin_poll()
         try:
+            await group.wait_until_readable()
+            has_read = True
             return await self._getmany(partitions, timeout_ms, limit)
         finally:
-            group.end_poll()
+            group.end_poll(has_read)
 
     async def _getmany(
         self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int

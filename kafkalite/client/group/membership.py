@@ -10,8 +10,8 @@ Two callers drive it. One carries out steps, one at a time: `next_step(now_ms)` 
 the method that the step names. The other sends heartbeats: `next_heartbeat(now_ms)`. Both go on while the program is busy.
 
 Invariants:
-- What the member owns changes only by `complete_revocation`, `complete_loss` and a step `Assign`; between a step `Revoke` or `Lose`
-  and its report the machine requests nothing but heartbeats.
+- Partitions are given up by `complete_revocation` and taken by a step `Assign`; they are lost as soon as that is known, and a step `Lose`
+  tells the program. Between a step `Revoke` or `Lose` and its report the machine requests nothing but heartbeats.
 - Eager members own nothing while they join. Cooperative ones keep what they own, and join once more after giving something up.
 - An answer that belongs to another generation or member id than the present one changes nothing.
 - A member that was fenced (FENCED_INSTANCE_ID) or refused for good stops: `failure` has the error. So does one whose assignor raises.
@@ -23,15 +23,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkalite.client.cluster.retry import is_retriable_code
 from kafkalite.client.errors import ClientError, error_name, error_of
-from kafkalite.client.group.assignors import Assignor
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
     Subscription,
     decode_assignment,
-    decode_subscription,
 )
 from kafkalite.client.group.heartbeat import Heartbeat
+from kafkalite.client.group.leadership import Leadership, chosen_assignor
 from kafkalite.client.group.member_states import PREDECESSORS, MemberState, assignor_failed
 from kafkalite.client.group.membership_requests import (
     MembershipSettings,
@@ -74,8 +74,8 @@ class Membership:
         self.protocol_name: str | None = None
         self.topics: tuple[str, ...] = ()
         self.partitions = OwnedPartitions()
-        self.is_leader = False
-        self.group_topics: frozenset[str] = frozenset()
+        self.leadership: Leadership | None = None
+        """What a leader knows of the present generation; None for a follower."""
         self._coordinator_lost = False
         self.failure: ClientError | None = None
         self.stalled = False
@@ -88,7 +88,8 @@ class Membership:
         self._prepared = False
         self._waits_for_report = False
         self._in_flight: MembershipRequest | None = None
-        self._members: dict[str, Subscription] = {}
+        self._join_unanswered = False
+        """True while the present generation may have been ended by a JoinGroup whose answer never came."""
         self._assignments: dict[str, list[TopicPartition]] = {}
         self._not_before_ms = 0.0
         self._heartbeat = Heartbeat(
@@ -152,7 +153,7 @@ class Membership:
         if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
             return self._step_join()
         if self.state is MemberState.LEADING:
-            return self._await_report(Lead(self.group_topics))
+            return self._await_report(Lead(self.leadership.topics if self.leadership is not None else frozenset()))
         if self.state is MemberState.SYNCING:
             return self._send_step(
                 self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
@@ -217,12 +218,11 @@ class Membership:
     def lead(self, partition_counts: Mapping[str, int]) -> None:
         """The step `Lead` is done: assign the partitions of the topics that exist."""
         self._waits_for_report = False
-        if self.state is not MemberState.LEADING:
+        if self.state is not MemberState.LEADING or self.leadership is None:
             return
-        assignor = self._assignor(self.protocol_name)
-        counts = {topic: count for topic, count in partition_counts.items() if topic in self.group_topics and count}
         try:
-            self._assignments = assignor.assign(counts, self._members)
+            assignor = chosen_assignor(self.settings.assignors, self.protocol_name)
+            self._assignments = self.leadership.assign(assignor, partition_counts)
             self._sync_request()  # what cannot be written is the assignor's fault too
         except Exception as problem:
             self._fail(assignor_failed(problem))
@@ -240,6 +240,7 @@ class Membership:
 
     def handle_no_response(self, now_ms: float) -> None:
         """The request of the last `Send` got no answer: the coordinator may be another one by now."""
+        self._join_unanswered = self._join_unanswered or self.state is MemberState.JOINING
         self._in_flight = None
         self._waits_for_report = False
         self._lose_coordinator(now_ms)
@@ -266,9 +267,10 @@ class Membership:
         if self.state is not MemberState.JOINING or request.member_id != self.member_id:
             return
         code = response.error_code
-        if code == ErrorCode.NONE:
+        if code == ErrorCode.NONE and response.generation_id > NO_GENERATION and response.member_id != NO_MEMBER:
             self._enter_generation(response, now_ms)
             return
+        code = code or ErrorCode.COORDINATOR_NOT_AVAILABLE  # no coordinator answers without a member id or a generation
         self._move_to(MemberState.OUT)
         self.rejoin(f"joining failed: {error_name(code)}")
         self._count_failed_join(now_ms)
@@ -282,34 +284,21 @@ class Membership:
             self._handle_error(code, "joining", now_ms)
 
     def _enter_generation(self, response: Any, now_ms: float) -> None:
+        if self.is_member and not self._join_unanswered and response.generation_id - self.generation not in (0, 1):
+            self.partitions.lose_all()  # in those between, another member may have had them; the same one is told when nothing changed
         self.member_id, self.generation = response.member_id, response.generation_id
         self.protocol_name = response.protocol_name
-        if all(each.name != self.protocol_name for each in self.settings.assignors):
-            chosen = f"the coordinator chose {self.protocol_name}, which this member did not offer"
-            self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, chosen))
-            return
-        self.is_leader = response.leader == response.member_id
-        self._prepared = False
+        self._prepared = self._join_unanswered = False
         self._heartbeat.restart_session(now_ms)
-        self._assignments, self._members = {}, {}
-        if not self.is_leader:
-            self.group_topics = frozenset(self.topics)
-            self._move_to(MemberState.SYNCING)
-            return
+        self._assignments = {}
         try:
-            self._members = {
-                each.member_id: decode_subscription(each.metadata, each.group_instance_id) for each in response.members
-            }
-        except ValueError as problem:
-            self._fail(ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"a member's subscription: {problem}"))
+            chosen_assignor(self.settings.assignors, self.protocol_name)
+            self.leadership = Leadership.of(response) if response.leader == response.member_id else None
+        except ClientError as problem:
+            self._fail(problem)
             return
-        self.group_topics = frozenset(topic for each in self._members.values() for topic in each.topics)
-        self._move_to(MemberState.SYNCING if response.skip_assignment else MemberState.LEADING)
-
-    def _assignor(self, name: str | None) -> Assignor:
-        found = next((each for each in self.settings.assignors if each.name == name), None)
-        ensure(found is not None, f"the coordinator chose {name}, which this member did not offer")
-        return found  # type: ignore[return-value]
+        is_leading = self.leadership is not None and not response.skip_assignment
+        self._move_to(MemberState.LEADING if is_leading else MemberState.SYNCING)
 
     # syncing
 
@@ -388,10 +377,8 @@ class Membership:
         elif code in _GENERATION_GONE:
             self._leave_generation(forget_member=code == ErrorCode.UNKNOWN_MEMBER_ID)
             self.rejoin(f"heartbeat failed: {error_name(code)}")
-        elif code in _COORDINATOR_GONE:
-            self._coordinator_lost = True
-            self._heartbeat.retry_soon(now_ms)
-        elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        elif code == ErrorCode.UNKNOWN_SERVER_ERROR or is_retriable_code(code):
+            self._coordinator_lost = self._coordinator_lost or code in _COORDINATOR_GONE
             self._heartbeat.retry_soon(now_ms)
         else:
             self._handle_error(code, "heartbeat", now_ms)
@@ -416,11 +403,12 @@ class Membership:
         return lost
 
     def may_have_left(self, generation: int) -> bool:
-        """True if this member is a member of a later generation than `generation`, or its JoinGroup may just have begun one.
+        """True if this member is a member of a later generation than `generation`, or its JoinGroup may have begun one.
 
         An ILLEGAL_GENERATION for `generation` then tells nothing about its place in the group: the answer to the JoinGroup does.
         """
-        return self.is_member and (self.state is MemberState.JOINING or generation != self.generation)
+        joins = self.state is MemberState.JOINING or self._join_unanswered
+        return self.is_member and (joins or generation != self.generation)
 
     def handle_commit_error(self, code: int, generation: int, member_id: str) -> None:
         """A commit was answered with an error of membership."""
@@ -438,7 +426,7 @@ class Membership:
     def _handle_error(self, code: int, doing: str, now_ms: float) -> None:
         if code in _COORDINATOR_GONE:
             self._lose_coordinator(now_ms)
-        elif code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        elif is_retriable_code(code):
             self._wait(now_ms)
         else:
             self._fail(error_of(code, f"group {self.settings.group_id}, {doing}"))
@@ -466,8 +454,8 @@ class Membership:
     def _reset(self, forget_member: bool) -> None:
         self._move_to(MemberState.OUT)
         self.generation = NO_GENERATION
-        self.is_leader = False
-        self._prepared = False
+        self.leadership = None
+        self._prepared = self._join_unanswered = False
         self.partitions.drop_plan()
         if forget_member:
             self.member_id = NO_MEMBER

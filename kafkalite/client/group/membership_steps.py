@@ -42,7 +42,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """`partitions` belong to somebody else by now, nothing can be committed; report by `complete_loss`."""
+    """Tell the program that `partitions`, which are owned no more, were lost: nothing can be committed. Report by `complete_loss`."""
 
     partitions: tuple[TopicPartition, ...]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.errors import ClientError, CommitFailedError, error_of
+from kafkalite.client.errors import ClientError, ClientTimeoutError, CommitFailedError, error_of
 from kafkalite.client.group.committable import codes_of, offset_topics
 from kafkalite.client.group.consumer_protocol import NO_GENERATION
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
@@ -35,7 +35,7 @@ WaitForGroup = Callable[[Iterable[TopicPartition]], Awaitable[bool]]
 
 class GroupOffsets:
     """Commits and fetches the offsets of one group at its coordinator. `membership` is None for a consumer whose partitions were
-    assigned by hand."""
+    assigned by hand. `on_membership_change` is called when a refused commit told it something."""
 
     def __init__(
         self,
@@ -44,13 +44,19 @@ class GroupOffsets:
         request_timeout_s: float,
         isolation_level: int,
         membership: Membership | None = None,
+        *,
+        on_membership_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.membership = membership
+        self._on_membership_change = on_membership_change
         self._cluster = cluster
         self._link = link
         self._request_timeout_s = request_timeout_s
         self._require_stable = isolation_level == 1
-        self._commits_in_order = asyncio.Lock()
+        self._one_commit = asyncio.Lock()
+        self._calls = 0
+        self._committed_by: dict[TopicPartition, int] = {}
+        """The number of the last call that committed a partition."""
 
     # commit
 
@@ -74,26 +80,37 @@ class GroupOffsets:
         """
         if not offsets:
             return
-
-        member = self.membership
+        self._calls += 1
+        number, member = self._calls, self.membership
+        what = f"committing offsets of group {self._link.group_id}"
         if tenures is None:
             tenures = member.partitions.tenures if member is not None else {}
 
         async def attempt() -> None:
-            while True:
+            async with self._one_commit:
                 if member is not None and not member.partitions.still_in(tenures, offsets):
                     raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
-                code = await self._commit_once(self._of_topics_that_are(offsets) if without_deleted else offsets)
-                if code != ErrorCode.REBALANCE_IN_PROGRESS:
-                    break
-                if wait_for_group is None or not await wait_for_group(offsets):
-                    raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._link.group_id)
+                due = self._not_overtaken(offsets, number)
+                code = await self._commit_once(self._of_topics_that_are(due) if without_deleted else due)
+                if not code:
+                    self._committed_by.update(dict.fromkeys(due, number))
+            if code == ErrorCode.REBALANCE_IN_PROGRESS and wait_for_group is not None and await wait_for_group(offsets):
+                raise ClientError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{what}: the group has rebalanced")
             if code:
-                self._refuse(code, f"committing offsets of group {self._link.group_id}")
+                self._refuse(code, what)
 
-        # In the order of the calls: of two under way, the older might succeed last, after another try, and the offset would go back.
-        async with self._commits_in_order:
-            await self._cluster.retrying(attempt, f"committing offsets of group {self._link.group_id}", timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._cluster.retrying(attempt, what, timeout_s)
+        except TimeoutError as problem:
+            self._link.forget()  # it may have been silent all the time
+            if isinstance(problem, ClientError):
+                raise
+            raise ClientTimeoutError(f"{what} did not succeed within {timeout_s:g} s") from None
+
+    def _not_overtaken(self, offsets: Offsets, number: int) -> Offsets:
+        """Leave out what a later call has committed while this one waited to be tried again: the offset would go back."""
+        return {each: offset for each, offset in offsets.items() if self._committed_by.get(each, 0) < number}
 
     def _of_topics_that_are(self, offsets: Offsets) -> Offsets:
         known = self._cluster.view.topics
@@ -105,7 +122,7 @@ class GroupOffsets:
             return 0
         m = messages.offset_commit_request
         member = self.membership
-        grouped = member is not None and bool(member.topics)
+        grouped = member is not None and (member.is_member or bool(member.topics))
         generation = member.generation if member is not None and grouped else NO_GENERATION
         member_id = member.member_id if member is not None and grouped else ""
         if grouped and generation == NO_GENERATION:
@@ -127,6 +144,7 @@ class GroupOffsets:
             return ErrorCode.REBALANCE_IN_PROGRESS
         if member is not None and code in _MEMBERSHIP:
             member.handle_commit_error(code, generation, member_id)
+            self._on_membership_change()
         return code
 
     def _refuse(self, code: int, doing: str) -> None:

@@ -8,7 +8,7 @@ from kafkalite.types import TopicPartition
 
 
 class OwnedPartitions:
-    """What a member reads, and what it is to lose, to give up and to begin to read.
+    """What a member reads, what it lost without the program's knowledge, and what it is to give up and to begin to read.
 
     `tenures` has the partitions that are read now, each with the assignment that brought it: whoever gave a partition up, or lost it,
     and has it again, has another tenure. The mapping is never changed, only replaced, so it can be kept as a picture of a moment.
@@ -37,8 +37,9 @@ class OwnedPartitions:
         self.to_assign = tuple(each for each in assignment if each not in owned)
 
     def lose_all(self) -> None:
-        """Plan to lose all: the group went on without the member."""
-        self.to_lose = self.owned
+        """Own nothing any more: the group went on without the member. The program has yet to hear of it (`to_lose`)."""
+        self.to_lose += self.owned
+        self.tenures = {}
 
     def drop_plan(self) -> None:
         """Forget what is to be given up, and the assignment that is to be applied."""
@@ -52,14 +53,9 @@ class OwnedPartitions:
 
     def complete_revocation(self) -> None:
         """Own no more what was to be given up."""
-        gone, self.to_revoke = self.to_revoke, ()
-        self._drop(gone)
+        ended, self.to_revoke = set(self.to_revoke), ()
+        self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
 
     def complete_loss(self) -> None:
-        """Own no more what was to be lost."""
-        gone, self.to_lose = self.to_lose, ()
-        self._drop(gone)
-
-    def _drop(self, gone: Iterable[TopicPartition]) -> None:
-        ended = set(gone)
-        self.tenures = {each: tenure for each, tenure in self.tenures.items() if each not in ended}
+        """The program has heard of what was lost."""
+        self.to_lose = ()

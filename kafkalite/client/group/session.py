@@ -14,7 +14,6 @@ How a partition gets its position: the listener may seek; else the committed off
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -33,6 +32,8 @@ from kafkalite.client.group.membership_requests import MembershipSettings
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
 from kafkalite.client.group.metadata import GroupMetadata, metadata_of
 from kafkalite.client.group.offsets import GroupOffsets
+from kafkalite.client.group.poll_boundary import PollBoundary
+from kafkalite.client.group.rebalance_listener import ListenerCalls
 from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.lifecycle import end_tasks
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
@@ -43,20 +44,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LEAVE_TIMEOUT_S = 5.0
-
-
-class RebalanceListener:
-    """What the program wants to know about its partitions; override what is needed, with plain methods or coroutines."""
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Any:
-        """New partitions; their positions are looked up afterwards, unless this seeks."""
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Any:
-        """Partitions are about to be given up; positions can still be committed."""
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> Any:
-        """Partitions are another member's already; nothing can be committed. By default the same as revoked."""
-        return self.on_partitions_revoked(lost)
 
 
 class GroupSession:
@@ -82,7 +69,14 @@ class GroupSession:
         self._consumed = consumed
         self._on_change = on_change
         self._link = CoordinatorLink(cluster, membership.settings.group_id)
-        self._offsets = GroupOffsets(cluster, self._link, self._request_timeout_s, options.isolation, membership)
+        self._offsets = GroupOffsets(
+            cluster,
+            self._link,
+            self._request_timeout_s,
+            options.isolation,
+            membership,
+            on_membership_change=self._membership_changed,
+        )
         self.positions = CommittedPositions(self._offsets, buffer, self._api_timeout_s, on_change)
         self._auto_commit = AutoCommit(
             self._offsets,
@@ -91,20 +85,15 @@ class GroupSession:
             consumed=consumed,
             may_commit=lambda: membership.is_member or not self._subscribed,
         )
-        self._listener: Any = None
+        self._listener = ListenerCalls()
         self._pattern: re.Pattern[str] | None = None
         self._subscribed = False
         self._counts: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._heartbeat_wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._polls = 0
+        self._boundary = PollBoundary()
         self._tenures_read: Mapping[TopicPartition, int] = {}  # when the program last got records
-        self._poll_began = asyncio.Event()
-        self._boundary_wanted = False
-        self._readable = asyncio.Event()
-        self._readable.set()
-        self._in_listener = False
         self._stable = asyncio.Event()
         cluster.add_listener(self._on_view_change)
 
@@ -132,7 +121,7 @@ class GroupSession:
 
     def subscribe(self, topics: Sequence[str], pattern: str | re.Pattern[str] | None, listener: Any) -> None:
         """Read `topics`, or all topics whose whole name `pattern` matches."""
-        self._listener = listener
+        self._listener.listener = listener
         self._subscribed = True
         self.problem = None
         self._pattern = re.compile(pattern) if pattern is not None else None
@@ -165,12 +154,16 @@ class GroupSession:
         if not self._subscribed:
             return
         self._match_topics()
-        member = self.membership
-        if member.is_leader and member.is_stable:
-            counts = self._partition_counts(member.group_topics)
-            if any(counts.get(topic, 0) > self._counts.get(topic, 0) for topic in member.group_topics):
-                member.rejoin("topics have new partitions")
+        self._rejoin_for_partitions()
         self._wake.set()
+
+    def _rejoin_for_partitions(self) -> None:
+        """Let the group rebalance if this is its leader, and topics have partitions that it did not assign."""
+        member = self.membership
+        if member.leadership is not None and member.is_stable:
+            counts = self._partition_counts(member.leadership.topics)
+            if any(count > self._counts.get(topic, 0) for topic, count in counts.items()):
+                member.rejoin("topics have new partitions")
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         known = self._cluster.view.topics
@@ -199,7 +192,7 @@ class GroupSession:
 
     def _end_membership(self, problem: Exception) -> None:
         self.problem = problem
-        self._end_poll_boundary()
+        self._boundary.release()
         self._stable.set()
         self._on_change()
 
@@ -223,7 +216,7 @@ class GroupSession:
             await self._auto_commit.commit_now(self._session_timeout_s)
         member = self.membership
         if member.partitions.owned:
-            await self._call_listener("on_partitions_revoked", member.partitions.owned)
+            await self._listener.call("on_partitions_revoked", member.partitions.owned)
         message = member.leave_request("the consumer was closed")
         if message is not None:
             try:
@@ -233,30 +226,26 @@ class GroupSession:
 
     # polls
 
-    async def begin_poll(self) -> None:
-        """The program asks for records. Returns when it may have some: not while partitions are being given up."""
-        self._polls += 1
+    def begin_poll(self) -> None:
+        """The program asks for records: what it has counts as read. `end_poll` follows, whatever happens."""
         self._note_poll()
-        self._poll_began.set()
-        if self._boundary_wanted:
-            self._readable.clear()
-        if not self._readable.is_set():
-            await self._readable.wait()
-        if self.problem is not None:
-            raise self.problem
+        self._boundary.begin_poll()
+
+    async def wait_until_readable(self) -> None:
+        """Wait until this poll may have records: not while partitions are given up. Raises what ended the membership."""
+        await self.wait_until_settled()
         self._auto_commit.commit_if_due()
 
-    def end_poll(self) -> None:
-        """The program has what it asked for, and works on it."""
+    def end_poll(self, has_read: bool) -> None:
+        """The program works on what it asked for, if there was anything to ask for (`has_read`)."""
         self._note_poll()
-        self._tenures_read = self.membership.partitions.tenures
-        self._polls -= 1
-        if not self._polls:
-            self._poll_began.clear()
+        if has_read:
+            self._tenures_read = self.membership.partitions.tenures
+        self._boundary.end_poll()
 
     async def wait_until_settled(self) -> None:
-        """Wait while partitions are being given up; raises what ended the membership."""
-        await self._readable.wait()
+        """Wait while partitions are given up; raises what ended the membership."""
+        await self._boundary.wait_until_readable()
         if self.problem is not None:
             raise self.problem
 
@@ -266,18 +255,6 @@ class GroupSession:
             self.membership.note_poll(self._now_ms())
             if stalled:
                 self._wake.set()
-
-    async def _at_poll_boundary(self) -> None:
-        """Wait for the program, and keep it from reading until `_end_poll_boundary`; or until this is no member any more."""
-        self._boundary_wanted = True
-        if not self._polls:
-            self._poll_began.clear()
-            await self._poll_began.wait()
-        self._readable.clear()
-
-    def _end_poll_boundary(self) -> None:
-        self._boundary_wanted = False
-        self._readable.set()
 
     # membership
 
@@ -311,12 +288,12 @@ class GroupSession:
             case Revoke():
                 await self._revoke(step.partitions)
             case Lose():
-                self._apply(set(self.membership.partitions.owned).difference(step.partitions))
-                await self._call_listener("on_partitions_lost", step.partitions)
+                self._show_owned()
+                await self._listener.call("on_partitions_lost", step.partitions)
                 self.membership.complete_loss()
             case Assign():
-                self._apply(self.membership.partitions.owned)
-                await self._call_listener("on_partitions_assigned", step.added)
+                self._show_owned()
+                await self._listener.call("on_partitions_assigned", step.added)
                 self.positions.start_lookup()
 
     async def _send(self, step: Send) -> None:
@@ -333,6 +310,7 @@ class GroupSession:
                 self.membership.handle_no_response(self._now_ms())
         else:
             self.membership.handle_response(response, self._now_ms())
+        self._membership_changed()
 
     def _follow_coordinator(self) -> None:
         if self.membership.take_coordinator_loss():
@@ -347,50 +325,45 @@ class GroupSession:
     async def _revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
         member = self.membership
         try:
-            await self._at_poll_boundary()
+            await self._boundary.hold(at_once=not member.is_member)
             if member.is_member:
                 await self._auto_commit.commit_now(self._session_timeout_s)
-                self._apply(set(member.partitions.owned).difference(partitions))
-                await self._call_listener("on_partitions_revoked", partitions)
+                self._show_owned(without=partitions)
+                await self._listener.call("on_partitions_revoked", partitions)
             member.complete_revocation()
         finally:
-            self._end_poll_boundary()
+            self._boundary.release()
 
-    def _apply(self, partitions: Iterable[TopicPartition]) -> None:
-        self._buffer.assign(partitions, awaits_committed=True, by_group=True)
+    def _show_owned(self, without: Iterable[TopicPartition] = ()) -> None:
+        """Read what the member owns, but for the partitions that it gives up."""
+        ended = set(without)
+        owned = [each for each in self.membership.partitions.owned if each not in ended]
+        self._buffer.assign(owned, awaits_committed=True, by_group=True)
         self._on_change()
 
-    async def _call_listener(self, name: str, partitions: Iterable[TopicPartition]) -> None:
-        method = getattr(self._listener, name, None)
-        if method is None and name == "on_partitions_lost":
-            method = getattr(self._listener, "on_partitions_revoked", None)
-        if method is None:
-            return
-        self._in_listener = True
-        try:
-            outcome = method(set(partitions))
-            if inspect.isawaitable(outcome):
-                await outcome
-        except Exception:
-            log.exception("%s of the rebalance listener failed", name)
-        finally:
-            self._in_listener = False
+    def _membership_changed(self) -> None:
+        """An answer or the time changed the membership: what is lost is not handed out any more, and the next step is looked for."""
+        member = self.membership
+        if member.partitions.to_lose:
+            self._show_owned()
+        if not member.is_member:
+            self._boundary.waive()
+        self._wake.set()
 
     async def _heartbeat(self) -> None:
         while True:
             self._heartbeat_wake.clear()
-            if self._polls:
+            if self._boundary.polls:
                 self._note_poll()
+            was_member = self.membership.is_member
             message = self.membership.next_heartbeat(self._now_ms())
+            if was_member and not self.membership.is_member:
+                self._membership_changed()
             if message is not None:
-                if self.membership.stalled:
-                    self._poll_began.set()  # nobody waits for the program any more
                 await self._send_heartbeat(message)
-                if not self.membership.is_member:
-                    self._poll_began.set()
-                self._wake.set()
-                continue
-            await self._wait_until(self._heartbeat_wake, self.membership.next_heartbeat_ms())
+                self._membership_changed()
+            else:
+                await self._wait_until(self._heartbeat_wake, self.membership.next_heartbeat_ms())
 
     async def _send_heartbeat(self, message: HeartbeatOrLeave) -> None:
         self._follow_coordinator()
@@ -408,7 +381,7 @@ class GroupSession:
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
         """Commit `offsets`, by default all positions. See `GroupOffsets.commit`."""
-        if self._in_listener:
+        if self._listener.active:
             await self._offsets.commit(self._consumed() if offsets is None else offsets, self._api_timeout_s)
         elif offsets is None:
             await self._offsets.commit(self._consumed(), self._api_timeout_s, self._wait_for_group)
@@ -423,14 +396,14 @@ class GroupSession:
     def group_metadata(self) -> GroupMetadata:
         """Return the member's identity for a transaction. CommitFailedError where `commit` would be one."""
         member = self.membership if self._subscribed else None
-        return metadata_of(self._link.group_id, member, {} if self._in_listener else self._tenures_read)
+        return metadata_of(self._link.group_id, member, {} if self._listener.active else self._tenures_read)
 
     async def _wait_for_group(self, partitions: Iterable[TopicPartition]) -> bool:
         """A commit met a rebalance. One that needs the program to poll first is not waited for."""
         self._wake.set()
         member = self.membership
         while not member.is_stable:
-            if self._boundary_wanted or not self._subscribed or member.failure is not None:
+            if self._boundary.is_wanted or not self._subscribed or member.failure is not None:
                 return False
             self._stable.clear()
             with suppress(TimeoutError):

@@ -15,51 +15,8 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.client.consumer.scripted_consumer import fill
 from tests.unit.client.fake_broker import FakeCluster
+from tests.unit.client.group.scripted_group import group_cluster, joined, synced
 from tests.unit.client.hostile_broker import REQUESTS_A_SECOND, SECONDS, T0, Always, consumer, run
-
-
-def group_cluster(**answers: Any) -> FakeCluster:
-    cluster = FakeCluster({"t": 1, "other": 1}, brokers=1)
-    m = messages
-    join = m.join_group_response.JoinGroupResponse
-    coordinator = m.find_coordinator_response.Coordinator(key="g", node_id=1, host="fake", port=9001)
-    mine = encode_assignment(Assignment((T0,)))
-    normal = {
-        "find_coordinator": m.find_coordinator_response.FindCoordinatorResponse(coordinators=[coordinator]),
-        "join_group": join(generation_id=1, protocol_name="range", leader="other", member_id="m1"),
-        "sync_group": m.sync_group_response.SyncGroupResponse(assignment=mine),
-        "heartbeat": m.heartbeat_response.HeartbeatResponse(),
-        "leave_group": m.leave_group_response.LeaveGroupResponse(),
-        "offset_fetch": _committed,
-        "offset_commit": m.offset_commit_response.OffsetCommitResponse(),
-        **answers,
-    }
-    for name, answer in normal.items():
-        cluster.script[ApiKey[name.upper()]] = Always(answer)
-    return cluster
-
-
-def _committed(_: int, request: Any) -> Any:
-    m = messages.offset_fetch_response
-    topics = [
-        m.OffsetFetchResponseTopics(
-            name=topic.name,
-            partitions=[
-                m.OffsetFetchResponsePartitions(partition_index=n, committed_offset=-1) for n in topic.partition_indexes
-            ],
-        )
-        for topic in request.groups[0].topics
-    ]
-    return m.OffsetFetchResponse(groups=[m.OffsetFetchResponseGroup(group_id="g", topics=topics)])
-
-
-def joined(**facts: Any) -> Any:
-    given = {"generation_id": 1, "protocol_name": "range", "leader": "other", "member_id": "m1", **facts}
-    return messages.join_group_response.JoinGroupResponse(**given)
-
-
-def synced(**facts: Any) -> Any:
-    return messages.sync_group_response.SyncGroupResponse(**facts)
 
 
 def nowhere(**facts: Any) -> Any:
@@ -78,6 +35,9 @@ RETRIED: dict[str, dict[str, Any]] = {
     "rebalancing": {"join_group": joined(error_code=ErrorCode.REBALANCE_IN_PROGRESS)},
     "rebalancing later": {"sync_group": synced(error_code=ErrorCode.REBALANCE_IN_PROGRESS)},
     "unknown later": {"sync_group": synced(error_code=ErrorCode.UNKNOWN_MEMBER_ID)},
+    "a generation below zero": {"join_group": joined(generation_id=-1)},
+    "no member id": {"join_group": joined(member_id="")},
+    "joins that time out": {"join_group": joined(error_code=ErrorCode.REQUEST_TIMED_OUT)},
     "loading": {"join_group": joined(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)},
     "moved": {"join_group": joined(error_code=ErrorCode.NOT_COORDINATOR)},
     "no committed offsets of the group": {"offset_fetch": messages.offset_fetch_response.OffsetFetchResponse()},

@@ -171,6 +171,65 @@ def test_a_generation_that_the_members_own_join_ended_is_no_loss() -> None:
     assert target.next_step(4001) is None, "the answer to the JoinGroup is still awaited"
 
 
+def test_a_generation_that_an_unanswered_join_may_have_ended_is_no_loss() -> None:
+    """The JoinGroup reached the coordinator, its answer was lost with the connection."""
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1)
+    beat = target.next_heartbeat(4000)
+    target.rejoin("test")
+    sent(target, 4000)
+    target.handle_no_response(4001)
+    assert target.may_have_left(1)
+    target.handle_heartbeat(beat, BEAT(error_code=ErrorCode.ILLEGAL_GENERATION), 4002)
+    assert target.is_member and target.partitions.to_lose == ()
+    assigned(target, T0, T1, generation=3, now_ms=5000)
+    assert not target.may_have_left(3), "the answer that came settles it"
+
+
+@pytest.mark.parametrize("generation", [1, 49, 52])
+def test_partitions_are_lost_when_the_group_had_a_generation_without_the_member(generation: int) -> None:
+    """It had generation 50. Another member may have had them meanwhile, and committed."""
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1, generation=50)
+    before = target.partitions.tenures
+    target.rejoin("test")
+    join(target, generation)
+    assert target.next_step(0) == Lose((T0, T1))
+    assert target.is_member and target.partitions.owned == () and not target.partitions.still_in(before, [T0])
+    target.complete_loss()
+    sent(target)
+    target.handle_response(SYNC(assignment=encode_assignment(Assignment((T1,)))), 0)
+    assert target.next_step(0) == Assign((T1,)), "nothing is left to be revoked"
+
+
+@pytest.mark.parametrize("generation", [50, 51])
+def test_partitions_are_kept_in_the_same_and_in_the_next_generation(generation: int) -> None:
+    """A coordinator answers with the present generation when the JoinGroup changes nothing."""
+    target = member("cooperative-sticky")
+    assigned(target, T0, T1, generation=50)
+    target.rejoin("test")
+    join(target, generation)
+    assert isinstance(target.next_step(0), Send) and target.partitions.owned == (T0, T1)
+
+
+@pytest.mark.parametrize("facts", [{"generation": -1}, {"member_id": ""}])
+def test_a_join_answer_without_a_generation_or_a_member_id_is_no_success(facts: dict[str, Any]) -> None:
+    target = member()
+    join(target, **facts)
+    assert target.state is MemberState.OUT and not target.is_member
+    assert target.take_coordinator_loss() and target.next_step(50) is None
+    assert isinstance(sent(target, 200), messages.join_group_request.JoinGroupRequest)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT])
+def test_a_heartbeat_that_failed_for_the_moment_is_sent_again(code: ErrorCode) -> None:
+    target = member()
+    assigned(target, T0)
+    target.handle_heartbeat(target.next_heartbeat(4000), BEAT(error_code=code), 4000)
+    assert target.failure is None and target.partitions.owned == (T0,)
+    assert target.next_heartbeat(4050) is None and target.next_heartbeat(4100) is not None
+
+
 def test_a_member_that_was_forgotten_while_it_joins_loses_its_partitions() -> None:
     target = member("cooperative-sticky")
     assigned(target, T0)
