@@ -266,7 +266,12 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         coordinators.apply_roles,
     )
     unclean_topics = UncleanTopics(metadata, early.dynamic_configs.topic)
-    live.subscribe(lambda before, after: unclean_topics.forget_all())
+
+    def on_defaults_change(before: BrokerConfig, after: BrokerConfig) -> None:
+        if before.unclean_leader_election_enable != after.unclean_leader_election_enable:
+            unclean_topics.forget_all()
+
+    live.subscribe(on_defaults_change)
 
     def on_topic_config_change(topic: str, overrides: dict[str, str]) -> None:
         unclean_topics.forget(topic)
@@ -350,7 +355,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         leadership=LeadershipProof(
             broker_id,
             session_doubt,
-            detection.mode is DetectionMode.EVIDENCE,
+            detection.mode is not DetectionMode.SESSION,
             replicas.partitions.get,
             ReplicaQuestions(
                 broker_id,

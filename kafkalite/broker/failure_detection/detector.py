@@ -10,10 +10,11 @@ known. This broker accuses a neighbour
 
 A verdict takes two accusers of the same registration, one of which is this broker; it is REFUSED if both are. The rules of restraint:
 
-1. Who has no connection to ZooKeeper, or hears of no majority of its neighbours and itself, accuses nobody: it may be the one that is cut
-   off. So the last two brokers of a cluster never accuse each other.
-2. Between two verdicts lie `MIN_BETWEEN_VERDICTS_MS`, so that a wrong rule cannot end a whole cluster before somebody looks.
-3. A detector that was wrong, because its victim came back in the same process, needs twice the refusals and the silence from then on,
+1. Who has no connection to ZooKeeper, or has lost too many others, accuses nobody: it may be the one that is cut off (`_may_accuse`). So
+   the last two brokers of a cluster never accuse each other.
+2. Nobody is judged whom a third broker hears.
+3. Between two verdicts lie `MIN_BETWEEN_VERDICTS_MS`, so that a wrong rule cannot end a whole cluster before somebody looks.
+4. A detector that was wrong, because its victim came back in the same process, needs twice the refusals and the silence from then on,
    up to `_MAX_PATIENCE` times.
 
 What needs ZooKeeper's data to be decided (elections that would lose records or could elect nobody) is up to whoever carries a verdict out.
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionSettings
-from kafkalite.broker.failure_detection.evidence import Accusation, Evidence
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, Sighting
 from kafkalite.types import BrokerId
 
 logger = logging.getLogger("kafkalite.broker.failure_detection")
@@ -62,6 +63,8 @@ class _Judged(NamedTuple):
     verdict: Verdict
     incarnation: bytes
     at_ms: float
+    is_deferred: bool = False
+    """True if others were at work. If it turns out that they were wrong, this broker was, too."""
 
 
 @dataclass(slots=True)
@@ -95,6 +98,8 @@ class FailureDetector:
         """The brokers that this one watches: the nearest in the ring."""
         self._neighbours: dict[BrokerId, _Neighbour] = {}
         self._judged: dict[BrokerId, _Judged] = {}
+        self._witnesses: dict[BrokerId, tuple[float, Mapping[BrokerId, Sighting]]] = {}
+        """Whom the others watch, by what each said last, and when that was."""
         self._ticked_ms = now_ms
         self._last_verdict_ms = float("-inf")
         self._has_zookeeper = True
@@ -104,12 +109,18 @@ class FailureDetector:
     # What is heard
 
     def set_brokers(self, brokers: Iterable[BrokerId], racks: Mapping[BrokerId, str] | None = None) -> None:
-        """Take over which brokers are registered, and the racks of those that have one; what is known of others is forgotten."""
+        """Take over which brokers are registered, and the racks of those that have one; what is known of others is forgotten.
+
+        So is what was known of a broker that is no neighbour any more: nobody asks it for signs of life, and if it is one again later, its
+        silence meanwhile would be evidence.
+        """
         registered = _arrange_ring({*brokers, self._broker_id}, racks or {})
         if registered != self._brokers:
             self._brokers, self.neighbours = registered, _find_neighbours(registered, self._broker_id)
-        for broker in [each for each in self._neighbours if each not in self._brokers]:
+        for broker in [each for each in self._neighbours if each not in self.neighbours]:
             del self._neighbours[broker]
+        for broker in [each for each in self._witnesses if each not in self._brokers]:
+            del self._witnesses[broker]
 
     def note_sign_of_life(
         self, broker: BrokerId, broker_epoch: int, incarnation: bytes, now_ms: float, *, answered: bool
@@ -136,12 +147,13 @@ class FailureDetector:
         if judged is None:
             known.is_judged = False
             return None
-        verdict, incarnation, at_ms = judged
-        if known.broker_epoch == verdict.broker_epoch and now_ms - at_ms < _STRAGGLERS_MS:
+        verdict, incarnation, at_ms, is_deferred = judged
+        is_same = known.broker_epoch == verdict.broker_epoch
+        if is_same and now_ms - at_ms < _STRAGGLERS_MS:
             return None
         del self._judged[broker]
         known.is_judged = False
-        if incarnation != known.incarnation:
+        if incarnation != known.incarnation or (is_same and is_deferred):
             return None
         self.patience = min(2 * self.patience, _MAX_PATIENCE)
         logger.warning(
@@ -153,15 +165,14 @@ class FailureDetector:
         return verdict
 
     def note_rejection(self, broker: BrokerId, now_ms: float) -> None:
-        """Note that a broker answers and rejects this one, by its credentials, certificate or permissions: it is not silent.
+        """Note that a broker answers and rejects this one, by its credentials, certificate or permissions: a process is there.
 
-        Nor is it heard, as `is_cut_off` counts: nothing says which registration has answered.
+        Nor is it heard, as `_is_heard` counts: nothing says which registration has answered.
         """
         known = self._neighbours.get(broker)
         if known is not None:
             known.last_sign_ms = now_ms
-            if known.accused_of is Evidence.SILENT:
-                known.accused_of = None
+            known.refusals, known.accused_of = 0, None
 
     def note_leave(self, broker: BrokerId, broker_epoch: int) -> None:
         """Note that a broker stops and has said so: in this registration it is not accused any more."""
@@ -228,6 +239,11 @@ class FailureDetector:
             if accused is not None and accused.broker_epoch == each.broker_epoch and each.broker_id != accuser:
                 accused.reported[accuser] = (each.evidence, now_ms)
 
+    def note_sightings(self, witness: BrokerId, sightings: Iterable[Sighting], now_ms: float) -> None:
+        """Take over whom a broker watches, and whom of them it hears."""
+        if witness in self._brokers:
+            self._witnesses[witness] = now_ms, {each.broker_id: each for each in sightings}
+
     # What follows
 
     def tick(
@@ -271,19 +287,67 @@ class FailureDetector:
     def _find_accused(self) -> list[tuple[BrokerId, _Neighbour, Evidence]]:
         return [(each, known, known.accused_of) for each, known in self._find_watched() if known.accused_of is not None]
 
-    def is_cut_off(self, now_ms: float) -> bool:
-        """True if this broker accuses nobody, because it is cut off from ZooKeeper or from most of its neighbours, or may be."""
-        recent_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
-        watched = self._find_watched()
-        heard = sum(known.is_connected and known.last_sign_ms >= recent_ms for _, known in watched)
-        return not self._has_zookeeper or 2 * (heard + 1) <= len(watched) + 1
+    def sightings(self, now_ms: float) -> tuple[Sighting, ...]:
+        """Return which of its neighbours this broker hears, for its heartbeats; of one that never answered it knows nothing."""
+        return tuple(
+            Sighting(broker, known.broker_epoch, self._is_heard(known, now_ms))
+            for broker, known in self._find_watched()
+            if known.was_connected
+        )
+
+    def _oldest_ms(self, now_ms: float) -> float:
+        """Return since when somebody must have been heard, or have said something, for it to be true now."""
+        return now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
+
+    def _is_heard(self, known: _Neighbour, now_ms: float) -> bool:
+        return known.is_connected and known.last_sign_ms >= self._oldest_ms(now_ms)
+
+    def _find_witnesses(self, now_ms: float) -> list[tuple[BrokerId, Mapping[BrokerId, Sighting]]]:
+        """Return what others see, of those from whom there is a heartbeat of now: what a dead one saw last is over."""
+        oldest_ms = self._oldest_ms(now_ms)
+        return [
+            (witness, seen)
+            for witness, (told_ms, seen) in self._witnesses.items()
+            if told_ms >= oldest_ms and not self.is_suspected(witness)
+        ]
+
+    def _may_accuse(self, evidence: Evidence, now_ms: float) -> bool:
+        """True if this broker hears so many others that those it does not hear are lost, and not itself.
+
+        Counted are its neighbours, and theirs by what they say. Of a cluster that it sees whole it must hear a majority, itself among it;
+        of a larger one, of which it sees a part, more than half of that. To accuse of silence it must have lost one alone, or less
+        than half: two halves of a cluster that have lost each other are silent to each other, and live.
+        """
+        heard_by_id = {broker: self._is_heard(known, now_ms) for broker, known in self._find_watched()}
+        told: dict[BrokerId, bool] = {}
+        for witness, seen in self._find_witnesses(now_ms):
+            if heard_by_id.get(witness, True):
+                for each in seen.values():
+                    if each.broker_id != self._broker_id and each.broker_id not in heard_by_id:
+                        told[each.broker_id] = told.get(each.broker_id, False) or each.is_heard
+        views = heard_by_id | told
+        heard = sum(views.values())
+        lost = len(views) - heard
+        is_whole = len(self._brokers) <= 2 * NEIGHBOURS_ON_EACH_SIDE + 1 or len(views) + 1 == len(self._brokers)
+        is_majority = heard + is_whole > lost
+        is_split = lost > 1 and lost >= heard
+        return self._has_zookeeper and heard > 0 and is_majority and not (is_split and evidence is Evidence.SILENT)
+
+    def _is_vouched_for(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> bool:
+        """True if a third broker hears this one, in this registration."""
+        return any(
+            (sighting := seen.get(broker)) is not None and sighting.broker_epoch == broker_epoch and sighting.is_heard
+            for witness, seen in self._find_witnesses(now_ms)
+            if witness != broker
+        )
 
     def accusations(self, now_ms: float) -> tuple[Accusation, ...]:
         """Return of what this broker accuses others, for its heartbeats."""
-        accused = self._find_accused()
-        if not accused or self.is_cut_off(now_ms):
-            return ()
-        return tuple(Accusation(broker, known.broker_epoch, evidence) for broker, known, evidence in accused)
+        return tuple(
+            Accusation(broker, known.broker_epoch, evidence)
+            for broker, known, evidence in self._find_accused()
+            if self._may_accuse(evidence, now_ms)
+        )
 
     def is_suspected(self, broker: BrokerId) -> bool:
         """True if the connection to a broker has broken and there is no new one, or it is accused."""
@@ -292,23 +356,49 @@ class FailureDetector:
 
     def take_verdict(self, now_ms: float) -> Verdict | None:
         """Return a registration that two brokers accuse and that was not judged before; None without one, or too soon after another."""
-        accused = self._find_accused()
-        if not accused or self.is_cut_off(now_ms) or now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
+        if now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
             return None
-        oldest_ms = now_ms - _MIN_HEARTBEATS_MISSED * self._settings.heartbeat_interval_ms
-        for broker, known, accused_of in accused:
-            if known.is_judged:
+        for broker, known, accused_of in self._find_accused():
+            evidence = None if known.is_judged else self._find_evidence(broker, known, accused_of, now_ms)
+            if evidence is None:
                 continue
-            others = [evidence for evidence, told_ms in known.reported.values() if told_ms >= oldest_ms]
-            if len(others) + 1 < _ACCUSERS:
-                continue
-            refused = accused_of is Evidence.REFUSED and Evidence.REFUSED in others
-            verdict = Verdict(broker, known.broker_epoch, Evidence.REFUSED if refused else Evidence.SILENT)
+            verdict = Verdict(broker, known.broker_epoch, evidence)
             known.is_judged = True
             self._judged[broker] = _Judged(verdict, known.incarnation, now_ms)
             self._last_verdict_ms = now_ms
             return verdict
         return None
+
+    def still_holds(self, verdict: Verdict, now_ms: float) -> bool:
+        """True if a verdict would be given now, too: while it was looked at, the evidence may have gone."""
+        known = self._neighbours.get(verdict.broker_id)
+        return (
+            known is not None
+            and known.broker_epoch == verdict.broker_epoch
+            and known.accused_of is not None
+            and self._find_evidence(verdict.broker_id, known, known.accused_of, now_ms) is not None
+        )
+
+    def _find_evidence(
+        self, broker: BrokerId, known: _Neighbour, accused_of: Evidence, now_ms: float
+    ) -> Evidence | None:
+        """Return the evidence on which a broker can be taken for dead now, None if there is not enough."""
+        oldest_ms = self._oldest_ms(now_ms)
+        others = [evidence for evidence, told_ms in known.reported.values() if told_ms >= oldest_ms]
+        if len(others) + 1 < _ACCUSERS:
+            return None
+        if not self._may_accuse(accused_of, now_ms) or self._is_vouched_for(broker, known.broker_epoch, now_ms):
+            return None
+        refused = accused_of is Evidence.REFUSED and Evidence.REFUSED in others
+        return Evidence.REFUSED if refused else Evidence.SILENT
+
+    def defer(self, verdict: Verdict) -> None:
+        """Note that a verdict was not carried out because others are at work; it can be given again while the evidence lasts."""
+        judged, known = self._judged.get(verdict.broker_id), self._neighbours.get(verdict.broker_id)
+        if judged is not None and judged.verdict == verdict:
+            self._judged[verdict.broker_id] = judged._replace(is_deferred=True)
+            if known is not None and known.broker_epoch == verdict.broker_epoch:
+                known.is_judged = False
 
     def withdraw(self, verdict: Verdict, *, for_good: bool) -> None:
         """Take back a verdict that was not carried out; it can be given again while the evidence lasts, unless that is `for_good`."""

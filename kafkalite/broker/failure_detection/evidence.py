@@ -1,4 +1,4 @@
-"""What brokers tell each other in a PeerHeartbeat: sessions, and accusations with their evidence."""
+"""What brokers tell each other in a PeerHeartbeat: sessions, accusations with their evidence, and whom they hear."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ class Accusation:
 
 
 @dataclass(frozen=True, slots=True)
+class Sighting:
+    """A broker that the sender watches, in its registration of this epoch, and whether it hears it."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    is_heard: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PeerHeartbeat:
     """One heartbeat of another broker. `incarnation` is 16 random bytes of its process; a broker that stops names session 0.
 
@@ -41,3 +50,4 @@ class PeerHeartbeat:
     session_id: int
     session_password: bytes | None = field(repr=False)
     accusations: tuple[Accusation, ...] = ()
+    sightings: tuple[Sighting, ...] = ()

@@ -2,13 +2,8 @@
 
 An ended session is an ordinary expiry for everybody: only that session's registration and seat vanish, a successor's are untouched; two
 brokers that end the same one are harmless. Before a session is ended, ZooKeeper is asked whether it still owns the registration, and
-whether the listeners that refused are those of the registration; a broker that moves its listener closes the old one.
-
-Some verdicts are not carried out, because a wrong one would cost records or help nobody:
-
-- A broker is the only one in sync of a partition that allows unclean elections: a successor would lose what it acknowledged alone.
-- It was silent, and its end would help nobody: no partition has it and another one in sync, and it is not the controller. Followers count,
-  because writers with acks=all wait for them.
+whether the listeners that refused are those of the registration; a broker that moves its listener closes the old one. Some verdicts are
+not carried out (`restraints`), nor is one whose evidence has gone meanwhile. In a cluster one session is ended at a time (`ending_claim`).
 
 `kafkalite.failover.detection` says whether any of this happens (`session`: nothing), is noted only (`observe`), or is done (`evidence`).
 """
@@ -18,21 +13,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from enum import Enum
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, DetectionSettings
-from kafkalite.broker.failure_detection.detector import FailureDetector, Verdict
+from kafkalite.broker.failure_detection.detector import MIN_BETWEEN_VERDICTS_MS, FailureDetector, Verdict
+from kafkalite.broker.failure_detection.ending_claim import VALID_S, EndingClaim
 from kafkalite.broker.failure_detection.evidence import Evidence, PeerHeartbeat
 from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink, Sender
 from kafkalite.broker.failure_detection.listeners import all_refuse, any_accepts
+from kafkalite.broker.failure_detection.restraints import Restraints, SessionIsOver
 from kafkalite.lifecycle import end_tasks, start_task
-from kafkalite.types import BrokerId, Endpoint, TopicPartition
-from zk import paths
-from zk.store import NoNodeError, SessionEnding, SessionState, Store, StoreError
-from zk.znodes import BrokerRegistration, MalformedZnodeError, PartitionState
+from kafkalite.types import BrokerId, Endpoint
+from zk.store import SessionEnding, SessionState, Store, StoreError
 
 if TYPE_CHECKING:
     from kafkalite.broker.failure_detection.peer_sessions import PeerSession, PeerSessions
@@ -58,8 +52,6 @@ _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
-_STATES_READ: Final = 3000
-"""Partition states that are read before a session is ended; a broker with more of those that matter is left to its session."""
 
 
 class Outcome(Enum):
@@ -69,15 +61,13 @@ class Outcome(Enum):
     OVER = "over"
     """The session had ended by itself, or another broker was faster."""
     RESTRAINED = "restrained"
+    DEFERRED = "deferred"
+    """Another broker was ending a session, this one or another; it is tried again while the evidence lasts."""
     FAILED = "failed"
     """Whether the session has ended is not known; it is tried again."""
     RIGHT = "right"
     """The session timed out later; known of verdicts that were only observed."""
     WRONG = "wrong"
-
-
-class _SessionIsOver(Exception):
-    """Raised when a session that is to end owns its registration no more: mostly another broker was faster."""
 
 
 class FailureDetection:
@@ -104,6 +94,7 @@ class FailureDetection:
             lambda: sessions.incarnation,
             store,
             lambda: self._detector.accusations(clock.monotonic_ms()),
+            lambda: self._detector.sightings(clock.monotonic_ms()),
             lambda broker: metadata.endpoint(broker, inter_broker_listener),
             connect,
             self._interval_s,
@@ -112,12 +103,14 @@ class FailureDetection:
         self._links: dict[BrokerId, tuple[HeartbeatLink, asyncio.Task[None]]] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._told: object = ()
-        """The accusations that heartbeats have carried last."""
+        """The accusations and sightings that heartbeats have carried last."""
+        self._restraints = Restraints(store, metadata, unclean_topics)
+        self._claim = EndingClaim(store, MIN_BETWEEN_VERDICTS_MS / 1000)
+        self._refusing: dict[BrokerId, frozenset[Endpoint]] = {}
+        """The listeners of each broker that refused last, all that it had."""
         self._known_brokers = metadata.brokers
         self._left: dict[BrokerId, tuple[LiveBroker, float]] = {}
         """Brokers that have left a short while ago, and when."""
-        self._underway: dict[BrokerId, Verdict] = {}
-        """Verdicts that are being carried out, of brokers that have not answered since."""
         self._asked_hosts: set[BrokerId] = set()
         """Silent brokers whose listeners are being tried."""
         self._observed: dict[BrokerId, Verdict] = {}
@@ -157,7 +150,9 @@ class FailureDetection:
         """Wait until each neighbour has answered a heartbeat of now or is suspected, shortly at most."""
         asked = [link.ask_now() for broker, (link, _) in self._links.items() if not self._detector.is_suspected(broker)]
         if asked:
-            await asyncio.wait(asked, timeout=_LOOK_S)
+            _, unanswered = await asyncio.wait(asked, timeout=_LOOK_S)
+            for each in unanswered:
+                each.cancel()
 
     def find_left(self) -> list[LiveBroker]:
         """Return the brokers that have left the cluster in the last `_LISTED_S`."""
@@ -200,11 +195,11 @@ class FailureDetection:
         if not heartbeat.session_id:
             self._detector.note_leave(broker, heartbeat.broker_epoch)
         self._detector.note_accusations(broker, heartbeat.accusations, now_ms)
+        self._detector.note_sightings(broker, heartbeat.sightings, now_ms)
         self._act()
 
     def note_answer(self, broker: BrokerId, broker_epoch: int, incarnation: bytes) -> None:
         """Note an answer to a heartbeat of this broker."""
-        self._underway.pop(broker, None)
         self._note_sign_of_life(broker, broker_epoch, incarnation, answered=True)
         self._act()
 
@@ -217,7 +212,6 @@ class FailureDetection:
 
     def note_rejection(self, broker: BrokerId) -> None:
         """Note that a broker answers, and rejects this one."""
-        self._underway.pop(broker, None)
         self._detector.note_rejection(broker, self._clock.monotonic_ms())
 
     def note_connection_lost(self, broker: BrokerId) -> None:
@@ -226,6 +220,7 @@ class FailureDetection:
         session = self._sessions.find(broker)
         if session is not None and self._detector.is_to_be_tried(broker, session.broker_epoch):
             self._spawn(self._try_listeners(broker, session.broker_epoch), f"trying the listeners of broker {broker}")
+        self._act()
 
     async def _try_listeners(self, broker: BrokerId, broker_epoch: int) -> None:
         """Try all listeners of a broker until it is accused, is connected again, or has another registration."""
@@ -235,6 +230,7 @@ class FailureDetection:
             if registered is None:
                 return
             refused = await all_refuse(self._counted_endpoints(registered.endpoints), _CONNECT_S)
+            self._refusing[broker] = frozenset(registered.endpoints.values())
             self._detector.note_trial(broker, broker_epoch, refused=refused)
             self._act()
             trials += 1
@@ -297,131 +293,88 @@ class FailureDetection:
                 self._links[broker] = link, start_task(link.run(), f"heartbeats to broker {broker}")
 
     def _act(self) -> None:
-        """Tell others at once of whom this broker accuses now, and carry out a verdict that is due."""
+        """Tell others at once whom this broker accuses and hears now, and carry out a verdict that is due."""
         now_ms = self._clock.monotonic_ms()
-        accusations = self._detector.accusations(now_ms)
-        if accusations != self._told:
-            self._told = accusations
+        told = self._detector.accusations(now_ms), self._detector.sightings(now_ms)
+        if told != self._told:
+            self._told = told
             for link, _ in self._links.values():
                 link.send_now()
         verdict = self._detector.take_verdict(now_ms)
         if verdict is not None:
             self.carry_out(verdict)
 
-    def carry_out(self, verdict: Verdict) -> None:
-        """Begin to end the session that a verdict is about, as the mode and the restraints allow."""
-        self.verdicts[verdict.evidence] += 1
-        self._underway[verdict.broker_id] = verdict
-        self._spawn(self._carry_out(verdict), f"ending the session of broker {verdict.broker_id}")
+    def carry_out(self, verdict: Verdict, holds: Callable[[Verdict], bool] | None = None) -> None:
+        """Begin to end the session that a verdict is about, as the mode and the restraints allow.
 
-    async def _carry_out(self, verdict: Verdict) -> None:
-        broker, evidence = verdict.broker_id, verdict.evidence.name.lower()
-        session = self._sessions.find(broker)
+        `holds` says whether the verdict would be given now, too, and is asked last; by default of the detector.
+        """
+        self.verdicts[verdict.evidence] += 1
+        self._spawn(self._carry_out(verdict, holds or self._holds), f"ending the session of broker {verdict.broker_id}")
+
+    def _holds(self, verdict: Verdict) -> bool:
+        return self._detector.still_holds(verdict, self._clock.monotonic_ms())
+
+    async def _carry_out(self, verdict: Verdict, holds: Callable[[Verdict], bool]) -> None:
+        broker = verdict.broker_id
+        may_claim = self.mode is DetectionMode.EVIDENCE and not self._claim.is_held
+        may_have_ended = False
         try:
-            if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
-                self._restrain(verdict, "it has handed over no password")
-                return
-            why = await self._find_restraint(verdict, session)
-            if why is None and self._underway.get(broker) is not verdict:
-                why = "it has answered meanwhile"
-            if why is not None:
-                self._restrain(verdict, why)
-            elif self.mode is DetectionMode.OBSERVE:
-                logger.warning(
-                    "broker %d (epoch %d) would be taken for dead: %s", broker, verdict.broker_epoch, evidence
-                )
-                self._observed[broker] = verdict
+            if self.mode is DetectionMode.OBSERVE or (may_claim and await self._claim.take()):
+                session = self._sessions.find(broker)
+                why = await self._find_restraint(verdict, session, holds)
+                if why is not None or session is None:
+                    self._restrain(verdict, why)
+                else:
+                    may_have_ended = True
+                    await self._end(verdict, session)
             else:
-                logger.warning(
-                    "broker %d (epoch %d) is taken for dead (%s): ending its session 0x%x",
-                    broker,
-                    verdict.broker_epoch,
-                    evidence,
-                    session.session_id,
-                )
-                ending = await self._store.end_session(session.session_id, session.password, _END_S)
-                self.outcomes[Outcome.ENDED if ending is SessionEnding.ENDED else Outcome.OVER] += 1
-        except _SessionIsOver:
+                self.outcomes[Outcome.DEFERRED] += 1
+                self._detector.defer(verdict)
+        except SessionIsOver:
             logger.info("broker %d (epoch %d) seems to be dead; its session is over", broker, verdict.broker_epoch)
             self.outcomes[Outcome.OVER] += 1
-        except StoreError as problem:
-            logger.warning("the session of broker %d could not be ended: %s", broker, problem)
+        except (StoreError, TimeoutError) as problem:
+            logger.warning("the session of broker %d could not be ended: %r", broker, problem)
             self.outcomes[Outcome.FAILED] += 1
             self._detector.withdraw(verdict, for_good=False)
-        finally:
-            if self._underway.get(broker) is verdict:
-                del self._underway[broker]
+        if may_claim:
+            await self._claim.give_back(may_have_ended)
 
-    def _restrain(self, verdict: Verdict, why: str) -> None:
+    async def _find_restraint(
+        self, verdict: Verdict, session: PeerSession | None, holds: Callable[[Verdict], bool]
+    ) -> str | None:
+        """Return why a verdict is not carried out, None if it is. Raises SessionIsOver, StoreError, TimeoutError."""
+        if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
+            return "it has handed over no password"
+        async with asyncio.timeout(VALID_S):
+            why = await self._restraints.find(verdict, session.session_id, self._find_refusing(verdict.broker_id))
+        if self.mode is DetectionMode.EVIDENCE and not self._claim.is_valid:
+            raise TimeoutError
+        return "it has been heard meanwhile" if why is None and not holds(verdict) else why
+
+    def _find_refusing(self, broker: BrokerId) -> frozenset[Endpoint]:
+        """Return the listeners of a broker that refused when they were tried last; those that it has, if none were."""
+        registered = self._metadata.brokers.get(broker)
+        known = frozenset() if registered is None else frozenset(registered.endpoints.values())
+        return self._refusing.get(broker, known)
+
+    async def _end(self, verdict: Verdict, session: PeerSession) -> None:
+        """End the session of a broker, or note that it would have been ended. Raises StoreError."""
+        broker, epoch, evidence = verdict.broker_id, verdict.broker_epoch, verdict.evidence.name.lower()
+        if self.mode is DetectionMode.OBSERVE:
+            logger.warning("broker %d (epoch %d) would be taken for dead: %s", broker, epoch, evidence)
+            self._observed[broker] = verdict
+            return
+        text = "broker %d (epoch %d) is taken for dead (%s): ending its session 0x%x"
+        logger.warning(text, broker, epoch, evidence, session.session_id)
+        ending = await self._store.end_session(session.session_id, session.password or b"", _END_S)
+        self.outcomes[Outcome.ENDED if ending is SessionEnding.ENDED else Outcome.OVER] += 1
+
+    def _restrain(self, verdict: Verdict, why: str | None) -> None:
         logger.warning("broker %d seems to be dead and keeps its session: %s", verdict.broker_id, why)
         self.outcomes[Outcome.RESTRAINED] += 1
         self._detector.withdraw(verdict, for_good=True)
-
-    async def _find_restraint(self, verdict: Verdict, session: PeerSession) -> str | None:
-        """Return why a verdict is not carried out; None if it is. Raises StoreError and _SessionIsOver."""
-        broker = verdict.broker_id
-        await self._store.sync(paths.BROKER_IDS)
-        try:
-            data, stat = await self._store.read(paths.broker(broker))
-            registration = BrokerRegistration.decode(data)
-        except NoNodeError:
-            raise _SessionIsOver from None
-        except MalformedZnodeError as problem:
-            return str(problem)
-        if stat.ephemeral_owner != session.session_id:
-            raise _SessionIsOver
-        if verdict.evidence is Evidence.REFUSED:
-            known = self._metadata.brokers.get(broker)
-            tried = {(each.host, each.port) for each in known.endpoints.values()} if known is not None else set()
-            if tried != {(each.host, each.port) for each in registration.endpoints}:
-                return "it has moved its listeners"
-        if verdict.evidence is Evidence.SILENT and not self._is_waited_for(broker):
-            return "its end would help nobody"
-        only = await self._find_only_in_sync(broker)
-        return f"it is the only one in sync of {only}, which allows unclean elections" if only else None
-
-    def _is_waited_for(self, broker: BrokerId) -> bool:
-        """True if the controller would elect others instead of this broker, writers wait for it, or it is the controller."""
-        alive = self._metadata.brokers.keys() - {broker}
-        return self._metadata.controller_id == broker or any(
-            broker in partition.isr and not alive.isdisjoint(partition.isr)
-            for topic in self._metadata.topics.values()
-            for partition in topic.partitions.values()
-        )
-
-    def _find_replicated(self, broker: BrokerId) -> Iterator[TopicPartition]:
-        """Return the partitions that have a replica on this broker and others elsewhere."""
-        for topic in self._metadata.topics.values():
-            for number, partition in topic.partitions.items():
-                if broker in partition.replicas and len(partition.replicas) > 1:
-                    yield TopicPartition(topic.name, number)
-
-    async def _find_only_in_sync(self, broker: BrokerId) -> TopicPartition | None:
-        """Return a partition that allows unclean elections and of which no other replica in sync is registered, by ZooKeeper's data.
-
-        Who leads and who is in sync is not asked of the metadata, which are late where the controller is; nor does an ISR count whose other
-        members are gone already.
-        """
-        at_risk = list(self._find_replicated(broker))
-        unclean = {
-            topic for topic in dict.fromkeys(each.topic for each in at_risk) if await self.unclean_topics.allows(topic)
-        }
-        asked = list(islice((each for each in at_risk if each.topic in unclean), _STATES_READ + 1))
-        if len(asked) > _STATES_READ:
-            return asked[-1]
-        isrs = await asyncio.gather(*map(self._read_isr, asked))
-        registered = set(await self._store.children(paths.BROKER_IDS)) if asked else set()
-        for each, isr in zip(asked, isrs, strict=True):
-            if broker in isr and not any(str(other) in registered for other in isr if other != broker):
-                return each
-        return None
-
-    async def _read_isr(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
-        try:
-            data, _ = await self._store.read(paths.partition_state(*topic_partition))
-            return PartitionState.decode(data).isr
-        except (NoNodeError, MalformedZnodeError):
-            return ()
 
     def _confirm_observations(self) -> None:
         """Count the observed verdicts that ZooKeeper has come to by itself."""

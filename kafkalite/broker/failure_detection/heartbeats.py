@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kafkalite.broker.failure_detection.acknowledgements import is_acknowledged
-from kafkalite.broker.failure_detection.evidence import Accusation
+from kafkalite.broker.failure_detection.evidence import Accusation, Sighting
 from kafkalite.errors import AuthenticationError, ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
@@ -40,6 +40,7 @@ class Sender(NamedTuple):
     incarnation: Callable[[], bytes]
     store: Store
     accusations: Callable[[], tuple[Accusation, ...]]
+    sightings: Callable[[], tuple[Sighting, ...]]
     endpoint_of: Callable[[BrokerId], Endpoint | None]
     connect: OpenToBroker
     interval_s: float
@@ -73,8 +74,15 @@ class HeartbeatLink:
         self._wake.set()
 
     def ask_now(self) -> asyncio.Future[None]:
-        """Send a heartbeat at once, and return a future that is done with its answer, or with the end of the connection."""
+        """Send a heartbeat at once, and return a future that is done with its answer, or with the end of the connection.
+
+        Without a connection it is done at once. Whoever stops waiting cancels it.
+        """
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._connection is None:
+            answered.set_result(None)
+            return answered
+        self._asked = [each for each in self._asked if not each.done()]
         self._asked.append(answered)
         self._wake.set()
         return answered
@@ -157,6 +165,7 @@ class HeartbeatLink:
             raise
         finally:
             self._connection = None
+            self._answer_all(self._asked)
             connection.close()
 
     def _note_end(self) -> None:
@@ -176,10 +185,20 @@ class HeartbeatLink:
                 m.Accusation(broker_id=each.broker_id, broker_epoch=each.broker_epoch, evidence=each.evidence)
                 for each in sender.accusations()
             ],
+            neighbours=[
+                m.Neighbour(broker_id=each.broker_id, broker_epoch=each.broker_epoch, is_heard=each.is_heard)
+                for each in sender.sightings()
+            ],
         )
         answer = connection.send(request, connection.version_of(ApiKey.PEER_HEARTBEAT))
         asked, self._asked = self._asked, []
         answer.add_done_callback(lambda future: self._on_answer(future, session_id, asked))
+
+    @staticmethod
+    def _answer_all(asked: Iterable[asyncio.Future[None]]) -> None:
+        for each in asked:
+            if not each.done():
+                each.set_result(None)
 
     def _on_answer(
         self,
@@ -187,9 +206,7 @@ class HeartbeatLink:
         session_id: int,
         asked: list[asyncio.Future[None]],
     ) -> None:
-        for each in asked:
-            if not each.done():
-                each.set_result(None)
+        self._answer_all(asked)
         if future.cancelled() or future.exception() is not None:
             return
         response = future.result()

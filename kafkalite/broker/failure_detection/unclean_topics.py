@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
     from kafkalite.config.topic import TopicConfig
 
 _READ_AT_ONCE: Final = 20
+"""In each of the brief turns that go on all the time."""
+_READ_TOGETHER: Final = 200
+"""While a verdict waits."""
 
 
 class UncleanTopics:
@@ -32,6 +37,15 @@ class UncleanTopics:
         self._known[topic] = topic_id, allows
         return allows
 
+    async def find_allowing(self, topics: Iterable[str]) -> set[str]:
+        """Return those of `topics` that allow unclean elections; unknown ones are read together. Raises StoreError."""
+        found: set[str] = set()
+        remaining = iter(topics)
+        while some := list(islice(remaining, _READ_TOGETHER)):
+            answers = await asyncio.gather(*map(self.allows, some))
+            found.update(topic for topic, allows in zip(some, answers, strict=True) if allows)
+        return found
+
     def forget(self, topic: str) -> None:
         """Forget what is known of a topic, because its configuration has changed."""
         self._known.pop(topic, None)
@@ -46,5 +60,4 @@ class UncleanTopics:
         if len(self._known) > len(topics):
             self._known = {topic: known for topic, known in self._known.items() if topic in topics}
         if len(self._known) < len(topics):
-            for topic in [topic for topic in topics if topic not in self._known][:_READ_AT_ONCE]:
-                await self.allows(topic)
+            await self.find_allowing([topic for topic in topics if topic not in self._known][:_READ_AT_ONCE])

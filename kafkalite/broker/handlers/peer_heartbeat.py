@@ -4,7 +4,7 @@ Private to kafkalite brokers (`Api.is_private`): served on the inter-broker list
 
 - INVALID_REQUEST for a heartbeat in this broker's own name, and for a password that is longer than ZooKeeper's can be.
 - BROKER_ID_NOT_REGISTERED for a broker that metadata does not have, or not yet. Its password is not kept, so it has to be given again.
-- Accusations of brokers that metadata does not have, and evidence of an unknown kind, are left out.
+- Accusations and sightings of brokers that metadata does not have, and evidence of an unknown kind, are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, PeerHeartbeat
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, PeerHeartbeat, Sighting
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION
 from kafkalite.broker.parts import HasBrokerId, HasMetadata
 from kafkalite.broker.requests.request_context import RequestContext
@@ -29,6 +29,8 @@ _PASSWORD_BYTES_MAX: Final = 64
 """Four times the length of ZooKeeper's."""
 _ACCUSATIONS_MAX: Final = 1000
 """More brokers than a cluster with ZooKeeper has."""
+_SIGHTINGS_MAX: Final = 100
+"""More brokers than anybody watches."""
 _SENT_EVIDENCE: Final = {int(each): each for each in (Evidence.REFUSED, Evidence.SILENT)}
 
 
@@ -72,6 +74,11 @@ def peer_heartbeat(
             request.session_id,
             None if password is None else bytes(password),
             tuple(_read_accusations(islice(request.accusations, _ACCUSATIONS_MAX), known_brokers)),
+            tuple(
+                Sighting(each.broker_id, each.broker_epoch, each.is_heard)
+                for each in islice(request.neighbours, _SIGHTINGS_MAX)
+                if each.broker_id in known_brokers
+            ),
         )
     )
     return messages.PeerHeartbeatResponse(

@@ -31,7 +31,7 @@ def families(parts: Parts) -> Iterator[Family]:
     )
     yield counters(
         "kafkalite_failure_verdict_outcomes_total",
-        "What became of verdicts, and what it turned out that they were; with kafkalite.failover.detection=observe only the latter.",
+        "What became of verdicts, and what it turned out that they were; with kafkalite.failover.detection=observe no session is ended.",
         "outcome",
         [(each.value, detection.outcomes[each]) for each in Outcome],
     )

@@ -20,6 +20,10 @@ PeerHeartbeatRequest 0-0
   broker_id int32 0-0 default=-1
   broker_epoch int64 0-0 default=-1
   evidence int8 0-0
+ neighbours []Neighbour 0-0
+  broker_id int32 0-0 default=-1
+  broker_epoch int64 0-0 default=-1
+  is_heard bool 0-0
 """,
     "peer_heartbeat_response": """
 PeerHeartbeatResponse 0-0

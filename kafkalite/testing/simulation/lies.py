@@ -54,7 +54,7 @@ def carry_out(ender: SimulatedBroker, verdict: Verdict) -> bool:
     detection = find_detection(ender)
     if detection is None or ender.process is None:
         return False
-    ender.process.loop.call_soon(detection.carry_out, verdict)
+    ender.process.loop.call_soon(detection.carry_out, verdict, lambda lie: True)
     return True
 
 

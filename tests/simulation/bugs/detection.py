@@ -7,6 +7,7 @@ from typing import Final
 from tests.simulation.bugs.patching import Bug, Edit
 
 _CARRIED_OUT: Final = "kafkalite.broker.failure_detection.failure_detection"
+_RESTRAINTS: Final = "kafkalite.broker.failure_detection.restraints"
 _DETECTOR: Final = "kafkalite.broker.failure_detection.detector"
 
 DETECTION: Final = (
@@ -16,10 +17,10 @@ DETECTION: Final = (
         (
             Edit(
                 _CARRIED_OUT,
-                "ending = await self._store.end_session(session.session_id, session.password, _END_S)\n",
-                "version = (await self._store.read(paths.broker(broker)))[1].version\n"
-                "                await self._store.delete(paths.broker(broker), version)\n"
-                "                ending = SessionEnding.ENDED\n",
+                'ending = await self._store.end_session(session.session_id, session.password or b"", _END_S)\n',
+                'version = (await self._store.read(f"/brokers/ids/{broker}"))[1].version\n'
+                '        await self._store.delete(f"/brokers/ids/{broker}", version)\n'
+                "        ending = SessionEnding.ENDED\n",
             ),
         ),
     ),
@@ -51,8 +52,8 @@ DETECTION: Final = (
         (
             Edit(
                 _DETECTOR,
-                "return not self._has_zookeeper or 2 * (heard + 1) <= len(watched) + 1",
-                "return not self._has_zookeeper and not heard",
+                "return self._has_zookeeper and heard > 0 and is_majority and not (is_split and evidence is Evidence.SILENT)",
+                "return self._has_zookeeper and heard > 0",
             ),
         ),
     ),
@@ -66,7 +67,7 @@ DETECTION: Final = (
         "here: a successor is elected that lacks what was acknowledged, although nobody has died",
         (
             Edit(
-                _CARRIED_OUT,
+                _RESTRAINTS,
                 "            if broker in isr and not any(",
                 "            if not isr and not any(",
             ),
@@ -77,7 +78,7 @@ DETECTION: Final = (
         "here: a broker that the controller does not reach does not know who leads, and ends the session of the only one in sync",
         (
             Edit(
-                _CARRIED_OUT,
+                _RESTRAINTS,
                 "if broker in partition.replicas and len(",
                 "if broker == partition.leader and len(",
             ),
@@ -86,6 +87,6 @@ DETECTION: Final = (
     Bug(
         "a member of the ISR that has died counts before a verdict",
         "here: until the controller has noticed, the last one in sync is not spared, and its successor lacks records",
-        (Edit(_CARRIED_OUT, "not any(str(other) in registered for other in isr", "not any(isr for other in isr"),),
+        (Edit(_RESTRAINTS, "not any(str(other) in registered for other in isr", "not any(isr for other in isr"),),
     ),
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, DetectionSettings
 from kafkalite.broker.failure_detection.detector import MIN_BETWEEN_VERDICTS_MS, FailureDetector, Verdict
-from kafkalite.broker.failure_detection.evidence import Accusation, Evidence
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, Sighting
 
 ME, OTHER, VICTIM = 1, 2, 3
 EPOCH, LIFE = 70, bytes(15) + b"\7"
@@ -245,6 +247,135 @@ def test_two_of_five_may_die_at_once_with_a_pause_between_the_verdicts() -> None
     assert watcher.verdict() == Verdict(4, EPOCH, Evidence.REFUSED)
 
 
+@pytest.mark.parametrize("brokers", [(1, 2, 3, 4, 5), range(1, 10)], ids=len)
+def test_two_silent_of_four_may_be_one_half_of_a_cluster_that_has_lost_the_other(brokers: Iterable[int]) -> None:
+    watcher = Watcher(*brokers)
+    victims = watcher.detector.neighbours[1:3]
+    witness = watcher.detector.neighbours[0]
+    for each in victims:
+        watcher.answering.remove(each)
+    watcher.accusers[witness] = tuple(Accusation(each, EPOCH, Evidence.SILENT) for each in victims)
+    assert watcher.pass_time(10_000) == [] and watcher.accused() == {}
+    watcher.answering.append(victims[0])
+    assert watcher.pass_time(600) == [Verdict(victims[1], EPOCH, Evidence.SILENT)]
+
+
+def seen(*heard: int, lost: tuple[int, ...] = ()) -> list[Sighting]:
+    return [Sighting(each, EPOCH, True) for each in heard] + [Sighting(each, EPOCH, False) for each in lost]
+
+
+def test_whom_neighbours_do_not_hear_counts_in_a_large_cluster() -> None:
+    """Of two racks with 50 brokers each a broker watches two in either; by what its neighbours say it has lost four of eight."""
+    watcher = Watcher(*range(1, 101))  # 1 watches 99, 100, 2, 3
+    for lost in (2, 100):
+        watcher.lose(lost)
+        watcher.be_told(Evidence.REFUSED, by=3, of=lost)
+    watcher.answer(3, 99)
+    watcher.detector.note_sightings(3, seen(1, 5, lost=(2, 4)), watcher.now_ms)
+    watcher.detector.note_sightings(99, seen(1, 97, lost=(98, 100)), watcher.now_ms)
+    assert watcher.accused() == {} and watcher.verdict() is None
+    watcher.detector.note_sightings(99, seen(1, 97, 98, lost=(100,)), watcher.now_ms)
+    assert watcher.accused() == {2: Evidence.REFUSED, 100: Evidence.REFUSED}
+
+
+def test_what_a_broker_saw_last_is_over_when_it_is_lost_itself() -> None:
+    watcher = Watcher(1, 2, 3, 4, 5)
+    watcher.detector.note_sightings(4, seen(1, 2, 3, 5), watcher.now_ms)
+    watcher.lose(3)
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.verdict() is None, "4 hears 3"
+    watcher.lose(4)
+    assert watcher.verdict() == Verdict(3, EPOCH, Evidence.REFUSED)
+
+
+def test_nobody_is_judged_whom_a_third_broker_hears_in_this_registration() -> None:
+    watcher = Watcher(1, 2, 3, 4, 5)
+    watcher.lose(3)
+    watcher.be_told(Evidence.REFUSED)
+    watcher.detector.note_sightings(4, seen(3), watcher.now_ms)
+    assert watcher.accused() == {3: Evidence.REFUSED} and watcher.verdict() is None
+    watcher.detector.note_sightings(3, seen(3), watcher.now_ms)
+    watcher.detector.note_sightings(9, seen(3), watcher.now_ms)
+    watcher.detector.note_sightings(4, [Sighting(3, EPOCH - 1, True)], watcher.now_ms)
+    assert watcher.verdict() == Verdict(3, EPOCH, Evidence.REFUSED), (
+        "not itself, nor a stranger, nor another registration"
+    )
+
+
+def test_a_sighting_counts_only_as_long_as_it_is_repeated() -> None:
+    watcher = Watcher(1, 2, 3, 4, 5)
+    watcher.detector.note_sightings(4, seen(3), watcher.now_ms)
+    watcher.lose(3)
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.pass_time(600) == []
+    assert watcher.pass_time(200) == [Verdict(3, EPOCH, Evidence.REFUSED)]
+
+
+def test_who_is_heard_is_told_to_others() -> None:
+    watcher = Watcher(1, 2, 3, 4)
+    watcher.detector.set_brokers((1, 2, 3, 4, 5))
+    watcher.lose(VICTIM)
+    assert sorted(watcher.detector.sightings(watcher.now_ms), key=lambda each: each.broker_id) == [
+        Sighting(2, EPOCH, True),
+        Sighting(3, EPOCH, False),
+        Sighting(4, EPOCH, True),
+    ], "of 5, which never answered, nothing is known"
+
+
+def test_a_broker_that_is_a_neighbour_again_was_not_silent_meanwhile() -> None:
+    """As in a cluster with racks when a broker is restarted: the ring shifts, and shifts back."""
+    small, large = (1, 2, 3, 6, 7, 8, 9), range(1, 10)
+    watcher = Watcher(*small)  # 1 watches 2, 3, 8, 9
+    watcher.lose(3, refusals=1)
+    watcher.detector.set_brokers(range(100, 110))
+    assert not watcher.detector.is_suspected(3)
+    watcher.detector.set_brokers(large)
+    watcher.answering = []
+    watcher.detector.set_brokers(small)
+    for each in (2, 3, 8, 9):
+        watcher.detector.note_sign_of_life(each, EPOCH, LIFE, watcher.now_ms, answered=True)
+    watcher.detector.set_brokers(range(100, 110))
+    watcher.answering = list(watcher.detector.neighbours)
+    watcher.pass_time(60_000)
+    watcher.detector.set_brokers(small)
+    watcher.answering = [2, 8, 9]
+    watcher.be_told(Evidence.SILENT)
+    assert watcher.pass_time(1_000) == [] and watcher.accused() == {}
+
+
+def test_a_verdict_holds_as_long_as_it_would_be_given() -> None:
+    watcher = Watcher(1, 2, 3, 4, 5)
+    watcher.lose(3)
+    watcher.be_told(Evidence.REFUSED)
+    verdict = watcher.verdict()
+    assert verdict is not None and watcher.detector.still_holds(verdict, watcher.now_ms)
+    watcher.detector.note_sightings(4, seen(3), watcher.now_ms)
+    assert not watcher.detector.still_holds(verdict, watcher.now_ms)
+    watcher.detector.note_sightings(4, seen(lost=(3,)), watcher.now_ms)
+    watcher.detector.note_accusations(OTHER, (), watcher.now_ms)
+    assert not watcher.detector.still_holds(verdict, watcher.now_ms)
+    watcher.be_told(Evidence.REFUSED)
+    assert watcher.detector.still_holds(verdict, watcher.now_ms)
+    watcher.answer(3, epoch=EPOCH + 1)
+    assert not watcher.detector.still_holds(verdict, watcher.now_ms)
+
+
+def test_who_deferred_a_verdict_was_wrong_if_others_ended_the_session_of_one_that_lives() -> None:
+    for epoch, is_wrong in ((EPOCH, False), (EPOCH + 1, True)):
+        watcher = Watcher()
+        watcher.lose(VICTIM)
+        watcher.be_told(Evidence.REFUSED)
+        verdict = watcher.verdict()
+        assert verdict is not None
+        watcher.detector.defer(verdict)
+        assert watcher.pass_time(400) == [verdict], "it is given again"
+        watcher.detector.defer(verdict)
+        watcher.accusers.clear()
+        watcher.now_ms += 2_000
+        assert watcher.answer(VICTIM, epoch=epoch) == ([verdict] if is_wrong else [])
+        assert watcher.detector.patience == 1 + is_wrong
+
+
 def test_each_broker_has_four_witnesses_in_the_ring() -> None:
     watched = {}
     for broker in range(1, 10):
@@ -448,5 +579,9 @@ def test_a_rejection_ends_silence_and_is_none_of_those_that_are_heard() -> None:
     watcher.detector.note_connection_lost(OTHER)
     watcher.detector.note_rejection(VICTIM, watcher.now_ms)
     watcher.detector.note_rejection(OTHER, watcher.now_ms)
-    assert watcher.detector.is_cut_off(watcher.now_ms)
+    for _ in range(2):
+        watcher.detector.note_trial(VICTIM, EPOCH, refused=True)
+    assert watcher.accused() == {}, "nobody is heard"
+    watcher.answer(OTHER)
+    assert watcher.accused() == {VICTIM: Evidence.REFUSED}
     watcher.detector.note_rejection(9, watcher.now_ms)  # nobody knows it

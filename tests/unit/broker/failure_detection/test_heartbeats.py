@@ -65,7 +65,9 @@ def receive(outcome: OSError | int) -> Receiver:
         store = MemoryStore(MemoryZooKeeper())
         await store.start(1)
         endpoint = Endpoint("peer", 9092, "INSIDE", "SASL_SSL")
-        sender = Sender(ME, lambda: 5, lambda: bytes(16), store, tuple, lambda broker: endpoint, connect, INTERVAL_S)
+        sender = Sender(
+            ME, lambda: 5, lambda: bytes(16), store, tuple, tuple, lambda broker: endpoint, connect, INTERVAL_S
+        )
         link = asyncio.create_task(HeartbeatLink(PEER, sender, receiver).run())
         await asyncio.sleep(2.5 * INTERVAL_S)
         link.cancel()
@@ -113,3 +115,29 @@ def test_an_error_is_an_answer() -> None:
     assert refused.rejections >= 3 and not refused.answers
     accepted = receive(ErrorCode.NONE)
     assert accepted.answers >= 3 and not accepted.rejections
+
+
+def test_who_asks_a_peer_without_a_connection_waits_for_nothing_and_leaves_nothing() -> None:
+    """As each Metadata does of its neighbours, in a cluster with brokers that know no heartbeats."""
+
+    async def scenario() -> None:
+        store = MemoryStore(MemoryZooKeeper())
+        await store.start(1)
+
+        async def connect(endpoint: Endpoint, client_id: str, timeout_s: float) -> Connection:
+            raise ConnectionRefusedError
+
+        endpoint = Endpoint("peer", 9092, "INSIDE", "PLAINTEXT")
+        sender = Sender(
+            ME, lambda: 5, lambda: bytes(16), store, tuple, tuple, lambda broker: endpoint, connect, INTERVAL_S
+        )
+        link = HeartbeatLink(PEER, sender, Receiver())
+        assert all(link.ask_now().done() for _ in range(50))
+        assert link._asked == []
+        link._connection = Answering(ErrorCode.NONE)
+        for each in [link.ask_now() for _ in range(50)]:
+            each.cancel()
+        link.ask_now()
+        assert len(link._asked) == 1, "those that wait no more are forgotten"
+
+    virtual_time.run(scenario())

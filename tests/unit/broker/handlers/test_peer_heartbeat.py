@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, PeerHeartbeat
+from kafkalite.broker.failure_detection.evidence import Accusation, Evidence, PeerHeartbeat, Sighting
 from kafkalite.broker.handlers import peer_heartbeat
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, Permission
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -71,13 +71,17 @@ def accepted(request: messages.PeerHeartbeatRequest) -> tuple[list[PeerHeartbeat
 
 
 def test_the_bytes_of_a_heartbeat() -> None:
-    request = heartbeat(accusations=[q.Accusation(broker_id=3, broker_epoch=66, evidence=2)])
+    request = heartbeat(
+        accusations=[q.Accusation(broker_id=3, broker_epoch=66, evidence=2)],
+        neighbours=[q.Neighbour(broker_id=4, broker_epoch=77, is_heard=True)],
+    )
     expected = (
         bytes.fromhex("00000002 0000000000000037")
         + INCARNATION
         + bytes.fromhex("0000000000001234 11")
         + b"secret-of-broker"
-        + bytes.fromhex("02 00000003 0000000000000042 02 00 00")
+        + bytes.fromhex("02 00000003 0000000000000042 02 00")
+        + bytes.fromhex("02 00000004 000000000000004d 01 00 00")
     )
     assert b"".join(codec.encode_request(request, 0)) == expected
     assert codec.decode_request(ApiKey.PEER_HEARTBEAT, 0, expected) == request
@@ -169,10 +173,11 @@ def test_it_needs_cluster_action() -> None:
 
 
 def test_a_heartbeat_is_passed_on_and_answered() -> None:
-    request = heartbeat(accusations=[q.Accusation(broker_id=1, broker_epoch=66, evidence=1)])
+    sights = [q.Neighbour(broker_id=1, broker_epoch=66, is_heard=True), q.Neighbour(broker_id=9, is_heard=True)]
+    request = heartbeat(accusations=[q.Accusation(broker_id=1, broker_epoch=66, evidence=1)], neighbours=sights * 60)
     heartbeats, response = accepted(request)
-    accusations = (Accusation(1, 66, Evidence.REFUSED),)
-    assert heartbeats == [PeerHeartbeat(2, 55, INCARNATION, 0x1234, b"secret-of-broker", accusations)]
+    accusations, sightings = (Accusation(1, 66, Evidence.REFUSED),), (Sighting(1, 66, True),) * 50
+    assert heartbeats == [PeerHeartbeat(2, 55, INCARNATION, 0x1234, b"secret-of-broker", accusations, sightings)]
     assert type(heartbeats[0].session_password) is bytes, "not a view of the receive buffer"
     assert response == messages.PeerHeartbeatResponse(broker_epoch=BROKER_EPOCH)
 
@@ -250,7 +255,7 @@ def test_cut_and_random_requests_are_violations_of_the_protocol() -> None:
         with pytest.raises(ProtocolViolation):
             codec.decode_request(ApiKey.PEER_HEARTBEAT, 0, whole[:length])
     schema = messages.schema(APIS[ApiKey.PEER_HEARTBEAT], "request", 0)
-    assert list(arrays(schema)) == [("accusations",)]
+    assert list(arrays(schema)) == [("accusations",), ("neighbours",)]
     many = codec.decode_request(ApiKey.PEER_HEARTBEAT, 0, body_with_many(schema, ("accusations",), 5000))
     assert len(many.accusations) == 5000
     rng = random.Random(1)

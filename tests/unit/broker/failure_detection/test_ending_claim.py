@@ -1,0 +1,89 @@
+"""The claim to end a session: one broker of the cluster has it, for a short time, and none keeps it from the others for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafkalite.broker.failure_detection.ending_claim import VALID_S, EndingClaim
+from kafkalite.testing.simulation import virtual_time
+from zk import paths
+from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
+from zk.store import StoreError
+
+HELD_S = 0.25
+
+
+def play(scenario: Callable[[MemoryStore, MemoryStore], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        zookeeper = MemoryZooKeeper()
+        stores = MemoryStore(zookeeper), MemoryStore(zookeeper)
+        for store in stores:
+            await store.start(1)
+        await scenario(*stores)
+
+    virtual_time.run(whole())
+
+
+def test_one_of_two_has_it_and_the_other_after_a_pause() -> None:
+    async def scenario(one: MemoryStore, other: MemoryStore) -> None:
+        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        began_s = asyncio.get_running_loop().time()
+        assert await first.take() and first.is_valid
+        assert not await second.take() and not await first.take()
+        await first.give_back(has_ended=True)
+        assert asyncio.get_running_loop().time() - began_s >= HELD_S
+        assert not first.is_held and await second.take()
+        await second.give_back(has_ended=False)
+        assert await first.take(), "nothing was ended, so nobody has to wait"
+
+    play(scenario)
+
+
+def test_who_has_it_for_long_ends_nothing_any_more_and_loses_it() -> None:
+    async def scenario(one: MemoryStore, other: MemoryStore) -> None:
+        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        assert await first.take()
+        await asyncio.sleep(VALID_S)
+        assert not first.is_valid and first.is_held
+        assert not await second.take()
+        await asyncio.sleep(3.9)
+        assert not await second.take() and not await second.take(), "it has been seen for 3.9 s"
+        await asyncio.sleep(0.2)
+        assert not await second.take() and await second.take(), "it was taken away"
+
+    play(scenario)
+
+
+def test_a_claim_that_may_have_been_made_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(one: MemoryStore, other: MemoryStore) -> None:
+        create = one.create
+
+        async def create_without_answer(path: str, data: bytes = b"", **options: bool) -> str:
+            await create(path, data, **options)
+            raise StoreError("the connection was lost")
+
+        monkeypatch.setattr(one, "create", create_without_answer)
+        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        with pytest.raises(StoreError):
+            await first.take()
+        assert first.is_held and not await second.take()
+        await first.give_back(has_ended=False)
+        assert not first.is_held and await second.take()
+
+    play(scenario)
+
+
+def test_a_claim_of_an_earlier_session_is_not_given_back_for_another_broker() -> None:
+    async def scenario(one: MemoryStore, other: MemoryStore) -> None:
+        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        assert await first.take()
+        await other.delete(paths.SESSION_ENDING)
+        assert await second.take()
+        first._held_by += 1  # as if its session had been another one
+        await first.give_back(has_ended=True)
+        assert not first.is_held and await other.read(paths.SESSION_ENDING)
+
+    play(scenario)
