@@ -89,4 +89,31 @@ DETECTION: Final = (
         "here: until the controller has noticed, the last one in sync is not spared, and its successor lacks records",
         (Edit(_RESTRAINTS, "not any(str(other) in registered for other in isr", "not any(isr for other in isr"),),
     ),
+    Bug(
+        "two brokers end a session at a time",
+        "here: each finds the other's victim registered, and all that were in sync are gone",
+        (
+            Edit(
+                "kafkalite.broker.failure_detection.ending_claim",
+                "            self._held_by = 0\n            await self._take_away_stale()\n            return False\n",
+                "            return True\n",
+            ),
+        ),
+    ),
+    Bug(
+        "a broker is judged though a third one hears it",
+        "here: two that do not reach it end the session of a broker that all others hear",
+        (
+            Edit(
+                _DETECTOR,
+                "if not self._may_accuse(accused_of, now_ms) or self._is_vouched_for(broker, known.broker_epoch, now_ms):",
+                "if not self._may_accuse(accused_of, now_ms):",
+            ),
+        ),
+    ),
+    Bug(
+        "two halves of a cluster that have lost each other accuse each other of silence",
+        "here: the sessions of all brokers are ended, though all reach ZooKeeper",
+        (Edit(_DETECTOR, "is_split = lost > 1 and lost >= heard", "is_split = False"),),
+    ),
 )
