@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kafkalite.client.cluster.client import ClusterClient
@@ -15,6 +16,8 @@ from kafkalite.client.records import OffsetAndMetadata
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition, group_by_topic
+
+log = logging.getLogger(__name__)
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -42,7 +45,6 @@ class GroupOffsets:
         cluster: ClusterClient,
         link: CoordinatorLink,
         request_timeout_s: float,
-        isolation_level: int,
         membership: Membership | None = None,
         *,
         on_membership_change: Callable[[], None] = lambda: None,
@@ -52,7 +54,6 @@ class GroupOffsets:
         self._cluster = cluster
         self._link = link
         self._request_timeout_s = request_timeout_s
-        self._require_stable = isolation_level == 1
         self._one_commit = asyncio.Lock()
         self._calls = 0
         self._committed_by: dict[TopicPartition, int] = {}
@@ -74,9 +75,8 @@ class GroupOffsets:
         While the group rebalances, `wait_for_group` decides whether it is worth waiting; without it that is a CommitFailedError.
         `tenures` is the membership's at the time of reading, by default now: what was given up since is not committed, because another
         member may have had it meanwhile, and the group's offset would go back. The coordinator cannot see that: to it this is
-        a member of the present generation. `without_deleted` leaves out topics that metadata does not know: an offset there is of no use,
-        and the coordinator's UNKNOWN_TOPIC_OR_PARTITION, which may mean that it has not heard of a new topic yet, would be tried again
-        until the time is over.
+        a member of the present generation. With `without_deleted`, topics that neither the coordinator nor metadata knows are left out:
+        an offset there is of no use. One of them alone may not have heard of a topic yet, and is asked again.
         """
         if not offsets:
             return
@@ -86,12 +86,16 @@ class GroupOffsets:
         if tenures is None:
             tenures = member.partitions.tenures if member is not None else {}
 
+        unknown = False
+
         async def attempt() -> None:
+            nonlocal unknown
             async with self._one_commit:
                 if member is not None and not member.partitions.still_in(tenures, offsets):
                     raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._link.group_id)
                 due = self._not_overtaken(offsets, number)
-                code = await self._commit_once(self._of_topics_that_are(due) if without_deleted else due)
+                code = await self._commit_once(self._without_unknown_topics(due) if unknown else due)
+                unknown = without_deleted and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not code:
                     self._committed_by.update(dict.fromkeys(due, number))
             if code == ErrorCode.REBALANCE_IN_PROGRESS and wait_for_group is not None and await wait_for_group(offsets):
@@ -112,8 +116,15 @@ class GroupOffsets:
         """Leave out what a later call has committed while this one waited to be tried again: the offset would go back."""
         return {each: offset for each, offset in offsets.items() if self._committed_by.get(each, 0) < number}
 
-    def _of_topics_that_are(self, offsets: Offsets) -> Offsets:
+    def _without_unknown_topics(self, offsets: Offsets) -> Offsets:
         known = self._cluster.view.topics
+        unknown = sorted({each.topic for each in offsets if each.topic not in known})
+        if unknown:
+            log.warning(
+                "group %s: offsets of topics that are gone are not committed: %s",
+                self._link.group_id,
+                ", ".join(unknown),
+            )
         return {each: offset for each, offset in offsets.items() if each.topic in known}
 
     async def _commit_once(self, offsets: Offsets) -> int:
@@ -159,7 +170,11 @@ class GroupOffsets:
     async def fetch(
         self, partitions: Iterable[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, None for nothing. ClientTimeoutError, ClientError."""
+        """Return the committed offset of each partition, None for nothing. ClientTimeoutError, ClientError.
+
+        Offsets that a transaction is about to commit are waited for (KIP-447), whatever the isolation level, as Java's consumer does: that
+        one is about records, and a partition that moves before the transaction's end would be read from its old offset again.
+        """
         wanted = list(partitions)
         if not wanted:
             return {}
@@ -178,9 +193,10 @@ class GroupOffsets:
                 for name, numbers in group_by_topic(wanted).items()
             ],
         )
-        request = m.OffsetFetchRequest(groups=[group], require_stable=self._require_stable)
+        request = m.OffsetFetchRequest(groups=[group], require_stable=True)
         response = await self._link.request(request, Lane.OFFSETS, self._request_timeout_s)
-        answer = next((each for each in response.groups if each.group_id == self._link.group_id), None)
+        of_group = (self._link.group_id, "")  # before version 8, answers name no group (KIP-709)
+        answer = next((each for each in response.groups if each.group_id in of_group), None)
         if answer is None:
             raise error_of(ErrorCode.COORDINATOR_NOT_AVAILABLE, what, "the answer lacks the group")
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}

@@ -73,7 +73,6 @@ class GroupSession:
             cluster,
             self._link,
             self._request_timeout_s,
-            options.isolation,
             membership,
             on_membership_change=self._membership_changed,
         )

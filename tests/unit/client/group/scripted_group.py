@@ -23,7 +23,7 @@ def group_cluster(**answers: Any) -> FakeCluster:
         "sync_group": m.sync_group_response.SyncGroupResponse(assignment=mine),
         "heartbeat": m.heartbeat_response.HeartbeatResponse(),
         "leave_group": m.leave_group_response.LeaveGroupResponse(),
-        "offset_fetch": _committed,
+        "offset_fetch": committed,
         "offset_commit": m.offset_commit_response.OffsetCommitResponse(),
         **answers,
     }
@@ -32,13 +32,15 @@ def group_cluster(**answers: Any) -> FakeCluster:
     return cluster
 
 
-def _committed(_: int, request: Any) -> Any:
+def committed(_: int, request: Any, offset: int = -1) -> Any:
+    """Answer OffsetFetch with `offset` for all partitions, -1 for none."""
     m = messages.offset_fetch_response
     topics = [
         m.OffsetFetchResponseTopics(
             name=topic.name,
             partitions=[
-                m.OffsetFetchResponsePartitions(partition_index=n, committed_offset=-1) for n in topic.partition_indexes
+                m.OffsetFetchResponsePartitions(partition_index=n, committed_offset=offset)
+                for n in topic.partition_indexes
             ],
         )
         for topic in request.groups[0].topics

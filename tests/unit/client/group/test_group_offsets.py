@@ -117,7 +117,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 def offsets(coordinator: Coordinator, cluster: Cluster) -> GroupOffsets:
     member = cast(Membership, Member())
-    return GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, 0, member)
+    return GroupOffsets(cast(ClusterClient, cluster), cast(CoordinatorLink, coordinator), 1.0, member)
 
 
 def at(offset: int) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -132,13 +132,31 @@ def test_a_commit_is_tried_again_at_the_new_coordinator(coordinator: Coordinator
 
 @pytest.mark.parametrize("without_deleted", [True, False])
 def test_what_is_read_from_a_topic_that_is_deleted_then_need_not_be_committed(
-    coordinator: Coordinator, cluster: Cluster, offsets: GroupOffsets, without_deleted: bool
+    coordinator: Coordinator,
+    cluster: Cluster,
+    offsets: GroupOffsets,
+    without_deleted: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Or closing a consumer would wait for a topic that is gone until its time is over."""
     cluster.topics = [{"t"}, set()]
     coordinator.codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
     asyncio.run(offsets.commit(at(10), 5, without_deleted=without_deleted))
     assert (coordinator.committed, len(coordinator.codes)) == (([], 2) if without_deleted else ([10], 0))
+    assert ("offsets of topics that are gone are not committed: t" in caplog.text) == without_deleted
+
+
+@pytest.mark.parametrize("lagging", ["metadata", "the coordinator", "both in turn"])
+def test_what_was_read_is_committed_though_a_broker_has_not_heard_of_the_topic(
+    coordinator: Coordinator, cluster: Cluster, offsets: GroupOffsets, lagging: str
+) -> None:
+    """At a revocation nothing tries again later: the next owner would read from the old offset."""
+    if lagging != "the coordinator":
+        cluster.topics = [set(), {"t"}]
+    if lagging != "metadata":
+        coordinator.codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    asyncio.run(offsets.commit(at(10), 5, without_deleted=True))
+    assert coordinator.committed == [10]
 
 
 def test_a_commit_is_not_tried_again_after_the_partition_was_lost(
