@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -51,6 +51,7 @@ class Consumer:
         self._fetching: asyncio.Task[None] | None = None
         self._iterated: UngivenRecords = []
         self._closed = False
+        self.on_assignment_change: Callable[[], None] = lambda: None
         self._wanted: tuple[tuple[str, ...], str | re.Pattern[str] | None, Any] | None = None
         self._group: GroupSession | None = None
         if chosen.group_id is not None:
@@ -88,13 +89,15 @@ class Consumer:
             return
         self._closed = True
         self._data.set()
-        if self._group is not None:
-            await self._group.close(commit and self._fetching is not None, timeout)
-        if self._fetching is not None:
-            await end_tasks([self._fetching])
-        await self._fetcher.stop()
-        await self._large.close()
-        await self._cluster.close()
+        try:
+            if self._group is not None:
+                await self._group.close(commit and self._fetching is not None, timeout)
+        finally:
+            if self._fetching is not None:
+                await end_tasks([self._fetching])
+            await self._fetcher.stop()
+            await self._large.close()
+            await self._cluster.close()
 
     async def __aenter__(self) -> Self:
         try:
@@ -177,6 +180,7 @@ class Consumer:
         self._iterated = only_of(self._iterated, self._buffer.states)
         self._data.set()
         self._fetcher.wake()
+        self.on_assignment_change()
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read now, given by `assign` or by the group."""

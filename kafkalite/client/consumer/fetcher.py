@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
@@ -137,9 +137,9 @@ class Fetcher:
                 if nothing
                 else {}
             )
-            for state, generation in generations.items():
+            for state in _select_unmoved(generations):
                 offset = found[state.topic_partition] or ends[state.topic_partition]
-                if state.generation == generation and state.position is None:
+                if state.position is None:
                     if offset is None:  # not even an end
                         self._retry_later(state)
                     else:
@@ -149,9 +149,9 @@ class Fetcher:
         except ClientTimeoutError as problem:
             log.warning("positions are not known yet: %s", problem)
         except ClientError as problem:
-            self._fail_reset(wanted, problem)
+            self._fail_reset(_select_unmoved(generations), problem)
         except Exception as problem:
-            self._fail_unexpectedly(wanted, problem)
+            self._fail_unexpectedly(_select_unmoved(generations), problem)
         finally:
             self._resetting = None
             self.wake()
@@ -196,12 +196,12 @@ class Fetcher:
         except (OSError, ClientError) as problem:
             if isinstance(problem, ClientError) and problem.code == ErrorCode.UNSUPPORTED_VERSION:
                 state.checked_epoch = leader_epoch  # a broker that cannot tell is believed
-            elif is_retriable(problem):
+            elif generation == state.generation and is_retriable(problem):
                 self._retry_later(state)
-            else:
+            elif generation == state.generation:
                 self._fail(state, problem)
         except Exception as problem:
-            self._fail_unexpectedly([state], problem)
+            self._fail_unexpectedly(_select_unmoved({state: generation}), problem)
         finally:
             state.checking = False
             self.wake()
@@ -313,6 +313,7 @@ class Fetcher:
         wait_s: float,
     ) -> None:
         states = [state for state, _, _ in asked.values()]
+        generations = {state: generation for state, generation, _ in asked.values()}
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:
@@ -329,10 +330,10 @@ class Fetcher:
             session.handler.complete_fetch(0 if names is None else response.session_id)
         except (OSError, ClientError) as problem:
             session.handler.reset()
-            self._handle_failed_fetch(states, problem)
+            self._handle_failed_fetch(_select_unmoved(generations), problem)
         except Exception as problem:
             session.handler.reset()
-            self._fail_unexpectedly(states, problem)
+            self._fail_unexpectedly(_select_unmoved(generations), problem)
         finally:
             self._reserved_bytes -= max_bytes
             for state in states:
@@ -351,7 +352,7 @@ class Fetcher:
                 state.not_before_s = max(state.not_before_s, not_before_s)
 
     def _handle_failed_fetch(self, states: list[PartitionState], problem: Exception) -> None:
-        if states[0].failures in _LOGGED_FAILURES:
+        if states and states[0].failures in _LOGGED_FAILURES:
             log.warning("%s cannot be fetched: %s", states[0].topic_partition, problem)
         self._cluster.request_refresh()
         for state in states:
@@ -491,3 +492,8 @@ class Fetcher:
         """Keep an error for the reader, who gets it in place of records until a seek."""
         state.error = problem
         self._on_data()
+
+
+def _select_unmoved(generations: Mapping[PartitionState, int]) -> list[PartitionState]:
+    """Return the partitions that were neither sought nor given up since they had these generations."""
+    return [state for state, generation in generations.items() if state.generation == generation]

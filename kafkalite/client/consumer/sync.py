@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from kafkalite.client.blocking.client import BlockingClient, blocking, direct, on_loop
 from kafkalite.client.consumer.consumer import Consumer
+from kafkalite.client.consumer.fetch_buffer import PartitionState
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
-from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
+from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
 from kafkalite.client.options import options_from_config, shows
 from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata
@@ -48,6 +48,10 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         super().__init__(core)
         self.options = core.options
         self._iterated: UngivenRecords = []
+        self._iterated_states: dict[TopicPartition, PartitionState | None] = {}
+        """The states that the partitions in `_iterated` had then; a partition that was lost, and came back, has another one."""
+        self._assignment_changed = False
+        core.on_assignment_change = self._note_assignment_change
 
     @classmethod
     @shows(ConsumerOptions)
@@ -68,13 +72,26 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     unsubscribe = on_loop(Consumer.unsubscribe)
     subscription = direct(Consumer.subscription)
 
+    def _note_assignment_change(self) -> None:
+        self._assignment_changed = True
+
+    def _ungiven(self) -> UngivenRecords:
+        """Return the records that `for` has not given yet, without those of partitions that were lost since, even if they are back."""
+        if self._assignment_changed:
+            self._assignment_changed = False
+            states, read = self._core._buffer.states, self._iterated_states
+            self._iterated = none_of(self._iterated, [each for each in read if states.get(each) is not read[each]])
+        return self._iterated
+
     def _consumed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Positions without the records that `for` has not given yet."""
-        offsets = self._call_on_loop(self._core.consumed_offsets)
-        for each, unread in first_offsets(self._iterated).items():
-            if each in offsets:
-                offsets[each] = OffsetAndMetadata(unread)
-        return offsets
+
+        def list_consumed() -> dict[TopicPartition, OffsetAndMetadata]:
+            offsets = self._core.consumed_offsets()
+            unread = first_offsets(self._ungiven())
+            return {each: OffsetAndMetadata(unread[each]) if each in unread else offsets[each] for each in offsets}
+
+        return self._call_on_loop(list_consumed)
 
     def commit(self, offsets: Mapping[TopicPartition, Committable] | None = None) -> None:
         self._running().call(self._core.commit(self._consumed_offsets() if offsets is None else offsets))
@@ -82,7 +99,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def commit_async(
         self, offsets: Mapping[TopicPartition, Committable] | None = None, callback: OnCommit | None = None
     ) -> None:
-        """`commit` without waiting; `callback` is called on the loop's thread."""
+        """`commit` without waiting; `callback` is called on the loop's thread, where calls that wait for brokers raise RuntimeError."""
         chosen = self._consumed_offsets() if offsets is None else offsets
         self._call_on_loop(lambda: self._core.commit_async(chosen, callback))
 
@@ -105,7 +122,6 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         wanted = list(partitions)
         self._call_on_loop(lambda: self._core.assign(wanted))
-        self._iterated = only_of(self._iterated, self._core.assignment())
 
     assignment = direct(Consumer.assignment)
 
@@ -118,11 +134,15 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
 
     def _return_unread(self, partitions: Sequence[TopicPartition]) -> None:
         """Records that `for` has not given yet are read again later."""
-        for each in {TopicPartition(*each) for each in partitions} or self.assignment():
-            unread = first_offset(self._iterated, each)
-            if unread is not None:
-                self._call_on_loop(partial(self._core.seek, each, unread))
-                self._iterated = none_of(self._iterated, {each})
+        chosen = {TopicPartition(*each) for each in partitions}
+
+        def return_unread() -> None:
+            for each, unread in first_offsets(self._ungiven()).items():
+                if not chosen or each in chosen:
+                    self._core.seek(each, unread)
+                    self._iterated = none_of(self._iterated, {each})
+
+        self._call_on_loop(return_unread)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._return_unread([partition])
@@ -141,7 +161,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         self._running().call(self._core.seek_to_time(timestamp_ms, *partitions))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        unread = first_offset(self._iterated, partition)
+        unread = first_offset(self._ungiven(), partition)
         return self._running().call(self._core.position(partition, timeout)) if unread is None else unread
 
     beginning_offsets = blocking(Consumer.beginning_offsets)
@@ -180,8 +200,13 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         return self
 
     def __next__(self) -> ConsumerRecord:
-        while not self._iterated:
-            self._iterated = ungiven(self.getmany(timeout_ms=60_000))
+        while not self._iterated or (self._assignment_changed and not self._ungiven()):
+            self._running().call(self._read_ahead())
         return self._iterated.pop()
+
+    async def _read_ahead(self) -> None:
+        found = await self._core.getmany(timeout_ms=60_000)
+        self._iterated = ungiven(found)
+        self._iterated_states = {each: self._core._buffer.states.get(each) for each in found}
 
     statistics = direct(Consumer.statistics)

@@ -47,11 +47,11 @@ class CommittedPositions:
                     log.warning("%s", problem)
                     continue
                 self._fail(waiting.values(), problem)
-                return
+                continue
             except Exception as problem:
                 log.exception("committed offsets cannot be read")
                 self._fail(waiting.values(), problem)
-                return
+                continue
             for each, state in waiting.items():
                 if self._buffer.states.get(each) is state and state.awaits_committed:
                     committed = found[each]
@@ -61,6 +61,8 @@ class CommittedPositions:
             self._on_change()
 
     def _fail(self, waiting: Iterable[PartitionState], problem: Exception) -> None:
+        """Fail those that still wait: a partition that was sought meanwhile has its position."""
         for state in waiting:
-            state.awaits_committed, state.error = False, problem
+            if state.awaits_committed:
+                state.awaits_committed, state.error = False, problem
         self._on_change()
