@@ -69,6 +69,8 @@ def direct(
 class BlockingClient(Generic[Core]):
     """A client whose asyncio twin, `_core`, runs on the process's loop thread until `close`.
 
+    Callbacks run on that thread: there a method that waits for brokers raises RuntimeError, since it would wait for itself.
+
     A subclass names the class of its `twin`; its methods have the twin's signatures (a test compares them), and the twin's docstrings
     unless they have their own. A program's own subclass need not name one.
     """
@@ -94,10 +96,12 @@ class BlockingClient(Generic[Core]):
         self._running().call(self._core.connect(timeout))
 
     def _close_with(self, closing: Coroutine[Any, Any, None]) -> None:
-        thread, self._thread = self._thread, None
+        thread = self._thread
         if thread is None:
             closing.close()
             return
+        thread.check_caller(closing)
+        self._thread = None
         try:
             thread.call(closing)
         finally:

@@ -52,8 +52,27 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
+    @property
+    def is_current(self) -> bool:
+        """True on the loop's own thread, where callbacks run."""
+        return threading.current_thread() is self._thread
+
+    def check_caller(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Close `coroutine` and raise RuntimeError on the loop's own thread, which would wait for itself for ever."""
+        if self.is_current:
+            coroutine.close()
+            name = getattr(coroutine, "__qualname__", "a call").partition(".<locals>")[0]
+            raise RuntimeError(
+                f"{name} waits for the thread on which it was called, that of callbacks; "
+                "call it on another thread, or use the client for asyncio"
+            )
+
     def call(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run `coroutine` on the loop and return what it returns; an interrupt of the caller cancels it."""
+        """Run `coroutine` on the loop and return what it returns; an interrupt of the caller cancels it.
+
+        RuntimeError on the loop's own thread.
+        """
+        self.check_caller(coroutine)
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result()
@@ -62,7 +81,9 @@ class LoopThread:
             raise
 
     def call_function(self, function: Callable[[], Result]) -> Result:
-        """Run a plain function on the loop."""
+        """Run a plain function on the loop; callbacks may do so too."""
+        if self.is_current:
+            return function()
 
         async def run() -> Result:
             return function()

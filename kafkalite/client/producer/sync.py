@@ -74,7 +74,8 @@ _Queued = tuple[
 
 
 class SyncProducer(BlockingClient[Producer], twin=Producer):
-    """`Producer` for programs without asyncio. `on_delivery` is called on the loop's thread.
+    """`Producer` for programs without asyncio. `on_delivery` is called on the loop's thread, where `send` may be called,
+    and what waits for brokers raises RuntimeError.
 
     `options` are the fields of `ProducerOptions`, by keyword.
     """
@@ -142,11 +143,14 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         return self.send(topic, value, key, partition, timestamp_ms, headers).result()
 
     def _wait_for_room(self, size: int) -> None:
+        wait_s = (
+            0.0 if self._running().is_current else self._max_block_s
+        )  # the thread of callbacks is the one that makes room
         with self._changed:
             if not self._changed.wait_for(
-                lambda: not self._queued_bytes or self._queued_bytes + size <= _QUEUE_BYTES, self._max_block_s
+                lambda: not self._queued_bytes or self._queued_bytes + size <= _QUEUE_BYTES, wait_s
             ):
-                raise BufferFullError(f"no room for a record within {self._max_block_s:g} s")
+                raise BufferFullError(f"no room for a record within {wait_s:g} s")
 
     async def _drain(self) -> None:
         """Hand queued records to the core, in order, until there are none."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,9 +18,13 @@ from kafkalite.client.errors import (
     NoBrokersAvailableError,
     SerializationError,
 )
+from kafkalite.errors import ErrorCode
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
+from tests.unit.client.consumer.scripted_consumer import fill
 from tests.unit.client.fake_broker import HANG, FakeCluster, values_in
+from tests.unit.client.group.scripted_group import beat, commit_answer, commits, committed, group_cluster
+from tests.unit.client.hostile_broker import Always
 
 T0 = TopicPartition("t", 0)
 FAST: dict[str, Any] = {"bootstrap_servers": "fake:9001", "retry_backoff_ms": 2, "retry_backoff_max_ms": 10}
@@ -124,6 +130,111 @@ def test_clients_share_one_loop_thread() -> None:
     with producer(cluster) as target:
         target.send("t", b"x")
     assert values_in(cluster, T0) == [b"x"]
+
+
+def group_reader(cluster: FakeCluster, **options: Any) -> SyncConsumer:
+    for key in ApiKey:
+        cluster.script[key] = cluster.script[key] or Always(None)
+    chosen = {
+        **FAST,
+        "opener": cluster.open,
+        "group_id": "g",
+        "enable_auto_commit": False,
+        "fetch_max_wait_ms": 20,
+        **options,
+    }
+    return SyncConsumer(**{"auto_offset_reset": "earliest", **chosen})
+
+
+def test_a_call_in_a_callback_that_would_wait_for_its_own_thread_is_refused() -> None:
+    """It would wait for ever, and with it all clients of the process."""
+    cluster = group_cluster(offset_commit=commit_answer())
+    heard: list[str] = []
+    done = threading.Event()
+
+    def try_all(*calls: Callable[[], Any]) -> None:
+        for call in calls:
+            with pytest.raises(RuntimeError, match="call it on another thread") as refused:
+                call()
+            heard.append(str(refused.value).split()[0])
+
+    with group_reader(cluster) as reader, producer(cluster) as target:
+        target.send_and_wait("t", b"1")
+
+        def on_delivery(*_: Any) -> None:
+            try_all(target.flush, target.close, lambda: target.send_and_wait("t", b"3"))
+            target.send("t", b"4", on_delivery=lambda *_: done.set())
+
+        target.send("t", b"2", on_delivery=on_delivery)
+        assert done.wait(10)
+        target.flush(10)
+        assert values_in(cluster, T0) == [b"1", b"2", b"3", b"4"]
+        assert heard == ["SyncProducer._flush", "SyncProducer._close", "SyncProducer._wait_for"]
+
+        def on_commit(*_: Any) -> None:
+            reader.seek(T0, 2)
+            try_all(reader.commit, lambda: reader.poll(10), reader.close)
+            done.set()
+
+        reader.assign([T0])
+        assert reader.getone().offset == 0
+        done.clear()
+        reader.commit_async(callback=on_commit)
+        assert done.wait(10) and heard[3:] == ["Consumer.commit", "Consumer.getmany", "Consumer.close"]
+        assert reader.getone().offset == 2
+
+
+def test_a_send_in_a_callback_does_not_wait_for_room_that_its_thread_is_to_make() -> None:
+    cluster = FakeCluster({"t": 1})
+    heard: list[Any] = []
+
+    def fill_queue(*_: Any) -> None:
+        try:
+            for _ in range(100):
+                target.send("t", bytes(900_000))
+        except BufferFullError as problem:
+            heard.append(str(problem))
+
+    with producer(cluster) as target:
+        target.send("t", b"x", on_delivery=fill_queue)
+        target.flush(10)
+        assert heard == ["no room for a record within 0 s"]
+
+
+def test_records_of_a_partition_that_was_given_up_are_not_given_after_it_is_back() -> None:
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 10)
+    options = {**FAST, "opener": cluster.open, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 20}
+    with SyncConsumer(**options) as reader:
+        reader.assign([T0])
+        assert [next(reader).offset for _ in range(3)] == [0, 1, 2]
+        reader.unsubscribe()
+        reader.assign([T0])
+        assert reader.position(T0, 10) == 0
+        assert next(reader).offset == 0
+
+
+def test_a_partition_that_was_lost_and_is_back_is_committed_where_it_is_read_now() -> None:
+    """Another member has read on to 5 meanwhile: the group's offset must not go back."""
+    beats = beat(ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+    known = iter([-1, 5])
+    cluster = group_cluster(
+        heartbeat=lambda *asked: beats[0](*asked),
+        offset_commit=commit_answer(),
+        offset_fetch=lambda broker, request: committed(broker, request, next(known)),
+    )
+    fill(cluster, T0, 10, batch_records=10)
+    with group_reader(cluster, heartbeat_interval_ms=50, enable_auto_commit=True) as reader:
+        reader.subscribe("t")
+        assert next(reader).offset == 0
+        deadline = time.monotonic() + 10
+        while len(cluster.requests_of(ApiKey.OFFSET_FETCH)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert reader.position(T0, 10) == 5
+        reader.pause(T0)
+        reader.resume(T0)
+        assert next(reader).offset == 5
+    assert [offset for _, _, offset in commits(cluster)] == [6]
 
 
 def test_a_program_subclasses_a_blocking_client() -> None:
