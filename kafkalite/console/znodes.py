@@ -112,7 +112,10 @@ MEANINGS: Final = (
     Meaning(
         paths.parent(paths.parent(paths.SPARK_JOB_LOCKS)), "What is kafkalite's own; everything else has Kafka's form."
     ),
-    Meaning(paths.SESSION_ENDING, "A broker that ends the session of a dead one, and keeps others from ending a second one meanwhile."),
+    Meaning(
+        paths.SESSION_ENDING,
+        "A broker that ends the session of a dead one, and keeps others from ending a second one meanwhile.",
+    ),
     Meaning(paths.parent(paths.SPARK_JOB_LOCKS), "The nightly jobs on Spark."),
     Meaning(paths.SPARK_JOB_LOCKS, "Which nightly runs go on, so that no two write to one place."),
     Meaning(f"{paths.SPARK_JOB_LOCKS}/*", "A nightly run that goes on."),
