@@ -64,7 +64,7 @@ class SecurityOptions:
     - `ssl_context` replaces all other `ssl_` options.
     - `sasl_mechanism`: "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI", with `sasl_username` and `sasl_password`, or
       `sasl_jaas_config` as Java's clients have it (parsed, never executed; `tokenauth="true"` for delegation tokens). `sasl_token` gives
-      the bearer token of the moment.
+      the bearer token of the moment; it is called on a thread of its own, and what it raises is a failed authentication.
     - GSSAPI is Kerberos, by the extra `gssapi`: with the ticket in the cache, or by `sasl_jaas_config` with the keys in a file (`keyTab`,
       `principal`). `sasl_kerberos_service_name`, or `serviceName` in that line, is the service that brokers are: kafka of `kafka/host`.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafkalite.errors import AuthenticationError
 from kafkalite.security.sasl_exchange import Exchange, ServerNotProven
 from kafkalite.security.scram import ScramMechanism, credential_of, salted_password
 from kafkalite.security.scram_messages import (
@@ -29,7 +30,8 @@ _ITERATIONS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslCredentials:
-    """Credentials of a client for one mechanism. `token` gives the bearer token of the moment. Secrets are not in its `repr`."""
+    """Credentials of a client for one mechanism. `token` gives the bearer token of the moment, and is called when
+    the exchange begins. Secrets are not in its `repr`."""
 
     mechanism: str
     username: str = ""
@@ -47,7 +49,7 @@ class SaslCredentials:
             raise ValueError(f"the SASL mechanism {self.mechanism} is not known; known are {', '.join(MECHANISMS)}")
 
     def start_exchange(self, host: str) -> Exchange:
-        """Start the authentication at a server of this name. Raises KerberosError, also from the exchange."""
+        """Start the authentication at a server of this name. Raises KerberosError; so does the exchange, and AuthenticationError."""
         if self.mechanism == "GSSAPI":
             from kafkalite.security.kerberos import initiate
 
@@ -55,7 +57,7 @@ class SaslCredentials:
         if self.mechanism == "PLAIN":
             return _plain(self.username, self.password)
         if self.mechanism == "OAUTHBEARER":
-            return _bearer(self.token() if self.token is not None else self.password)
+            return _bearer(self.token or (lambda: self.password))
         return _scram(_SCRAM[self.mechanism], self)
 
 
@@ -63,7 +65,11 @@ def _plain(username: str, password: str) -> Exchange:
     yield f"\0{username}\0{password}".encode()
 
 
-def _bearer(token: str) -> Exchange:
+def _bearer(read_token: Callable[[], str]) -> Exchange:
+    try:
+        token = read_token()
+    except Exception as problem:  # the program's function; anything but an OSError would be a bug to the client
+        raise AuthenticationError(f"sasl_token failed: {problem!r}") from problem
     refusal = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
     if refusal:
         yield b"\x01"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Iterable
@@ -45,7 +46,10 @@ class ListenerCalls:
             outcome = method(set(partitions))
             if inspect.isawaitable(outcome):
                 await outcome
-        except Exception:
+        except (Exception, asyncio.CancelledError) as problem:
+            task = asyncio.current_task()
+            if isinstance(problem, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # the membership is cancelled, not just something that the listener awaited
             log.exception("%s of the rebalance listener failed", name)
         finally:
             self.active = False

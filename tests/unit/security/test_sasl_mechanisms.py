@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafkalite.errors import AuthenticationError
 from kafkalite.security.principal import KafkaPrincipal
 from kafkalite.security.sasl_client import SaslCredentials
 from kafkalite.security.sasl_exchange import ServerNotProven
@@ -168,6 +169,17 @@ def test_plain_says_what_apache_kafka_says(token: bytes, error: type[Exception],
 def test_plain_takes_the_password_of_a_user() -> None:
     who = SaslCredentials(mechanism="PLAIN", username="alice", password="rïght")
     assert converse(who, PlainServer({"alice": "rïght"})) == Identity(ALICE)
+
+
+def test_a_function_that_fails_to_give_a_token_is_a_failed_authentication_once_the_exchange_begins() -> None:
+    """Elsewhere than in the exchange it would hold up the event loop; any other error would have the client connect without pause."""
+
+    def read_token() -> str:
+        raise KeyError("access_token")
+
+    exchange = SaslCredentials(mechanism="OAUTHBEARER", token=read_token).start_exchange("broker")
+    with pytest.raises(AuthenticationError, match=r"sasl_token failed: KeyError\('access_token'\)"):
+        next(exchange)
 
 
 def test_a_bearer_token_is_judged_and_its_refusal_is_told_before_it_fails() -> None:
