@@ -26,6 +26,7 @@ from kafkalite.local.broker_process import BROKER_COMMAND, wait_until
 from kafkalite.local.ports import ReservedPort
 from tests.peers import apache_kafka
 from tests.peers.played_programs import Folder, map_paths
+from tests.peers.probed import Group
 from zk.servers.java_properties import properties_text
 
 _PROGRAMS: Final = Path(__file__).with_name("played_programs.py")
@@ -45,7 +46,70 @@ def programs_of_3_9(folder: str) -> dict[str, Sequence[str]]:
     }
 
 
-class OperatedMachines:
+class OperatedPlace:
+    """A folder `here` from which an operator works, in terminals, with programs of the place's own on the PATH, in `programs`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.here, self.programs = folder, folder / "here", folder / "bin"
+        self.here.mkdir(parents=True)
+        self.programs.mkdir()
+        (self.here / "deploy").mkdir()
+        (self.here / "deploy/systemd").symlink_to(_SYSTEMD)
+        self._terminals: list[int] = []
+        self.before = ""
+        """What each block begins with: the variables that an earlier one has set."""
+
+    def map_addresses(self, text: str) -> str:
+        """Return a text with names and addresses of this machine in the place of those of the page."""
+        return text
+
+    def log_tails(self) -> str:
+        """Return the last lines of all servers."""
+        return ""
+
+    def close(self) -> None:
+        """Close the terminals."""
+        for each in self._terminals:
+            os.close(each)
+
+    def start(self, block: str, output: Path) -> subprocess.Popen[bytes]:
+        """Start a block in a terminal of its own, whose operator says yes to whatever is asked."""
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, _YES)
+            text = self.map_addresses(f"{self.before}\n{block}")
+            path = os.pathsep.join([str(self.programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+            with output.open("ab") as log:
+                found = subprocess.Popen(
+                    ["bash", "-eu", "-o", "pipefail", "-c", text],
+                    cwd=self.here,
+                    env=os.environ | {"PATH": path},
+                    stdin=theirs,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        finally:
+            os.close(theirs)
+        self._terminals.append(ours)
+        return found
+
+    def run(self, block: str, timeout_s: float = 400) -> tuple[int, str]:
+        """Run a block to its end. Returns its exit code and what it printed."""
+        output = self.folder / "output"
+        output.unlink(missing_ok=True)
+        process = self.start(block, output)
+        try:
+            return process.wait(timeout_s), output.read_text(errors="replace")
+        except subprocess.TimeoutExpired:
+            return 124, output.read_text(errors="replace")
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+class OperatedMachines(OperatedPlace):
     """The machines `kafka-ID` of servers, and a folder from which they are operated.
 
     `programs` are commands by the path that stands for them below each machine's `/opt`, as `kafka-3.9/bin/kafka-server-start.sh`.
@@ -54,21 +118,16 @@ class OperatedMachines:
     def __init__(
         self, folder: Path, servers: Iterable[int], zookeeper: str, programs: Mapping[str, Sequence[str]]
     ) -> None:
-        self.folder, self.here = folder, folder / "here"
+        super().__init__(folder)
         self._reserved = {each: ReservedPort() for each in servers}
         ports = {server: each.number for server, each in self._reserved.items()}
         self.servers = tuple(ports)
-        self.here.mkdir(parents=True)
-        (folder / "bin").mkdir()
         (folder / "machines.json").write_text(
             json.dumps({"ports": ports, "zookeeper": zookeeper, "programs": dict(programs)})
         )
         self._played = Folder(str(folder))
-        self._terminals: list[int] = []
-        self.before = ""
-        """What each block begins with: the variables that an earlier one has set."""
         for name in ("ssh", "scp", "systemctl", "chown"):
-            self._write_program(folder / "bin" / name, name)
+            self._write_program(self.programs / name, name)
         for server in ports:
             for each in ("etc/kafka", "etc/systemd/system", "var/lib", "root"):
                 (self.machine(server) / each).mkdir(parents=True)
@@ -77,8 +136,6 @@ class OperatedMachines:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._write_program(path, "program", each)
             self.write(server, "/etc/systemd/system/kafka.service", UNIT)
-        (self.here / "deploy").mkdir()
-        (self.here / "deploy/systemd").symlink_to(_SYSTEMD)
 
     def _write_program(self, path: Path, name: str, *more: str) -> None:
         words = [sys.executable, "-IS", str(_PROGRAMS), name, str(self.folder), *more]
@@ -109,47 +166,9 @@ class OperatedMachines:
         (self.machine(server) / "etc/kafka/server.properties").write_text(text)
 
     def map_addresses(self, text: str) -> str:
-        """Return a text with addresses of this machine in the place of those of the page."""
         return self._played.map_addresses(text)
 
-    def start(self, block: str, output: Path) -> subprocess.Popen[bytes]:
-        """Start a block in a terminal of its own, whose operator says yes to whatever is asked."""
-        ours, theirs = pty.openpty()
-        try:
-            os.write(ours, _YES)
-            text = self.map_addresses(f"{self.before}\n{block}")
-            path = os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-            with output.open("ab") as log:
-                found = subprocess.Popen(
-                    ["bash", "-eu", "-o", "pipefail", "-c", text],
-                    cwd=self.here,
-                    env=os.environ | {"PATH": path},
-                    stdin=theirs,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-        finally:
-            os.close(theirs)
-        self._terminals.append(ours)
-        return found
-
-    def run(self, block: str, timeout_s: float = 400) -> tuple[int, str]:
-        """Run a block to its end. Returns its exit code and what it printed."""
-        output = self.folder / "output"
-        output.unlink(missing_ok=True)
-        process = self.start(block, output)
-        try:
-            return process.wait(timeout_s), output.read_text(errors="replace")
-        except subprocess.TimeoutExpired:
-            return 124, output.read_text(errors="replace")
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
     def log_tails(self) -> str:
-        """Return the last lines of all services."""
         return "\n".join(
             f"{path.parent.name}: " + "\n  ".join(path.read_text(errors="replace").splitlines()[-6:])
             for path in sorted(self.folder.glob("kafka-*/*.log"))
@@ -160,10 +179,9 @@ class OperatedMachines:
         for path in self.folder.glob("kafka-*/run/*.pid"):
             with suppress(ProcessLookupError, ValueError):
                 os.killpg(int(path.read_text()), signal.SIGKILL)
-        for each in self._terminals:
-            os.close(each)
-        for each in self._reserved.values():
-            each.release()
+        super().close()
+        for port in self._reserved.values():
+            port.release()
 
 
 class Operator:
@@ -172,7 +190,7 @@ class Operator:
     The page's first block has the variables with which every window begins.
     """
 
-    def __init__(self, page: Path, machines: OperatedMachines) -> None:
+    def __init__(self, page: Path, machines: OperatedPlace) -> None:
         self.blocks = blocks_of(page.read_text("utf-8"))
         self.machines, self.taken = machines, [self.blocks[0]]
         machines.before = self.blocks[0].text
@@ -220,6 +238,20 @@ class Operator:
             with suppress(ProcessLookupError):
                 os.killpg(probe.pid, signal.SIGKILL)
             probe.wait()
+
+    @contextmanager
+    def reading(self, servers: str) -> Iterator[None]:
+        """As `probing`, and a group reads what the probe writes; it reads nothing twice."""
+        group = Group(servers, "migration-probe")
+        with self.probing():
+            group.start()
+            try:
+                yield
+                seen = len(group.read)
+                wait_until(lambda: len(group.read) > seen, "records that the group reads", 120)
+            finally:
+                group.end()
+        assert group.is_uncertain or len(group.read) == len(set(group.read)), "nothing was read twice"
 
 
 def count_lines(path: Path) -> int:

@@ -23,17 +23,9 @@ from kafkalite.cli.migrate.sequence import Act
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
 from tests.certificates import Authority
-from tests.peers.test_kraft import (
-    BROKERS,
-    CONTROLLER,
-    Machines,
-    check_evidence,
-    directory,
-    loading,
-    machines,
-    move,
-    refuse_finalization,
-)
+from tests.peers.kraft_machines import CONTROLLER, Machines, machines, move
+from tests.peers.probed import check_evidence, loading
+from tests.peers.test_kraft import BROKERS, directory, refuse_finalization
 from zk import paths
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
@@ -99,7 +91,7 @@ def test_a_step_that_was_killed_in_the_middle_is_taken_back(directory: Path) -> 
         found.start_brokers("zookeeper")
         make_topics(found.servers, NewTopic("probed", 2, BROKERS))
         with loading(found, evidence) as group:
-            found.start_controller()
+            found.start_controllers()
             found.place()
             found.call("kraft", "plan", str(plan), "--controllers", found.voters)
             for act in (Act.STOP, Act.START, Act.SETTLE):
@@ -127,7 +119,7 @@ def test_a_partition_of_a_later_epoch_is_offline_after_the_way_back_until_doctor
     plan = directory / "kraft.toml"
     with machines(directory, BROKERS) as (found, _):
         found.start_brokers("zookeeper")
-        found.start_controller(EPOCH)
+        found.start_controllers(EPOCH)
         found.place()
         found.call("kraft", "plan", str(plan), "--controllers", found.voters)
         move(found, plan, BROKERS)
@@ -213,7 +205,7 @@ def test_the_way_to_kafka_4_with_sasl_and_tls_between_all_servers(directory: Pat
         found.call("probe", str(evidence), "--topic", "probed", "--records", "500")
         found.call("kraft", "plan", str(plan), "--controllers", found.voters)
         assert '"listener.security.protocol.map" = "INSIDE:SASL_SSL,CONTROLLER:SASL_SSL"' in plan.read_text()
-        found.start_controller()
+        found.start_controllers()
         assert found.place().startswith("controllers wait")
         move(found, plan, 1)
         assert found.place("kraft").startswith("metadata is copied")

@@ -23,9 +23,9 @@ from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.conftest import foreign_program
 from tests.peers import apache_kafka, kraft
+from tests.peers.kraft_machines import FACTORS, PATIENCE, SETTINGS, describe, fill, properties_text
 from tests.peers.operated_machines import START, OperatedMachines, Operator, programs_of_3_9
 from tests.peers.page_usage import check_commands
-from tests.peers.test_kraft import FACTORS, PATIENCE, SETTINGS, Group, describe, fill, properties_text
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(3000)]
 
@@ -115,20 +115,6 @@ class Night(Operator):
         self.run("CLUSTER_ID=$(")
         self.place("controllers wait for the brokers")
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Let a group read what the probe writes."""
-        group = Group(self.servers, "migration-probe")
-        with self.probing():
-            group.start()
-            try:
-                yield
-                seen = len(group.read)
-                wait_until(lambda: len(group.read) > seen, "records that the group reads", 120)
-            finally:
-                group.end()
-        assert group.is_uncertain or len(group.read) == len(set(group.read)), "nothing was read twice"
-
 
 @contextmanager
 def nights(directory: Path) -> Iterator[tuple[Night, LocalCluster]]:
@@ -156,7 +142,7 @@ def test_the_blocks_of_the_way_there_in_their_order(directory: Path) -> None:
         night.swap()
         check_unit(night.machines.machine(1))
         night.start_controllers()
-        with night.reading():
+        with night.reading(night.servers):
             night.step(STEP, IS_MIGRATING, IS_MIGRATING)
             night.place("metadata is copied")
             night.step(STEP, IS_ON_KRAFT, IS_ON_KRAFT)
@@ -222,7 +208,7 @@ def test_the_blocks_of_the_way_back_in_their_order(directory: Path) -> None:
         was = describe(night.servers)
         night.swap()
         night.start_controllers()
-        with night.reading():
+        with night.reading(night.servers):
             night.step(STEP, IS_MIGRATING, IS_MIGRATING, IS_ON_KRAFT, IS_ON_KRAFT)
             night.step("kraft rollback", IS_MIGRATING, IS_MIGRATING)
             assert "stop the controllers, then kafkalite migrate kraft release" in night.run("kraft rollback", 7)
