@@ -48,7 +48,9 @@ def check_units(machines: SystemdMachines, running: str, stopped: str) -> None:
     for each in BROKERS:
         assert machines.ask(each, f"systemctl is-enabled {running}; systemctl is-active {running}") == "enabled\nactive"
         ended = f"systemctl is-enabled {stopped}; systemctl show --value --property MainPID,ExecMainStatus {stopped}"
-        assert machines.ask(each, ended).split() == ["disabled", "0", STATUS_AFTER_SIGTERM[stopped]], machines.log_tails()
+        assert machines.ask(each, ended).split() == ["disabled", "0", STATUS_AFTER_SIGTERM[stopped]], (
+            machines.log_tails()
+        )
         owner = f"stat -c %U /proc/$(systemctl show --property MainPID --value {running})"
         assert machines.ask(each, owner) == "kafka"
         assert machines.ask(each, f"find {LOG_DIRS} ! -user kafka") == ""
