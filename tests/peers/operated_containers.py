@@ -13,7 +13,6 @@ from typing import Final
 import docker
 from docker.models.containers import Container
 
-from kafkalite.local.broker_process import wait_until
 from kafkalite.local.ports import ReservedPort
 from kafkalite.testing.containers.owner import owner_labels, remove_orphans_once
 from tests.peers.apache_images import USER
@@ -129,15 +128,7 @@ class OperatedContainers(OperatedPlace):
                 restart_policy={"Name": "unless-stopped"},
                 volumes={volume: {"bind": LOG_DIRS, "mode": "rw"}},
             )
-        self.await_health()
-
-    def await_health(self) -> None:
-        """Wait until all brokers are registered, and all replicas in sync."""
-        health = f"kafkalite cluster health --wait --timeout 60 -b {self.servers}"
-        try:
-            wait_until(lambda: self.run(health)[0] == 0, "a healthy cluster", _READY_S)
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}\n{self.log_tails()}") from None
+        self.await_brokers(len(self._ports), self.servers)
 
     def container(self, name: str) -> Container:
         """Return a container by its name on the page."""

@@ -30,6 +30,7 @@ from tests.peers.probed import Group
 from zk.servers.java_properties import properties_text
 
 _PROGRAMS: Final = Path(__file__).with_name("played_programs.py")
+_READY_S: Final = 240
 _YES: Final = b"y\n" * 20
 _SYSTEMD: Final = ROOT / "deploy/systemd"
 UNIT: Final = "[Service]\nUser=kafka\nExecStart=/opt/kafka/bin/kafka-server-start.sh /etc/kafka/server.properties\n"
@@ -66,6 +67,20 @@ class OperatedPlace:
     def log_tails(self) -> str:
         """Return the last lines of all servers."""
         return ""
+
+    def await_brokers(self, count: int, servers: str = "") -> None:
+        """Wait until so many brokers are registered, and all replicas in sync; asked at `servers`, or at those of the page."""
+        where = f" -b {servers}" if servers else ""
+
+        def is_whole() -> bool:
+            code, told = self.run(f"kafkalite cluster info -o json{where}")
+            return code == 0 and len(json.loads(told)[0]["brokers"]) == count
+
+        health = f"kafkalite cluster health --wait --timeout 60{where}"
+        try:
+            wait_until(lambda: is_whole() and self.run(health)[0] == 0, "a healthy cluster", _READY_S)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{self.log_tails()}") from None
 
     def close(self) -> None:
         """Close the terminals."""

@@ -10,7 +10,6 @@ import pytest
 
 from deploy.docs.blocks import SHOWN_ONLY, blocks_of
 from deploy.docs.staging import ROOT
-from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.peers import apache_kafka
 from tests.peers.operated_machines import OperatedMachines, Operator, programs_of_3_9
@@ -55,8 +54,7 @@ def test_the_blocks_there_and_back_in_their_order(tmp_path: Path, long: bool) ->
 
 def take_blocks(operator: Operator, check_replaced: Callable[[], None] = lambda: None) -> None:
     """Take the blocks for systemd, while Apache Kafka is starting. `check_replaced` is called when all brokers are ours."""
-    health = "kafkalite cluster health --wait --timeout 60"
-    wait_until(lambda: operator.machines.run(health)[0] == 0, "a healthy cluster", 240)
+    operator.machines.await_brokers(len(BROKERS))
     operator.run("doctor --config", 0, 7)  # what it finds of this machine is not what is tested
     operator.run("migrate check")
     operator.run("scp deploy/systemd/kafkalite-broker.service")

@@ -81,8 +81,7 @@ class Night(Operator):
         """Start brokers of ours, and fill the cluster."""
         for each in BROKERS:
             assert self.machines.run(f"ssh kafka-{each} systemctl enable --now kafkalite-broker")[0] == 0
-        health = "kafkalite cluster health --wait --timeout 60"
-        wait_until(lambda: self.machines.run(health)[0] == 0, "a healthy cluster", 240)
+        self.machines.await_brokers(len(BROKERS))
         fill(self.servers, len(BROKERS))
 
     def swap(self) -> None:

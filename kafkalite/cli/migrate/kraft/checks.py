@@ -14,7 +14,7 @@ from typing import Final
 from kafkalite.administration.broker_releases import Release
 from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem, warning
 from kafkalite.cli.migrate.kraft.forms import FORM_NAMES, PROCESS_ROLES, Form, Role
-from kafkalite.cli.migrate.kraft.listeners import find_unreached
+from kafkalite.cli.migrate.kraft.listeners import find_scram, find_unreached
 from kafkalite.cli.migrate.kraft.places import LEVEL_OF_3_9, WAYS_BACK, find_place
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server, ZooKeeperState
 
@@ -54,7 +54,7 @@ def judge(survey: KraftSurvey, controllers: Sequence[str], goal: Form, role: Rol
         state = survey.zookeeper
         judges += [lambda: _judge_seat(survey, state, goal), lambda: _judge_work(state)]
     if goal is Form.MIGRATION:
-        judges += [lambda: _judge_protocol_version(survey)]
+        judges += [lambda: _judge_protocol_version(survey), lambda: _judge_authentication(survey)]
     if role is Role.CONTROLLER and goal is Form.KRAFT:
         judges += [lambda: _judge_finalization(survey)]
     if goal is Form.KAFKA_4:
@@ -266,6 +266,11 @@ def _judge_protocol_version(survey: KraftSurvey) -> Iterator[Finding]:
             yield problem(PROTOCOL_VERSION, f"broker {each.id} has {value}", f"set {RELEASE} on all brokers first")
     if not found:
         yield ok(PROTOCOL_VERSION, f"{RELEASE} on all brokers on ZooKeeper")
+
+
+def _judge_authentication(survey: KraftSurvey) -> Iterator[Finding]:
+    for remedy, found in find_scram(survey):
+        yield problem("controllers", found, remedy)
 
 
 def _judge_finalization(survey: KraftSurvey) -> Iterator[Finding]:

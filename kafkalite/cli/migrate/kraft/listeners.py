@@ -1,4 +1,4 @@
-"""The listener at which controllers reach the brokers that are still on ZooKeeper (KAFKA-15670). Pure.
+"""The listener at which controllers reach the brokers that are still on ZooKeeper (KAFKA-15670), and authentication at their own. Pure.
 
 A quorum in migration mode sends LeaderAndIsr, UpdateMetadata and StopReplica to them, as a controller on ZooKeeper does. It takes the
 listener by its own `inter.broker.listener.name`, or `security.inter.broker.protocol`, and not by the brokers'.
@@ -16,6 +16,9 @@ LISTENER_NAME: Final = "inter.broker.listener.name"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 _PROTOCOL: Final = "security.inter.broker.protocol"
 _PLAINTEXT: Final = "PLAINTEXT"
+_CONTROLLER_LISTENERS: Final = "controller.listener.names"
+_USUAL_LISTENER: Final = "CONTROLLER"
+_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
 
 class BrokerListener(NamedTuple):
@@ -31,8 +34,12 @@ class BrokerListener(NamedTuple):
 def find_listener(server: Server) -> BrokerListener:
     """Return the listener at which a server reaches brokers, by its own settings and Kafka's defaults."""
     name = server.value_of(LISTENER_NAME) or server.value_of(_PROTOCOL) or _PLAINTEXT
+    return BrokerListener(name, _find_protocol(server, name))
+
+
+def _find_protocol(server: Server, listener: str) -> str:
     pairs = dict(each.strip().partition(":")[::2] for each in server.value_of(PROTOCOL_MAP).split(",") if each)
-    return BrokerListener(name, pairs.get(name, name))
+    return pairs.get(listener, listener)
 
 
 def find_brokers_listener(brokers: Iterable[Server]) -> BrokerListener:
@@ -53,3 +60,16 @@ def find_unreached(survey: KraftSurvey) -> Iterator[tuple[str, str]]:
                     "credentials for it, and restart it"
                 )
                 yield remedy, f"{each.name} looks for the brokers' listener {found}, theirs is {wanted}"
+
+
+def find_scram(survey: KraftSurvey) -> Iterator[tuple[str, str]]:
+    """Yield remedy and problem of each server that authenticates at controllers by SCRAM.
+
+    The quorum has no credentials before it has copied those of ZooKeeper, and copies nothing before servers authenticate.
+    """
+    for each in survey.servers:
+        listener = each.value_of(_CONTROLLER_LISTENERS).partition(",")[0].strip() or _USUAL_LISTENER
+        mechanism = each.value_of(_MECHANISM)
+        if mechanism.startswith("SCRAM-") and _find_protocol(each, listener).startswith("SASL_"):
+            remedy = "set PLAIN on all servers: the quorum has no credentials of SCRAM before it has copied those of ZooKeeper"
+            yield remedy, f"{each.name} has {_MECHANISM}={mechanism}"

@@ -218,6 +218,25 @@ def test_controllers_reach_brokers_at_the_listener_of_the_brokers() -> None:
     assert problems(on_kraft, Form.KRAFT, Role.CONTROLLER) == [], "brokers on KRaft ask the controllers themselves"
 
 
+def test_no_server_authenticates_at_controllers_by_scram() -> None:
+    scram = {"sasl_mechanism_controller_protocol": "SCRAM-SHA-512"}
+    mapped = scram | {"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"}
+    found = replace(BEFORE, brokers=(broker(1, Form.ZOOKEEPER, **mapped), broker(2, Form.ZOOKEEPER)))
+    assert "controllers: broker 1 has sasl.mechanism.controller.protocol=SCRAM-SHA-512" in problems(
+        found, Form.MIGRATION
+    )
+    assert any("set PLAIN on all servers" in each for each in remedies(found, Form.MIGRATION))
+    only(
+        "controller 9 has sasl.mechanism.controller.protocol=SCRAM-SHA-512",
+        replace(PROVIDED, controllers=(controller(Form.MIGRATION, controller_listener_names="CONTROLLER", **mapped),)),
+        Form.MIGRATION,
+    )
+    plain = mapped | {"sasl_mechanism_controller_protocol": "PLAIN"}
+    for settings in (plain, scram, mapped | {"controller_listener_names": "PLAINTEXT"}):
+        without = replace(PROVIDED, brokers=(broker(1, Form.ZOOKEEPER, **settings),))
+        assert problems(without, Form.MIGRATION) == [], settings
+
+
 def test_a_plan_names_the_brokers_listener_for_the_controllers() -> None:
     inside = {"inter_broker_listener_name": "INSIDE", "listener_security_protocol_map": "INSIDE:SASL_SSL"}
     named = replace(BEFORE, brokers=(broker(1, Form.ZOOKEEPER, **inside),))
