@@ -85,6 +85,7 @@ class BlockingClient(Generic[Core]):
     def __init__(self, core: Core) -> None:
         self._core = core
         self._thread: LoopThread | None = LoopThread.acquire()
+        self._closing = False
 
     def _running(self) -> LoopThread:
         if self._thread is None:
@@ -97,14 +98,15 @@ class BlockingClient(Generic[Core]):
 
     def _close_with(self, closing: Coroutine[Any, Any, None]) -> None:
         thread = self._thread
-        if thread is None:
+        if thread is None or self._closing:
             closing.close()
             return
         thread.check_caller(closing)
-        self._thread = None
+        self._closing = True
         try:
-            thread.call(closing)
+            thread.call(closing)  # which may call listeners, and these the client
         finally:
+            self._thread = None
             thread.release()
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ class Consumer:
             self._group.subscribe(*wanted)
 
     def unsubscribe(self) -> None:
-        """Read nothing: leave the group, in the background, or drop the assignment."""
+        """Read nothing: drop the assignment; in a group, commit what was handed out (`enable_auto_commit`) and leave, in the background."""
         self._check_open()
         self._wanted = None
         if self._group is not None and self._group.is_subscribed:
@@ -280,7 +280,8 @@ class Consumer:
         return found
 
     def _session(self) -> GroupSession:
-        self._check_open()
+        if self._group is None or not self._group.in_listener:  # which `close` calls, too, and which may commit then
+            self._check_open()
         if self._group is None:
             raise ValueError("commits need a group_id")
         return self._group
@@ -291,7 +292,8 @@ class Consumer:
         CommitFailedError when the partitions are another member's by now; ClientTimeoutError, ClientError. ValueError without a group.
         """
         session = self._session()
-        await self._ensure_connected()
+        if self._fetching is None:
+            await self.connect()
         await session.commit(None if offsets is None else committable(offsets))
 
     def commit_async(
@@ -314,7 +316,8 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset and metadata of each partition; None for nothing."""
         session = self._session()
-        await self._ensure_connected()
+        if self._fetching is None:
+            await self.connect()
         return await session.fetch_committed([TopicPartition(*each) for each in partitions])
 
     def group_metadata(self) -> GroupMetadata:
@@ -392,14 +395,7 @@ class Consumer:
         group = self._group
         if group is None:
             return await self._getmany(partitions, timeout_ms, limit)
-        has_read = False
-        group.begin_poll()
-        try:
-            await group.wait_until_readable()
-            has_read = True
-            return await self._getmany(partitions, timeout_ms, limit)
-        finally:
-            group.end_poll(has_read)
+        return await group.poll(lambda: self._getmany(partitions, timeout_ms, limit))
 
     async def _getmany(
         self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int

@@ -69,7 +69,10 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         threaded = None if listener is None else _ThreadedListener(listener)
         self._call_on_loop(lambda: self._core.subscribe(names, pattern=pattern, listener=threaded))
 
-    unsubscribe = on_loop(Consumer.unsubscribe)
+    def unsubscribe(self) -> None:
+        self._return_unread(())
+        self._call_on_loop(self._core.unsubscribe)
+
     subscription = direct(Consumer.subscription)
 
     def _note_assignment_change(self) -> None:

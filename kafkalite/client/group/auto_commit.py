@@ -36,7 +36,7 @@ class AutoCommit:
         self._consumed = consumed
         self._may_commit = may_commit
         self._next_s = 0.0
-        self._committing: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[bool] | None = None
 
     def commit_if_due(self) -> None:
         """Start a commit when the interval is over."""
@@ -52,20 +52,27 @@ class AutoCommit:
             self._next_s = now_s + self._interval_s
             self._committing = asyncio.get_running_loop().create_task(self._commit(offsets, self._timeout_s))
 
-    async def commit_now(self, timeout_s: float) -> None:
-        """Commit before partitions are given up, in place of the commit that is under way."""
-        if self._interval_s is not None:
-            await self.cancel()
-            if self._may_commit():
-                await self._commit(self._consumed(), timeout_s)
+    async def commit_now(
+        self, timeout_s: float, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
+    ) -> bool:
+        """Commit before partitions are given up, in place of the commit that is under way: `offsets`, or what `consumed` gives.
+
+        False if that failed.
+        """
+        if self._interval_s is None:
+            return True
+        await self.cancel()
+        return not self._may_commit() or await self._commit(self._consumed() if offsets is None else offsets, timeout_s)
 
     async def cancel(self) -> None:
         """End the commit that is under way."""
         if self._committing is not None:
             await end_tasks([self._committing])
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float) -> None:
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float) -> bool:
         try:
             await self._offsets.commit(offsets, timeout_s, without_deleted=True)
         except ClientError as problem:
             log.warning("automatic commit: %s", problem)
+            return False
+        return True

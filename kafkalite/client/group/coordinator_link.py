@@ -86,6 +86,7 @@ class CoordinatorLink:
 
         ClientError UNSUPPORTED_VERSION when the coordinator does not speak `oldest_version`.
         """
+        connection = None
         try:
             connection = await self._connection(lane)
             version = version_for(connection, message, newest_version)
@@ -94,12 +95,16 @@ class CoordinatorLink:
                 raise ClientError(ErrorCode.UNSUPPORTED_VERSION, what)
             return await connection.request(message, version, timeout_s)
         except OSError:
-            self.forget()
+            if connection is None or self._is_at_coordinator(connection):
+                self.forget()
             raise
 
     def forget(self) -> None:
-        """Look the coordinator up again before the next request; requests in flight stay where they are."""
+        """Look the coordinator up again before the next request. Requests in flight wait on, until it is found to be another broker."""
         self._address = None
+
+    def _is_at_coordinator(self, connection: Connection) -> bool:
+        return (connection.host, connection.port) == self._address
 
     def close(self) -> None:
         self._closed = True
@@ -112,7 +117,7 @@ class CoordinatorLink:
         async with self._opening[lane]:
             address = await self._coordinator()
             connection = self._connections.get(lane)
-            if connection is not None and not connection.closed and (connection.host, connection.port) == address:
+            if connection is not None and not connection.closed and self._is_at_coordinator(connection):
                 return connection
             if connection is not None:
                 connection.close()
@@ -137,6 +142,11 @@ class CoordinatorLink:
         try:
             found = await find_coordinator(self._cluster, self.group_id, self._kind)
             self._address = found.host, found.port
+            for connection in self._connections.values():
+                if not self._is_at_coordinator(
+                    connection
+                ):  # a JoinGroup would wait there for minutes, if nobody answers any more
+                    connection.close()
             return self._address
         finally:
             self._finding = None

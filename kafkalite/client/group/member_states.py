@@ -27,6 +27,9 @@ PREDECESSORS: Final = {
     MemberState.STABLE: {MemberState.SYNCING},
 }
 
+IN_REBALANCE: Final = frozenset({MemberState.JOINING, MemberState.LEADING, MemberState.SYNCING})
+"""From a JoinGroup until it failed, or the assignment of its generation is there."""
+
 
 def assignor_failed(problem: Exception) -> ClientError:
     """Return the error for `problem`, its cause, which the program's own assignor raised."""

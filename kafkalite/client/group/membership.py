@@ -79,6 +79,8 @@ class Membership:
         self._coordinator_lost = False
         self.failure: ClientError | None = None
         self.stalled = False
+        self.is_leaving = False
+        """True from `unsubscribe` until nothing is owned and the coordinator need only be told."""
         self.rejoins = 0
         self._failed_joins = 0
         """In a row."""
@@ -106,12 +108,17 @@ class Membership:
     # what the program wants
 
     def subscribe(self, topics: Sequence[str], now_ms: float) -> None:
-        """Be a member that reads `topics`; none: give up everything and leave."""
+        """Be a member that reads `topics`; none: give up everything and leave, until there are some."""
         if not self.topics:
             self._heartbeat.note_poll(now_ms)
         if set(topics) != set(self.topics):
             self.topics = tuple(topics)
             self.rejoin("the subscription changed")
+
+    def unsubscribe(self, now_ms: float) -> None:
+        """Give up everything and leave, before anything else; the program has stopped reading."""
+        self.note_poll(now_ms)
+        self.topics, self.is_leaving = (), True
 
     def rejoin(self, reason: str) -> None:
         """Let the group rebalance: topics or partitions are there that were not."""
@@ -144,8 +151,10 @@ class Membership:
             return self._await_report(Lose(self.partitions.to_lose))
         if self.failure is not None or self.stalled or now_ms < self._not_before_ms:
             return None
-        if not self.topics:
-            return self._step_out()
+        if self.is_leaving or not self.topics:
+            step = self._step_out()
+            if step is not None or not self.topics:
+                return step
         if self.state is MemberState.STABLE and self.partitions.to_revoke:
             return self._await_report(Revoke(self.partitions.to_revoke))
         if self.state is MemberState.STABLE and self.partitions.to_assign is not None:
@@ -178,13 +187,11 @@ class Membership:
         if owned:
             self.partitions.to_revoke = owned
             return self._await_report(Revoke(owned))
-        if self.member_id != NO_MEMBER:
-            message = self.leave_request("the consumer unsubscribed")
-            self._reset(forget_member=True)
-            self._rejoin_reason = None
-            if message is not None:
-                return self._send_step(message, self.settings.request_timeout_ms)
-        return None
+        self.is_leaving = False
+        message = self.leave_request("the consumer unsubscribed")
+        self._leave_generation(forget_member=True)
+        self._rejoin_reason = None
+        return None if message is None else self._send_step(message, self.settings.request_timeout_ms)
 
     def _step_join(self) -> Step | None:
         if not self._prepared:
@@ -447,11 +454,8 @@ class Membership:
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
     def _leave_generation(self, forget_member: bool) -> None:
-        """The group went on without this member: what it owned is lost."""
+        """The group goes on without this member: what it owned is lost."""
         self.partitions.lose_all()
-        self._reset(forget_member)
-
-    def _reset(self, forget_member: bool) -> None:
         self._move_to(MemberState.OUT)
         self.generation = NO_GENERATION
         self.leadership = None

@@ -38,10 +38,10 @@ class PollBoundary:
         if not self._readable.is_set():
             await self._readable.wait()
 
-    async def hold(self, *, at_once: bool = False) -> None:
-        """Wait for a poll, unless `at_once` or until `waive`, and keep polls from reading until `release`."""
+    async def hold(self) -> None:
+        """Wait for a poll, or for `waive`, and keep polls from reading until `release`."""
         self.is_wanted = True
-        if not self.polls and not at_once:
+        if not self.polls:
             self._began.clear()
             await self._began.wait()
         self._readable.clear()

@@ -3,7 +3,9 @@
 What the program may rely on:
 - A partition is given up only between two calls for records (`getmany`, `getone`, a step of `async for`), or within one that waits: what
   was handed out before counts as read, is committed (`enable_auto_commit`), and the listener hears of it before another member can get
-  the partition. A program that does not come back within `max_poll_interval_ms` loses its place instead.
+  the partition. `unsubscribe` and `close` are such moments too. A program that does not come back within `max_poll_interval_ms` loses its
+  place instead.
+- A partition that is lost is not read any more, from the buffer neither, as soon as an answer or the time tells of the loss.
 - Automatic commits are made at those moments too, so that they cover nothing that the program still works on.
 - Listeners run in a task of their own: they may await, commit and seek, but not read.
 - Whatever ends the membership for good, an assignor that raises among it, is raised by the next call for records.
@@ -16,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer
@@ -27,6 +29,7 @@ from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.auto_commit import AutoCommit
 from kafkalite.client.group.committed_positions import CommittedPositions
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
+from kafkalite.client.group.member_states import IN_REBALANCE
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.membership_requests import MembershipSettings
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
@@ -43,7 +46,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
 _LEAVE_TIMEOUT_S = 5.0
+_JOIN_END_TIMEOUT_S = 5.0
+"""How long `close` waits for the end of a JoinGroup under way, when its last commit was refused for it."""
 
 
 class GroupSession:
@@ -82,11 +89,14 @@ class GroupSession:
             options.auto_commit_interval_ms / 1000 if options.enable_auto_commit else None,
             self._api_timeout_s,
             consumed=consumed,
-            may_commit=lambda: membership.is_member or not self._subscribed,
+            may_commit=lambda: membership.is_member or not (self._subscribed or membership.is_leaving),
         )
         self._listener = ListenerCalls()
         self._pattern: re.Pattern[str] | None = None
         self._subscribed = False
+        self._closing = False
+        self._consumed_before: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        """The positions at `unsubscribe`, which are committed when the member leaves."""
         self._counts: dict[str, int] = {}
         self._wake = asyncio.Event()
         self._heartbeat_wake = asyncio.Event()
@@ -136,10 +146,14 @@ class GroupSession:
         self._wake.set()
 
     def unsubscribe(self) -> None:
-        """Give up everything and leave the group."""
+        """Stop reading at once, and leave the group in the background; what was handed out counts as read."""
+        if not self.membership.is_leaving:
+            self._consumed_before = self._consumed()
         self._subscribed, self._pattern = False, None
-        if self.membership.topics:
-            self.membership.subscribe((), self._now_ms())
+        self.membership.unsubscribe(self._now_ms())
+        self._buffer.assign(())
+        self._on_change()
+        self._boundary.waive()
         self._wake.set()
 
     def _match_topics(self) -> None:
@@ -209,11 +223,16 @@ class GroupSession:
             self._link.close()
 
     async def _give_up_everything(self, commit: bool) -> None:
+        member = self.membership
+        self._closing = True
+        self._wake.set()
+        if commit and not await self._commit_consumed() and member.state in IN_REBALANCE:
+            await asyncio.wait(self._tasks[:1], timeout=_JOIN_END_TIMEOUT_S)
+            await self._commit_consumed()
         await end_tasks(self._tasks)
         await self._auto_commit.cancel()
-        if commit:
-            await self._auto_commit.commit_now(self._session_timeout_s)
-        member = self.membership
+        if member.partitions.to_lose:
+            await self._listener.call("on_partitions_lost", member.partitions.to_lose)
         if member.partitions.owned:
             await self._listener.call("on_partitions_revoked", member.partitions.owned)
         message = member.leave_request("the consumer was closed")
@@ -225,22 +244,21 @@ class GroupSession:
 
     # polls
 
-    def begin_poll(self) -> None:
-        """The program asks for records: what it has counts as read. `end_poll` follows, whatever happens."""
+    async def poll(self, read: Callable[[], Awaitable[Result]]) -> Result:
+        """Let the program `read`, once no partitions are given up; what it has counts as read. Raises what ended the membership."""
+        has_read = False
         self._note_poll()
         self._boundary.begin_poll()
-
-    async def wait_until_readable(self) -> None:
-        """Wait until this poll may have records: not while partitions are given up. Raises what ended the membership."""
-        await self.wait_until_settled()
-        self._auto_commit.commit_if_due()
-
-    def end_poll(self, has_read: bool) -> None:
-        """The program works on what it asked for, if there was anything to ask for (`has_read`)."""
-        self._note_poll()
-        if has_read:
-            self._tenures_read = self.membership.partitions.tenures
-        self._boundary.end_poll()
+        try:
+            await self.wait_until_settled()
+            self._auto_commit.commit_if_due()
+            has_read = True
+            return await read()
+        finally:
+            self._note_poll()
+            if has_read:
+                self._tenures_read = self.membership.partitions.tenures
+            self._boundary.end_poll()
 
     async def wait_until_settled(self) -> None:
         """Wait while partitions are given up; raises what ended the membership."""
@@ -258,7 +276,8 @@ class GroupSession:
     # membership
 
     async def _run(self) -> None:
-        while True:
+        """Carry out steps; when the consumer is closed, those of a rebalance under way."""
+        while not self._closing or self.membership.state in IN_REBALANCE:
             self._wake.clear()
             step = self.membership.next_step(self._now_ms())
             if step is not None:
@@ -294,6 +313,7 @@ class GroupSession:
                 self._show_owned()
                 await self._listener.call("on_partitions_assigned", step.added)
                 self.positions.start_lookup()
+                self._rejoin_for_partitions()
 
     async def _send(self, step: Send) -> None:
         self._follow_coordinator()
@@ -324,17 +344,26 @@ class GroupSession:
     async def _revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
         member = self.membership
         try:
-            await self._boundary.hold(at_once=not member.is_member)
+            if not member.is_leaving:  # a program that unsubscribed reads none of them
+                await self._boundary.hold()
             if member.is_member:
-                await self._auto_commit.commit_now(self._session_timeout_s)
+                await self._commit_consumed()
+            if member.is_member:
                 self._show_owned(without=partitions)
                 await self._listener.call("on_partitions_revoked", partitions)
             member.complete_revocation()
         finally:
             self._boundary.release()
 
+    async def _commit_consumed(self) -> bool:
+        """Commit automatically before partitions are given up. False if that failed."""
+        consumed = self._consumed_before if self.membership.is_leaving else None
+        return await self._auto_commit.commit_now(self._session_timeout_s, consumed)
+
     def _show_owned(self, without: Iterable[TopicPartition] = ()) -> None:
-        """Read what the member owns, but for the partitions that it gives up."""
+        """Read what the member owns, but for the partitions that it gives up; nothing while it leaves."""
+        if not self._subscribed or self.membership.is_leaving:
+            return
         ended = set(without)
         owned = [each for each in self.membership.partitions.owned if each not in ended]
         self._buffer.assign(owned, awaits_committed=True, by_group=True)
@@ -378,9 +407,14 @@ class GroupSession:
 
     # commits
 
+    @property
+    def in_listener(self) -> bool:
+        """True while a method of the program's listener runs."""
+        return self._listener.active
+
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
         """Commit `offsets`, by default all positions. See `GroupOffsets.commit`."""
-        if self._listener.active:
+        if self.in_listener:
             await self._offsets.commit(self._consumed() if offsets is None else offsets, self._api_timeout_s)
         elif offsets is None:
             await self._offsets.commit(self._consumed(), self._api_timeout_s, self._wait_for_group)
@@ -395,7 +429,7 @@ class GroupSession:
     def group_metadata(self) -> GroupMetadata:
         """Return the member's identity for a transaction. CommitFailedError where `commit` would be one."""
         member = self.membership if self._subscribed else None
-        return metadata_of(self._link.group_id, member, {} if self._listener.active else self._tenures_read)
+        return metadata_of(self._link.group_id, member, {} if self.in_listener else self._tenures_read)
 
     async def _wait_for_group(self, partitions: Iterable[TopicPartition]) -> bool:
         """A commit met a rebalance. One that needs the program to poll first is not waited for."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client import SyncAdmin, SyncConsumer, SyncProducer
+from kafkalite.client import RebalanceListener, SyncAdmin, SyncConsumer, SyncProducer
 from kafkalite.client.blocking.loop_thread import LoopThread
 from kafkalite.client.errors import (
     BufferFullError,
@@ -249,3 +249,32 @@ def test_a_program_subclasses_a_blocking_client() -> None:
     with Counting.from_config({"bootstrap.servers": "fake:9001"}, opener=cluster.open) as target:
         target.send_counted("t", b"x")
     assert target.sent == 1 and values_in(cluster, T0) == [b"x"]
+
+
+def test_a_listener_commits_while_a_blocking_consumer_is_closed() -> None:
+    cluster = group_cluster(offset_commit=commit_answer())
+    fill(cluster, T0, 9)
+    target = group_reader(cluster)
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            target.close()  # it is closed already; this waits for nothing
+            target.commit({T0: 7})
+
+    target.subscribe(["t"], listener=Listener())
+    assert next(target).offset == 0
+    target.close()
+    assert commits(cluster) == [(1, "m1", 7)]
+    with pytest.raises(ClientClosedError):
+        target.commit({T0: 8})
+
+
+def test_unsubscribing_does_not_commit_what_a_loop_has_not_been_given() -> None:
+    cluster = group_cluster(offset_commit=commit_answer())
+    fill(cluster, T0, 9)
+    target = group_reader(cluster, enable_auto_commit=True)
+    target.subscribe(["t"])
+    assert [next(target).offset, next(target).offset] == [0, 1]
+    target.unsubscribe()
+    target.close()
+    assert set(commits(cluster)) == {(1, "m1", 2)}

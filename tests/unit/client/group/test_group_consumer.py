@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from kafkalite.client.consumer.consumer import Consumer
-from kafkalite.client.errors import ClientTimeoutError
+from kafkalite.client.errors import ClientClosedError, ClientTimeoutError
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.types import TopicPartition
 from tests.unit.client.consumer.scripted_consumer import fill
@@ -197,3 +198,195 @@ def test_a_listener_that_commits_does_not_wait_for_a_commit_that_waits_for_the_g
         await target.close(commit=False)
 
     run(scenario, group_cluster(offset_commit=commit_answer(ErrorCode.REBALANCE_IN_PROGRESS)))
+
+
+def found_at(broker_id: int) -> Any:
+    m = messages.find_coordinator_response
+    node = m.Coordinator(key="g", node_id=broker_id, host="fake", port=9000 + broker_id)
+    return m.FindCoordinatorResponse(coordinators=[node])
+
+
+def test_a_join_at_a_coordinator_that_is_none_any_more_is_given_up() -> None:
+    """It may take minutes to be answered; the commits' timeout finds the new coordinator, and with it the JoinGroup goes there."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        cluster.brokers[2] = ("fake", 9002)
+        options = {"auto_commit_interval_ms": 1000, "request_timeout_ms": 10_000}
+        target = await reading(cluster, partition_assignment_strategy="cooperative-sticky", **options)
+        for key in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT):
+            answer = cluster.script[key].popleft()
+            cluster.script[key] = Always(
+                lambda broker, request, answer=answer: HANG if broker == 1 else answer(broker, request)
+            )
+        cluster.script[ApiKey.FIND_COORDINATOR] = Always(found_at(2))
+        cluster.script[ApiKey.HEARTBEAT] = beat(ErrorCode.REBALANCE_IN_PROGRESS)
+
+        async def poll() -> None:
+            while True:
+                await target.getmany(timeout_ms=100)
+
+        program = asyncio.create_task(poll())
+        await until(lambda: any(each.API.key == ApiKey.JOIN_GROUP for at, each in cluster.requests if at == 2), 18)
+        program.cancel()
+        await target.close(commit=False)
+
+    run(scenario, cooperative_cluster(offset_commit=commit_answer()))
+
+
+def test_unsubscribing_commits_as_a_member_and_leaves_without_another_poll() -> None:
+    """The commit used to go without a generation, which coordinators refuse while the member is there."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        listener = Listener()
+        target = await reading(cluster, listener)
+        target.unsubscribe()
+        assert target.assignment() == set()
+        await until(lambda: cluster.requests_of(ApiKey.LEAVE_GROUP), within_s=1)
+        assert commits(cluster) == [(1, "m1", 3)]
+        assert listener.told == [("assigned", {T0}), ("revoked", {T0})]
+        await target.close()
+        assert len(commits(cluster)) == 1 and len(cluster.requests_of(ApiKey.LEAVE_GROUP)) == 1
+
+    run(scenario, group_cluster(offset_commit=commit_answer()))
+
+
+def test_what_is_assigned_by_hand_after_unsubscribing_stays() -> None:
+    other = TopicPartition("other", 0)
+
+    async def scenario(cluster: FakeCluster) -> None:
+        fill(cluster, other, 3)
+        target = await reading(cluster)
+        target.unsubscribe()
+        target.assign([other])
+        assert [each.offset for each in (await target.getmany(timeout_ms=5000))[other]] == [0, 1, 2]
+        await target.getmany(timeout_ms=500)
+        assert target.assignment() == {other}
+        assert commits(cluster) == [(1, "m1", 3)], "what was read in the group is not forgotten"
+        await target.close(commit=False)
+
+    run(scenario, group_cluster(offset_commit=commit_answer()))
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_subscribing_again_at_once_joins_after_the_group_was_left(strategy: str) -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        target = await reading(cluster, partition_assignment_strategy=strategy)
+        target.unsubscribe()
+        target.subscribe(["t"])
+        await until(lambda: joins(cluster) == 2, within_s=1)
+        order = [
+            each.API.key for _, each in cluster.requests if each.API.key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP)
+        ]
+        assert order == [ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.JOIN_GROUP]
+        assert commits(cluster) == [(1, "m1", 3)]
+        assert cluster.requests_of(ApiKey.JOIN_GROUP)[1].member_id == ""
+        assert await target.getmany(timeout_ms=5000)
+        await target.close(commit=False)
+
+    run(scenario, group_cluster(join_group=joined(protocol_name=strategy), offset_commit=commit_answer()))
+
+
+def test_unsubscribing_while_the_program_is_called_stalled_lets_it_join_again() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        target = await reading(cluster, max_poll_interval_ms=60_000)
+        await asyncio.sleep(61)
+        target.unsubscribe()
+        target.subscribe(["t"])
+        await until(lambda: joins(cluster) == 2, within_s=1)
+        await target.close(commit=False)
+
+    run(scenario, group_cluster())
+
+
+def test_partitions_that_are_lost_while_they_are_committed_are_lost_and_not_revoked() -> None:
+    """A program with a store of its own would overwrite the new owner's positions in `on_partitions_revoked`."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        listener = Listener()
+        target = await reading(cluster, listener)
+        cluster.script[ApiKey.OFFSET_COMMIT] = Always(commit_answer(ErrorCode.UNKNOWN_MEMBER_ID))
+        cluster.script[ApiKey.HEARTBEAT] = beat(ErrorCode.REBALANCE_IN_PROGRESS)
+        await asyncio.sleep(4)
+        await target.getmany()
+        await until(lambda: joins(cluster) == 2, within_s=1)
+        assert listener.told[:2] == [("assigned", {T0}), ("lost", {T0})]
+        await target.close(commit=False)
+
+    run(scenario, group_cluster())
+
+
+def test_closing_a_consumer_that_lost_its_partitions_says_so() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        listener = Listener()
+        target = await reading(cluster, listener)
+        cluster.script[ApiKey.OFFSET_COMMIT] = Always(commit_answer(ErrorCode.UNKNOWN_MEMBER_ID))
+        await target.close()
+        assert listener.told == [("assigned", {T0}), ("lost", {T0})]
+
+    run(scenario, group_cluster())
+
+
+def test_a_listener_commits_while_the_consumer_is_closed() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        target: Consumer
+        listener = Listener(revoked=lambda: target.commit())
+        target = await reading(cluster, listener, enable_auto_commit=False)
+        await target.close()
+        assert listener.ended == ["assigned", "revoked"] and commits(cluster) == [(1, "m1", 3)]
+        with pytest.raises(ClientClosedError):
+            await target.commit()
+
+    run(scenario, group_cluster(offset_commit=commit_answer()))
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_closing_while_the_group_rebalances_commits_in_the_next_generation(answered: bool) -> None:
+    """Its JoinGroup has ended the old one. Without an answer the consumer is closed nevertheless."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        listener = Listener()
+        target = await reading(cluster, listener, partition_assignment_strategy="cooperative-sticky")
+        later = asyncio.get_running_loop().create_future()
+        cluster.script[ApiKey.JOIN_GROUP] = Always(lambda *_: later)
+        cluster.script[ApiKey.HEARTBEAT] = beat(ErrorCode.REBALANCE_IN_PROGRESS)
+        refused, taken = commit_answer(ErrorCode.ILLEGAL_GENERATION), commit_answer()
+        cluster.script[ApiKey.OFFSET_COMMIT] = Always(
+            lambda broker, request: (taken if request.generation_id_or_member_epoch == 2 else refused)(broker, request)
+        )
+        await until(lambda: joins(cluster) == 2, within_s=5)
+        if answered:
+            answer = joined(protocol_name="cooperative-sticky", generation_id=2)
+            asyncio.get_running_loop().call_later(0.05, later.set_result, answer)
+        begun_s = now_s()
+        await target.close()
+        assert now_s() - begun_s < (1 if answered else 6)
+        assert ((2, "m1", 3) in commits(cluster)) == answered
+        assert listener.told[-1] == ("revoked", {T0}) and len(cluster.requests_of(ApiKey.LEAVE_GROUP)) == 1
+
+    run(scenario, cooperative_cluster())
+
+
+def test_the_leader_joins_again_for_partitions_that_came_while_it_synced() -> None:
+    """They were in metadata, which the leader looked at only while it was stable: nobody read them for minutes."""
+
+    def lead(_: int, request: Any) -> Any:
+        member = messages.join_group_response.JoinGroupResponseMember
+        return joined(leader="m1", members=[member(member_id="m1", metadata=request.protocols[0].metadata)])
+
+    async def scenario(cluster: FakeCluster) -> None:
+        later = asyncio.get_running_loop().create_future()
+        answer = cluster.script[ApiKey.SYNC_GROUP].popleft()
+        cluster.script[ApiKey.SYNC_GROUP] = Always(lambda *_: later)
+        target = consumer(cluster, group_id="g", enable_auto_commit=False)
+        await target.connect()
+        target.subscribe(["t"])
+        await until(lambda: cluster.requests_of(ApiKey.SYNC_GROUP), within_s=5)
+        cluster.topics["t"], cluster.leaders[TopicPartition("t", 1)] = 2, 1
+        await target._cluster.refresh()
+        later.set_result(answer())
+        program = asyncio.create_task(target.getone())
+        await until(lambda: joins(cluster) == 2, within_s=5)
+        program.cancel()
+        await target.close(commit=False)
+
+    run(scenario, group_cluster(join_group=lead))
