@@ -167,15 +167,11 @@ def tls_context_of(security: SecurityOptions) -> ssl.SSLContext | None:
         return None
     if security.ssl_context is not None:
         return security.ssl_context
-    from kafkalite.security.tls import StoreSettings, TlsError, TlsSettings, client_context
+    from kafkalite.security.tls import TlsError, TlsSettings, client_context
 
     settings = TlsSettings(
         keystore=find_keystore(security),
-        truststore=StoreSettings(
-            location=security.ssl_truststore_location or None,
-            password=security.ssl_truststore_password or None,
-            certificates=security.ssl_truststore_certificates or None,
-        ),
+        truststore=find_truststore(security),
         enabled_protocols=_items(security.ssl_enabled_protocols),
         cipher_suites=_items(security.ssl_cipher_suites),
         checks_hostname=bool(security.ssl_endpoint_identification_algorithm),
@@ -198,6 +194,17 @@ def find_keystore(security: SecurityOptions) -> StoreSettings:
         certificates=security.ssl_keystore_certificate_chain or None,
         key=security.ssl_keystore_key or None,
         private_unless=None if security.allow_world_readable_secrets else ALLOWED_BY_CLIENT,
+    )
+
+
+def find_truststore(security: SecurityOptions) -> StoreSettings:
+    """Return where the authorities of the options are."""
+    from kafkalite.security.tls import StoreSettings
+
+    return StoreSettings(
+        location=security.ssl_truststore_location or None,
+        password=security.ssl_truststore_password or None,
+        certificates=security.ssl_truststore_certificates or None,
     )
 
 

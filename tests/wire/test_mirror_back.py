@@ -5,6 +5,8 @@ The other cluster is of ours, too, since it is read as any leader is; tests/peer
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +16,13 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.cli.main import main
+from kafkalite.cli.mirror.administered import Administered, AtSwitch
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
-from kafkalite.client import SyncAdmin
+from kafkalite.cli.mirror.reading import read_administered
+from kafkalite.client import Admin, AdminOptions, QuotaEntity, SyncAdmin
+from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.wire.conftest import TopicMaker, wait_until_led
 
@@ -37,23 +43,36 @@ def target(cluster: LocalCluster, pytestconfig: pytest.Config) -> Iterator[str]:
         yield running.bootstrap_servers
 
 
+async def read_side(servers: str) -> Administered:
+    options = AdminOptions(bootstrap_servers=servers)
+    cluster = ClusterClient(options)
+    await cluster.connect()
+    try:
+        async with Admin(bootstrap_servers=servers) as admin:
+            return await read_administered(admin, cluster)
+    finally:
+        await cluster.close()
+
+
 class Switched:
     """A topic of both clusters after a switch, at which it was empty."""
 
     def __init__(self, name: str, source: str, target: str, directory: Path) -> None:
         self.name, self.source, self.target, self.directory = name, source, target, directory
-        ids, clusters = [], []
+        ids, clusters, there = [], [], []
         for servers in (source, target):
             with SyncAdmin(bootstrap_servers=servers) as admin:
                 ids.append(admin.describe_topics([name])[0].topic_id)
                 clusters.append(admin.describe_cluster().cluster_id or "")
+            there.append(asyncio.run(read_side(servers)))
         directory.mkdir()
         state = MirrorState(*clusters, 900, "00" * 16, {name: KnownTopic(*ids)}, is_switched=True)
         MirrorDirectory(directory).write_state(state)
+        MirrorDirectory(directory).write_at_switch(AtSwitch(there[1]))
 
-    def copy_back(self, wait_s: float = TIMEOUT_S) -> Result:
-        where = ["-b", self.source, "--to", self.target, "--wait", str(wait_s)]
-        return CliRunner().invoke(main, ["mirror", "back", str(self.directory), *where])
+    def copy_back(self, wait_s: float = TIMEOUT_S, *more: str) -> Result:
+        where = ["-b", self.source, "--to", self.target, "--wait", str(wait_s), "--replication-factor", "1"]
+        return CliRunner().invoke(main, ["mirror", "back", str(self.directory), *where, *more])
 
     def read(self, servers: str, partitions: int = PARTITIONS) -> list[tuple[object, ...]]:
         """All committed records, with offsets and timestamps."""
@@ -77,6 +96,11 @@ def switched(make_topic: TopicMaker, servers: str, target: str, tmp_path: Path) 
     admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(TIMEOUT_S)
     wait_until_led(target, name, PARTITIONS)
     return Switched(name, servers, target, tmp_path / "mirror")
+
+
+def kafkalite(*words: str) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
 
 
 def produce(servers: str, topic: str, text: bytes, count: int = 20) -> None:
@@ -138,6 +162,62 @@ def test_added_partitions_come_back(switched: Switched) -> None:
     assert producer.flush(TIMEOUT_S) == 0
     assert switched.copy_back().exit_code == 0
     assert switched.read(switched.source, PARTITIONS + 1) == switched.read(switched.target, PARTITIONS + 1)
+
+
+def test_what_administrators_changed_comes_back(switched: Switched) -> None:
+    made, gone = f"{switched.name}-made", switched.name
+    admin = AdminClient({"bootstrap.servers": switched.target})
+    admin.create_topics([NewTopic(made, 2, 1, config={"retention.ms": "86400000"})])[made].result(TIMEOUT_S)
+    wait_until_led(switched.target, made, 2)
+    new = Switched.__new__(Switched)
+    new.__dict__.update(switched.__dict__, name=made)
+    produce(switched.target, made, b"of the target")
+    place = confluent_kafka.TopicPartition(made, 1, 10)  # of 10 records: all that it has
+    admin.delete_records([place])[place].result(TIMEOUT_S)
+    commit(switched.target, made, 7)
+    kafkalite("config", "set", "--topic", gone, "-b", switched.target, "max.message.bytes=77777")
+    kafkalite("config", "set", "--user", made, "-b", switched.target, "producer_byte_rate=123456")
+
+    shown = switched.copy_back(0, "--dry-run", "-o", "json")
+    assert shown.exit_code == 0, shown.output
+    planned = {(each["kind"], each["name"], each["key"]): each["becomes"] for each in json.loads(shown.stdout)}
+    assert planned == {
+        ("topic", made, ""): "2 partitions, 1 replica",
+        ("setting", made, "retention.ms"): "86400000",
+        ("setting", gone, "max.message.bytes"): "77777",
+        ("quota", f"user {made}", "producer_byte_rate"): "123456",
+    }
+    assert made not in AdminClient({"bootstrap.servers": switched.source}).list_topics(timeout=TIMEOUT_S).topics
+
+    done = switched.copy_back()
+    assert done.exit_code == 0, done.output
+    assert "changed in the source: 4 of 4 planned changes" in done.stderr
+    there = asyncio.run(read_side(switched.source))
+    assert there.topics[made].settings == {"retention.ms": "86400000"}
+    assert there.topics[gone].settings["max.message.bytes"] == "77777"
+    assert there.quotas[QuotaEntity((("user", made),))] == {"producer_byte_rate": 123456.0}
+    assert new.read(new.source) == new.read(new.target) and committed(new.source, made) == 7
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": new.source, "group.id": "none"})
+    place = confluent_kafka.TopicPartition(made, 1)
+    assert consumer.get_watermark_offsets(place, TIMEOUT_S) == (10, 10), "as in the target"
+    consumer.close()
+    assert switched.copy_back().exit_code == 0 and new.read(new.source) == new.read(new.target)
+
+
+def test_a_topic_that_was_deleted_in_the_target_is_deleted_when_it_is_asked_for(switched: Switched) -> None:
+    admin = AdminClient({"bootstrap.servers": switched.target})
+    admin.delete_topics([switched.name])[switched.name].result(TIMEOUT_S)
+    wait_until(
+        lambda: switched.name not in admin.list_topics(timeout=TIMEOUT_S).topics, "a topic that is gone", TIMEOUT_S
+    )
+    told = switched.copy_back(0)
+    assert told.exit_code == 7 and f"topic {switched.name} is not in the target any more" in told.stderr
+    assert switched.copy_back(0, "--delete-topics", "--follow").exit_code == 2
+    assert switched.copy_back(0, "--delete-topics").exit_code == 2, "it asks"
+    assert switched.copy_back(TIMEOUT_S, "--delete-topics", "--yes").exit_code == 0
+    assert (
+        switched.name not in AdminClient({"bootstrap.servers": switched.source}).list_topics(timeout=TIMEOUT_S).topics
+    )
 
 
 def test_records_of_its_own_in_the_source_are_named_and_nothing_is_put_behind_them(switched: Switched) -> None:

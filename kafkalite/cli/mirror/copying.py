@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from kafkalite.cli.mirror.acl_listing import read_acls
 from kafkalite.cli.mirror.plan import MirroredTopic
+from kafkalite.cli.mirror.scram_users import tell_missing
 from kafkalite.client.errors import AdminError, ClientError
-from kafkalite.errors import ErrorCode
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin, OffsetAndMetadata
+    from kafkalite.client.cluster.client import ClusterClient
 
 _OF_THE_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 
@@ -85,27 +87,24 @@ async def copy_group_offsets(
     return problems
 
 
-async def copy_acls(source: Admin, target: Admin) -> list[str]:
-    """Add the source's ACLs that the target lacks; return the problems. Those that only the target has stay. Raises ClientError."""
-    try:
-        wanted = await source.describe_acls()
-    except ClientError as problem:
-        if problem.code is ErrorCode.SECURITY_DISABLED:
-            return []
-        raise
+async def copy_acls(source: ClusterClient, target: ClusterClient, target_admin: Admin) -> list[str]:
+    """Add the source's ACLs that the target lacks; return the problems. Those that only the target has stay.
+
+    Raises ClientError, OSError.
+    """
+    wanted, unknown = await read_acls(source)
+    problems = [f"ACL {each} is not copied: it is not known here" for each in unknown]
     if not wanted:
-        return []
+        return problems
+    there, _ = await read_acls(target)
+    if there is None:
+        why = "the target has no authorizer, and everybody may do everything"
+        return [*problems, f"{len(wanted)} ACLs are not copied: {why}"]
     try:
-        there = set(await target.describe_acls())
-    except ClientError as problem:
-        if problem.code is ErrorCode.SECURITY_DISABLED:
-            return [f"{len(wanted)} ACLs are not copied: the target has no authorizer, and everybody may do everything"]
-        raise
-    try:
-        await target.create_acls([each for each in wanted if each not in there])
+        await target_admin.create_acls(sorted(wanted - there))
     except AdminError as problem:
-        return [f"ACLs are not copied: {each}" for each in problem.failures.values()]
-    return []
+        problems += [f"ACLs are not copied: {each}" for each in problem.failures.values()]
+    return problems
 
 
 async def copy_quotas(source: Admin, target: Admin) -> list[str]:
@@ -126,13 +125,12 @@ async def copy_quotas(source: Admin, target: Admin) -> list[str]:
     return []
 
 
-async def find_uncopied_users(source: Admin, target: Admin) -> list[str]:
-    """Return a note about users whose SCRAM credentials the target lacks: no API tells or takes what a password was turned into.
+async def read_users(admin: Admin) -> dict[str, dict[str, int]]:
+    """Return the iterations of SCRAM users' credentials, by mechanism. Raises ClientError."""
+    found = await admin.describe_user_scram_credentials()
+    return {user: {each.mechanism: each.iterations for each in some} for user, some in found.items()}
 
-    Raises ClientError.
-    """
-    users = set(await source.describe_user_scram_credentials())
-    missing = sorted(users - set(await target.describe_user_scram_credentials()))
-    if not missing:
-        return []
-    return [f"set the passwords of {', '.join(missing)} in the target: SCRAM credentials cannot be copied"]
+
+async def find_uncopied_users(source: Admin, target: Admin) -> list[str]:
+    """Return a note about users whose SCRAM credentials the target lacks. Raises ClientError."""
+    return tell_missing(await read_users(source), await read_users(target), "target")

@@ -2,6 +2,7 @@
 
 - `mirror.json`: which clusters, which broker, which topics; written whole before what follows from it is done.
 - `status.json`: how far it is, written again every second.
+- `at-switch.json`: what administrators had set in the target when it was switched to, for the way back.
 - `switch`: there while a switch is wanted, and touched again and again by the command that waits for it.
 """
 
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kafkalite.cli.migrate.evidence import sync_directory
+from kafkalite.cli.mirror.administered import AtSwitch
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.types import TopicPartition
 
 _STATE: Final = "mirror.json"
 _STATUS: Final = "status.json"
+_AT_SWITCH: Final = "at-switch.json"
 _SWITCH: Final = "switch"
 _LOCK: Final = "lock"
 _REQUEST_S: Final = 10.0
@@ -99,6 +102,20 @@ class MirrorDirectory:
     def write_state(self, state: MirrorState) -> None:
         """Put the state on disk."""
         self._write(_STATE, asdict(state), durable=True)
+
+    def read_at_switch(self) -> AtSwitch | None:
+        """Return what the target had at the switch, None where nothing was noted of it. Raises MirrorFileError."""
+        path = self.path / _AT_SWITCH
+        try:
+            return AtSwitch.from_json(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise MirrorFileError(f"{path} does not tell what the target had at the switch: {problem}") from None
+
+    def write_at_switch(self, found: AtSwitch) -> None:
+        """Put what the target had at the switch, and what was brought back since, on disk."""
+        self._write(_AT_SWITCH, found.to_json(), durable=True)
 
     def read_status(self) -> dict[str, Any]:
         """Return what the mirror told last. Raises MirrorFileError when it has told nothing yet."""

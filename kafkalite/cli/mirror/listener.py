@@ -63,6 +63,8 @@ class _Peer:
     """The time that is left to authenticate, none after that."""
     is_known: bool
     """True once who is behind it has authenticated, or needs not to."""
+    find_refusal: Callable[[], str]
+    """Says why it may not follow by its certificate, nothing where others decide."""
     upstream: Upstream | None = None
     has_asked: bool = False
     may_follow: bool = False
@@ -115,14 +117,16 @@ class Listener:
             writer.close()
             return
         address = str((writer.get_extra_info("peername") or ("",))[0])
-        if self._security.has_sasl and not self._logins.add_connection(task, address):
+        find_refusal = self._recognize(writer, address)
+        is_known = not self._security.has_sasl and not find_refusal()
+        if not is_known and not self._logins.add_connection(task, address):
             self._problem = time.monotonic(), f"too many of {address}, or of all addresses, have not authenticated"
             writer.close()
             return
         self._connections.add(task)
         links = SourceLinks(self._source)
-        login = asyncio.timeout(_LOGIN_S if self._security.has_sasl else None)
-        peer = _Peer(reader, writer, links, login, is_known=not self._security.has_sasl)
+        login = asyncio.timeout(None if is_known else _LOGIN_S)
+        peer = _Peer(reader, writer, links, login, is_known, find_refusal)
         try:
             async with login:
                 while True:
@@ -138,6 +142,13 @@ class Listener:
             self._connections.discard(task)
             self._logins.remove_connection(task)
             peer.close()
+
+    def _recognize(self, writer: asyncio.StreamWriter, address: str) -> Callable[[], str]:
+        """Return the function that says why a connection may not follow by its certificate."""
+        if self._security.rights is None:
+            return str
+        connection = writer.get_extra_info("ssl_object")
+        return self._security.rights.recognize(connection.getpeercert(binary_form=True), address)
 
     async def _serve_request(self, peer: _Peer) -> None:
         async with AsyncExitStack() as held:
@@ -164,13 +175,13 @@ class Listener:
         read_as = min(version, api.max_version)
         if route is Route.EMPTY:
             return partial(_respond, peer, api, read_as, correlation_id, make_empty_answer(key))
-        if self._security.has_sasl and not peer.may_follow and len(frame) > _LARGE_BYTES:
+        if self._security.knows_followers and not peer.may_follow and len(frame) > _LARGE_BYTES:
             await self._require_follower(peer, f"{api.name} of {len(frame)} bytes")
         header = read_request_header(frame, request_header_version(api, version))
         request = codec.decode_request(key, read_as, frame, header.body_position)
         if key != ApiKey.FETCH and request.replica_id < 0:
             return await self._pass_on(peer, frame)
-        if self._security.has_sasl and not peer.may_follow and is_of_follower(request):
+        if self._security.knows_followers and not peer.may_follow and is_of_follower(request):
             await self._require_follower(peer, api.name)
         if peer.upstream is not None and is_of_follower(request):
             peer.upstream.close()
@@ -220,6 +231,10 @@ class Listener:
 
     async def _require_follower(self, peer: _Peer, what: str) -> None:
         """Raise ProtocolViolation for `what` if a broker of the target does not let the peer follow."""
+        if self._security.rights is not None:
+            if refusal := peer.find_refusal():
+                raise ProtocolViolation(f"{what}: {refusal}")
+            return
         code = await self._ask_rights(peer)
         if not peer.may_follow:
             raise ProtocolViolation(f"{what}: a broker of the target does not let a connection follow: error {code}")
@@ -230,7 +245,7 @@ class Listener:
         Raises ProtocolViolation, ConnectionError for one that has not authenticated.
         """
         if peer.upstream is None:
-            raise ProtocolViolation("a connection has not authenticated")
+            raise ProtocolViolation(peer.find_refusal() or "a connection has not authenticated")
         frame = make_question(os.urandom(_TOPIC_ID_BYTES))
         await peer.upstream.send(frame)
         told = await peer.upstream.read_response(frame[CORRELATION], peer.reader, _MAX_VERSIONS_BYTES)

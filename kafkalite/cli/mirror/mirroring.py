@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, plan, producer_ids
+from kafkalite.cli.mirror.administered import AtSwitch
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
 from kafkalite.cli.mirror.evacuation import Evacuation
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic, TopicPlan
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
+from kafkalite.cli.mirror.reading import read_administered
 from kafkalite.cli.mirror.relay import Relay
 from kafkalite.cli.mirror.switching import Switch, find_late_records
 from kafkalite.client.errors import AdminError, ClientError
@@ -241,7 +243,7 @@ class Mirror:
             source, target, lambda place: place.topic in self._topics, self._copied
         )
         self._problems += failed.values()
-        self._problems += await copying.copy_acls(source, target)
+        self._problems += await copying.copy_acls(self._clusters.source_cluster, self._clusters.target_cluster, target)
         self._problems += await copying.copy_quotas(source, target)
         self._notes = await copying.find_uncopied_users(source, target)
 
@@ -279,6 +281,8 @@ class Mirror:
         self._targets = {}
         late_records = await find_late_records(self._clusters.source, self._find_handed_over())
         self._problems = late_records + await switch.restore_settings(self._begun)
+        there = await read_administered(self._clusters.target, self._clusters.target_cluster)
+        self._directory.write_at_switch(AtSwitch(there))
         await self._leave_others(switch)
         self._phase, self._late_records = "switched", []
         self._tell()  # before the state says that all is done: nobody compares the ends again then

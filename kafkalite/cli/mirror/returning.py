@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,14 +13,20 @@ import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.calls import run as run_coroutine
+from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.mirror.running import connect, target_options
-from kafkalite.cli.output import Exit, fail, format_count, note
+from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
+    from kafkalite.cli.mirror.bringing_back import BringingBack
+    from kafkalite.cli.mirror.changes import Change, ChangePlan, WantedBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
     from kafkalite.cli.mirror.way_back import WayBack
 
 _PAUSE_S: Final = 0.5
+_CHANGES_S: Final = 10.0
+"""Between two comparisons of topics, settings, ACLs and quotas with --follow."""
+_COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
 
 
 @click.command()
@@ -38,78 +46,180 @@ _PAUSE_S: Final = 0.5
     show_default=True,
     help="Seconds until the source has to be level, without --follow.",
 )
+@click.option(
+    "--delete-topics",
+    is_flag=True,
+    help="Delete topics in the source that were deleted in the target after the switch; asks before. Not with --follow.",
+)
+@click.option(
+    "--leave",
+    "left",
+    multiple=True,
+    metavar="TOPIC",
+    help="Do not bring back this topic, made in the target; may be repeated.",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="Replicas in the source of topics that were made in the target.  [default: as in the target]",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what administrators changed, and what would be done about it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output_option()
 @bootstrap_option
-def back(directory: Path, target: str, to_config: Path | None, follow: bool, wait_s: float) -> None:
+def back(
+    directory: Path,
+    target: str,
+    to_config: Path | None,
+    follow: bool,
+    wait_s: float,
+    delete_topics: bool,
+    left: tuple[str, ...],
+    replication_factor: int | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
     """Copy what the target got after the switch of DIRECTORY back into the source, so that clients may return to it.
 
-    Records get the offsets that they have in the target; groups' offsets and added partitions go with them. The source's brokers are of
-    kafkalite, asked by their inter-broker listener, and take no records from clients meanwhile. With --follow first, and once more
+    Records get the offsets that they have in the target; groups' offsets go with them. So do topics that were made in the target, added
+    partitions, and settings of topics, ACLs and client quotas that were changed there; all such changes are printed. The source's brokers
+    are of kafkalite, asked by their inter-broker listener, and take no records from clients meanwhile. With --follow first, and once more
     without it after the producers and consumers of the target were stopped.
     Ends with 0 when the source is level with the target, and with 7 when it is not in time; what is in the way is named.
     """
+    from kafkalite.cli.mirror.changes import WantedBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
 
+    if follow and (delete_topics or dry_run):
+        raise click.UsageError(
+            "--follow goes neither with --delete-topics nor with --dry-run: they are for one comparison"
+        )
     files = MirrorDirectory(directory)
-    options = admin_options()
+    options, to_options = admin_options(), target_options(target, to_config)
+    wanted = WantedBack(left, replication_factor)
+    way = _Way(files, wanted, None if follow else wait_s, delete_topics, dry_run, yes, output)
     try:
         with files.lock():
-            problems = run_coroutine(
-                _copy_back(files, options, target_options(target, to_config), None if follow else wait_s)
-            )
+            problems = run_coroutine(way.go(options, to_options))
     except MirrorFileError as problem:
         fail(str(problem))
     for each in problems:
         note(f"Problem: {each}")
     if problems:
         raise SystemExit(int(Exit.CHECK_FAILED))
-    note("level: clients may return to the source")
+    note("nothing stands against it" if dry_run else "level: clients may return to the source")
 
 
-async def _copy_back(
-    files: MirrorDirectory, source_options: dict[str, Any], to_options: dict[str, Any], wait_s: float | None
-) -> list[str]:
-    """Connect both sides and copy; return what is in the way when the time is over, nothing when the source is level."""
-    from kafkalite.cli.mirror.clusters import Clusters
-    from kafkalite.cli.mirror.way_back import WayBack
-    from kafkalite.client import Admin
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One call of the command; without `wait_s` it follows the target for ever."""
 
-    async with AsyncExitStack() as stack:
-        source = await stack.enter_async_context(Admin(**source_options))
-        source_cluster = await connect(stack, source_options)
-        target = await stack.enter_async_context(Admin(**to_options))
-        target_cluster = await connect(stack, to_options)
-        state = _load_state(files, source_cluster.view.cluster_id or "", target_cluster.view.cluster_id or "")
-        way = WayBack(Clusters(source, source_cluster, target, target_cluster), state.topics)
-        note(f"copying back from cluster {state.target_cluster} to {state.source_cluster}")
-        return await _copy_until_level(way, wait_s)
+    files: MirrorDirectory
+    wanted: WantedBack
+    wait_s: float | None
+    deletes_topics: bool
+    is_dry: bool
+    yes: bool
+    output: str
+
+    async def go(self, source_options: dict[str, Any], to_options: dict[str, Any]) -> list[str]:
+        """Connect both sides and copy; return what is in the way when the time is over, nothing when the source is level."""
+        from kafkalite.cli.mirror.bringing_back import BringingBack
+        from kafkalite.cli.mirror.clusters import Clusters
+        from kafkalite.cli.mirror.way_back import WayBack
+        from kafkalite.client import Admin
+
+        async with AsyncExitStack() as stack:
+            source = await stack.enter_async_context(Admin(**source_options))
+            source_cluster = await connect(stack, source_options)
+            target = await stack.enter_async_context(Admin(**to_options))
+            target_cluster = await connect(stack, to_options)
+            ids = source_cluster.view.cluster_id or "", target_cluster.view.cluster_id or ""
+            state = _load_state(self.files, *ids)
+            clusters = Clusters(source, source_cluster, target, target_cluster)
+            wanted = replace(self.wanted, deletes=frozenset(state.topics)) if self.deletes_topics else self.wanted
+            changes = BringingBack(clusters, self.files, state, wanted)
+            if self.is_dry or self.deletes_topics:
+                plan = await changes.plan()
+                if self.is_dry:
+                    return await self._show(changes, plan)
+                changes.wanted = self._ask_deletions(plan.deletions)
+            note(f"copying back from cluster {state.target_cluster} to {state.source_cluster}")
+            return await self._copy_until_level(WayBack(clusters, state.topics), changes)
+
+    async def _show(self, changes: BringingBack, plan: ChangePlan) -> list[str]:
+        """Show a plan; return what stands against it."""
+        write_rows([each.row for each in plan.changes], self.output, columns=_COLUMNS, name="name")
+        for each in changes.notes:
+            note(f"Note: {each}")
+        return plan.problems + await changes.validate(plan)
+
+    def _ask_deletions(self, topics: list[str]) -> WantedBack:
+        """Return what is wanted once somebody has agreed to the deletions."""
+        if topics:
+            confirm(f"Delete {', '.join(topics)} in the source, with all records?", self.yes)
+        return replace(self.wanted, deletes=frozenset(topics))
+
+    async def _copy_until_level(self, way: WayBack, changes: BringingBack) -> list[str]:
+        """Copy until the source is level, or the time is over. Return what is in the way."""
+        deadline_s = None if self.wait_s is None else time.monotonic() + self.wait_s
+        compared_s = -_CHANGES_S
+        shown: dict[str, Change] = {}
+        of_changes: tuple[list[str], list[str]] = [], []
+        told: list[str] = []
+        while True:
+            if deadline_s is not None or time.monotonic() > compared_s + _CHANGES_S:
+                of_changes, compared_s = await _bring_back(changes), time.monotonic()
+                self._show_new(changes, shown)
+            problems = of_changes[0] + await _copy_once(way)
+            behind = of_changes[1] + way.behind
+            if deadline_s is not None and (not problems + behind or time.monotonic() > deadline_s):
+                self._sum_up(way, changes)
+                return problems + behind
+            if deadline_s is None and problems != told:
+                for each in problems or ["nothing is in the way any more"]:
+                    note(each)
+                told = problems
+            await asyncio.sleep(_PAUSE_S)
+
+    def _show_new(self, changes: BringingBack, shown: dict[str, Change]) -> None:
+        """Tell the changes that were planned since the last call while the target is followed."""
+        for key, each in changes.planned.items():
+            if self.wait_s is None and shown.get(key) != each:
+                note(f"in the source: {each}")
+        shown |= changes.planned
+
+    def _sum_up(self, way: WayBack, changes: BringingBack) -> None:
+        """Show what was planned, and say what of it the source has and what was copied."""
+        rows = [each.row for each in changes.planned.values()]
+        write_rows(rows, self.output, columns=_COLUMNS, name="name")
+        for each in changes.notes:
+            note(f"Note: {each}")
+        done, planned = changes.count()
+        groups = format_count(way.groups, "group")
+        note(f"copied back: {format_count(way.offsets, 'offset')}, committed offsets of {groups}")
+        note(f"changed in the source: {done} of {format_count(planned, 'planned change')}")
 
 
-async def _copy_until_level(way: WayBack, wait_s: float | None) -> list[str]:
-    """Copy until the source is level, or the time is over; with None for ever. Return what is in the way."""
-    import asyncio
-
+async def _bring_back(changes: BringingBack) -> tuple[list[str], list[str]]:
+    """Return what is wrong, and what the source still lacks of administrators' changes."""
     from kafkalite.client.errors import ClientError
 
-    deadline_s = None if wait_s is None else time.monotonic() + wait_s
-    told: list[str] = []
-    while True:
-        try:
-            problems = await way.copy_once()
-        except (OSError, TimeoutError, ClientError) as problem:
-            problems = [str(problem)]
-        is_level = not problems and not way.behind
-        if deadline_s is not None and (is_level or time.monotonic() > deadline_s):
-            for each in way.notes:
-                note(f"Note: {each}")
-            note(
-                f"copied back: {format_count(way.offsets, 'offset')}, committed offsets of {format_count(way.groups, 'group')}"
-            )
-            return problems + way.behind
-        if deadline_s is None and problems != told:
-            for each in problems or ["nothing is in the way any more"]:
-                note(each)
-            told = problems
-        await asyncio.sleep(_PAUSE_S)
+    try:
+        return await changes.bring_back()
+    except (OSError, TimeoutError, ClientError) as problem:
+        return [str(problem)], []
+
+
+async def _copy_once(way: WayBack) -> list[str]:
+    """Copy what is new, and return what is wrong."""
+    from kafkalite.client.errors import ClientError
+
+    try:
+        return await way.copy_once()
+    except (OSError, TimeoutError, ClientError) as problem:
+        return [str(problem)]
 
 
 def _load_state(files: MirrorDirectory, source_id: str, target_id: str) -> MirrorState:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +19,14 @@ from kafkalite.cli.output import Exit, fail, note
 
 if TYPE_CHECKING:
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+    from kafkalite.cli.mirror.follower_rights import FollowerRights
     from kafkalite.cli.mirror.listener_security import ListenerSecurity
     from kafkalite.cli.mirror.mirroring import Wanted
     from kafkalite.client.cluster.client import ClusterClient
     from kafkalite.client.options import Opener
     from kafkalite.net.connection import Connection
+
+log = logging.getLogger("kafkalite.mirror")
 
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -59,13 +65,16 @@ _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 )
 @click.option(
     "--listen-protocol",
-    type=click.Choice(["PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL"]),
+    type=click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
     default="PLAINTEXT",
     show_default=True,
-    help="The security protocol of that listener. With SASL, --to is by the same one.",
+    help="The security protocol of that listener. With SASL or SSL, --to is by the same one.",
 )
 @click.option(
-    "--listen-config", type=_FILE, help="For SASL_SSL: a properties file with ssl.keystore.* of the mirror's listener."
+    "--listen-config",
+    type=_FILE,
+    help="A properties file for the mirror's listener. SASL_SSL: ssl.keystore.*. SSL: also ssl.truststore.*, and super.users and "
+    "ssl.principal.mapping.rules as the target's brokers have them.",
 )
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated. Without: all but internal ones."
@@ -144,27 +153,37 @@ def target_options(servers: str, config: Path | None) -> dict[str, Any]:
     }
 
 
-def _read_options(config: Path | None, name: str) -> dict[str, Any]:
+def _read_options(config: Path | None, name: str, others: Collection[str] = ()) -> dict[str, Any]:
+    """Return the options of a client that a file has, `others` left out. Invalid settings end the command."""
     from kafkalite.cli.context.file import ContextError
     from kafkalite.cli.context.settings import Setting, keyword_options
     from kafkalite.config.keys import ConfigError
-    from kafkalite.config.properties import read_properties
 
     try:
-        given = {} if config is None else read_properties(config, name)
+        given = {key: value for key, value in _read_file(config, name).items() if key not in others}
         settings = {key: Setting(value, str(config)) for key, value in given.items()}
         return keyword_options(settings, "Admin", config, note)
     except (ConfigError, ContextError) as problem:
         fail(str(problem), Exit.USAGE)
 
 
+def _read_file(config: Path | None, name: str) -> Mapping[str, str]:
+    from kafkalite.config.properties import read_properties
+
+    return {} if config is None else read_properties(config, name)
+
+
 def _load_security(protocol: str, config: Path | None, to_options: dict[str, Any]) -> ListenerSecurity:
     """Return what secures the listener. What is wrong with it ends the command."""
-    from kafkalite.cli.mirror.listener_security import load_security
+    from kafkalite.cli.mirror.listener_security import BROKER_SETTINGS, load_security
+    from kafkalite.config.keys import ConfigError
 
+    name = "--listen-config"
     try:
-        return load_security(protocol, _read_options(config, "--listen-config"), to_options)
-    except (ValueError, ConnectionError) as problem:
+        given = _read_file(config, name)
+        of_brokers = {key: given[key] for key in BROKER_SETTINGS if key in given} if protocol == "SSL" else {}
+        return load_security(protocol, _read_options(config, name, of_brokers), to_options, of_brokers)
+    except (ValueError, ConnectionError, ConfigError) as problem:
         fail(str(problem), Exit.USAGE)
 
 
@@ -204,6 +223,8 @@ async def _mirror(
         stack.callback(quorum.close)
         clusters = Clusters(source, source_cluster, target, target_cluster)
         mirror = Mirror(files, state, clusters, quorum, wanted)
+        if security.rights is not None:
+            await stack.enter_async_context(_keeping(security.rights, target_cluster, wanted.interval_s))
         passing = Passing(partial(_find_brokers, target_cluster, broker_id), security)
         if security.refusal:
             note(f"Note: {security.refusal}")
@@ -213,6 +234,28 @@ async def _mirror(
         await served.listen(listener[1] or host, port)
         note(f"mirroring from cluster {state.source_cluster} to {state.target_cluster} as broker {broker_id}")
         return await mirror.run()
+
+
+@asynccontextmanager
+async def _keeping(rights: FollowerRights, target: ClusterClient, interval_s: float) -> AsyncIterator[None]:
+    """Read the target's ACLs now, and again and again until the context ends. Raises ClientError, OSError at the first time."""
+    from kafkalite.cli.mirror.acl_listing import read_acls
+    from kafkalite.client.errors import ClientError
+
+    async def keep() -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                rights.replace_acls((await read_acls(target))[0])
+            except (OSError, ClientError) as problem:
+                log.warning("the target's ACLs are not read, and count as before: %s", problem)
+
+    rights.replace_acls((await read_acls(target))[0])
+    keeping = asyncio.create_task(keep(), name="kafkalite-mirror-acls")
+    try:
+        yield
+    finally:
+        keeping.cancel()
 
 
 def _find_brokers(cluster: ClusterClient, mirror_id: int) -> list[tuple[str, int]]:

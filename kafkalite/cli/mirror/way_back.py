@@ -8,7 +8,7 @@ batch, compared with that of the target, that nobody else has written to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, producer_ids
@@ -18,8 +18,15 @@ from kafkalite.cli.mirror.seam import compare_batches
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
-from kafkalite.protocol.record_batches.records import iter_batches
-from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+from kafkalite.protocol.record_batches.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    assemble_batch,
+    iter_batches,
+)
+from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
@@ -32,6 +39,7 @@ _FETCH_BYTES: Final = 1024 * 1024
 _ANSWER_S: Final = 30.0
 _COMMIT_MS: Final = 20_000
 _LATEST_EPOCH: Final = -1
+_DELETE: Final = "delete it in the source, or call this with --delete-topics"
 
 
 class WayBack:
@@ -49,7 +57,6 @@ class WayBack:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self.offsets = 0
         """How many were copied, those of markers and gaps included."""
-        self.notes: list[str] = []
         self.behind: list[str] = []
         """Why the source is not level with the target, though nothing is wrong: the target goes on."""
 
@@ -69,11 +76,9 @@ class WayBack:
             await each.refresh()
         source = await copying.read_topics(clusters.source, self._known)
         target = await copying.read_topics(clusters.target, self._known)
-        await self._find_notes(source, target)
         why = {name: self._judge_topic(name, source, target) for name in self._known}
         names = [name for name in source if not why[name]]
-        added = await self._add_partitions(names, source, target)
-        self.behind = ["partitions are being added in the source"] if added else []
+        self.behind = []
         places = [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
         return [each for each in why.values() if each] + await self._copy_partitions(places)
 
@@ -81,10 +86,12 @@ class WayBack:
         """Return why a topic cannot be copied back and what to do, empty if it can or there is nothing to be copied."""
         known, ours, theirs = self._known[name], source.get(name), target.get(name)
         if theirs is None:
-            return "" if ours is None else f"topic {name} is not in the target any more: delete it in the source"
+            return "" if ours is None else f"topic {name} is not in the target any more: {_DELETE}"
         if theirs.topic_id != known.target_id:
-            gone = f"topic {name} was deleted in the target and made again, and is not copied: delete it in the source"
+            gone = f"topic {name} was deleted in the target and made again, and is not copied: {_DELETE}"
             return "" if ours is None else gone
+        if not known.source_id:  # it is being made in the source
+            return ""
         if ours is None:
             gone = f"topic {name} is not in the source any more, and is not copied"
             return f"{gone}: delete it in the target, or keep it there and return once nothing else is named"
@@ -93,29 +100,6 @@ class WayBack:
         if len(ours.partitions) > len(theirs.partitions):
             return f"topic {name} has got more partitions in the source: give it as many in the target"
         return ""
-
-    async def _add_partitions(
-        self, names: Collection[str], source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]
-    ) -> bool:
-        """Give topics of the source as many partitions as they have in the target; True if some were added."""
-        from kafkalite.client import NewPartitions
-
-        more = {
-            name: NewPartitions(len(target[name].partitions))
-            for name in names
-            if len(target[name].partitions) > len(source[name].partitions)
-        }
-        if more:
-            await self._clusters.source.create_partitions(more)
-        return bool(more)
-
-    async def _find_notes(self, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> None:
-        there = set(await self._clusters.target.list_topics(include_internal=False)) - INTERNAL_TOPICS
-        made_again = {
-            name for name, each in target.items() if name not in source and each.topic_id != self._known[name].target_id
-        }
-        others = there - self._known.keys() | made_again
-        self.notes = [f"topic {name} was not switched by this mirror, and is not copied" for name in sorted(others)]
 
     async def _copy_partitions(self, places: list[TopicPartition]) -> list[str]:
         clusters = self._clusters
@@ -171,6 +155,9 @@ class WayBack:
             answer = await self._fetch(self._clusters.target_cluster, place, end, _FETCH_BYTES)
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 start = await _find_log_start(self._clusters.target, place)
+                if end == 0 and 0 < start <= wanted:
+                    end = self._joined[place] = await self._begin_at(place, start)
+                    continue
                 return f"{place}: the source ends at offset {end}, and the target has nothing before {start} any more"
             records = answer.records or b""
             if next(iter_batches(records), None) is None:
@@ -180,6 +167,28 @@ class WayBack:
             self._joined[place] = end
             self.offsets += end - begin
         return ""
+
+    async def _begin_at(self, place: TopicPartition, start: int) -> int:
+        """Have an empty log of the source begin where that of the target does, and return that offset. Raises ClientError, OSError.
+
+        An empty batch, as compaction leaves them, takes the log there.
+        """
+        last = assemble_batch(
+            b"",
+            records_count=0,
+            last_offset_delta=0,
+            base_timestamp=NO_TIMESTAMP,
+            max_timestamp=NO_TIMESTAMP,
+            base_offset=start - 1,
+            leader_epoch=0,
+            attributes=0,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+        )
+        end = await self._append(place, 0, bytes(last))
+        await self._clusters.source.delete_records({place: start})
+        return end
 
     async def _compare_seam(self, place: TopicPartition, end: int) -> str:
         """Return why the logs are not the same up to the end of the source, empty if they are. Raises ClientError, OSError."""

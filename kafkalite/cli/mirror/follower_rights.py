@@ -1,0 +1,58 @@
+"""Who may follow the mirror by a certificate: its owner is a super user of the target, or the target's ACLs allow it ClusterAction, as a
+broker of the target decides of the same Fetch. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kafkalite.security.acl import CLUSTER_NAME, AclBinding, Operation, ResourceType
+from kafkalite.security.acl_index import AclIndex
+from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal, principals_in
+from kafkalite.security.principal_mapping import PrincipalMapping
+from kafkalite.security.tls import peer_name
+
+
+class FollowerRights:
+    """The target's ACLs as they were read last, its super users, and how it names the owners of certificates."""
+
+    def __init__(self, mapping_rules: str, super_users: str) -> None:
+        """Take `ssl.principal.mapping.rules` and `super.users` of the target's brokers. Raises ValueError."""
+        self._mapping = PrincipalMapping(mapping_rules)
+        self._super_users = principals_in(super_users)
+        self._acls = AclIndex()
+        self._has_authorizer = True
+
+    def replace_acls(self, acls: Iterable[AclBinding] | None) -> None:
+        """Take the target's ACLs, None for a target without an authorizer."""
+        self._has_authorizer = acls is not None
+        found: dict[object, list[AclBinding]] = {}
+        for each in acls or ():
+            found.setdefault(each.resource, []).append(each)
+        self._acls = AclIndex()
+        for bindings in found.values():
+            self._acls.replace(bindings[0].resource, [each.entry for each in bindings])
+
+    def recognize(self, certificate: bytes | None, host: str) -> Callable[[], str]:
+        """Return the function that says why the owner of a verified certificate (DER) may not follow from an address now.
+
+        It returns an empty text if the owner may.
+        """
+        if not certificate:
+            return partial(self._find_refusal, ANONYMOUS, host)
+        try:
+            principal = KafkaPrincipal(USER, self._mapping.name_of(peer_name(certificate)))
+        except ValueError as problem:
+            return partial(str, f"a certificate of {host} has no principal: {problem}")
+        return partial(self._find_refusal, principal, host)
+
+    def _find_refusal(self, principal: KafkaPrincipal, host: str) -> str:
+        if principal in self._super_users:
+            return ""
+        if not self._has_authorizer:
+            return f"{host} shows no certificate" if principal == ANONYMOUS else ""
+        if self._acls.allows(str(principal), host, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            return ""
+        lacks = "super.users of --listen-config does not name it, and no ACL of the target allows it ClusterAction"
+        return f"{principal} of {host} is no broker of the target: {lacks}"

@@ -1,0 +1,201 @@
+"""A mirror whose target's brokers know each other by certificates: who is served, and who is not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from kafkalite.cli.mirror.follower_rights import FollowerRights
+from kafkalite.cli.mirror.listener import Listener
+from kafkalite.cli.mirror.listener_security import load_security
+from kafkalite.cli.mirror.passing import Passing
+from kafkalite.cli.mirror.positions import Positions
+from kafkalite.cli.mirror.relay import Relay
+from kafkalite.client import AclBinding, AclEntry, Operation, PatternType, PermissionType, ResourcePattern, ResourceType
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol import codec, messages
+from kafkalite.protocol.apis import ApiKey
+from kafkalite.security.tls import StoreSettings, TlsSettings, client_context
+from tests.certificates import Authority, write
+from tests.unit.cli.mirror.listened import TIMEOUT_S, Client, Source, ask_as_follower, fetch, metadata, produce
+
+BROKER, OTHER = "User:CN=broker,O=kafkalite", "User:CN=other,O=kafkalite"
+SHORT = "RULE:^CN=(.*?),O=.*$/$1/L"
+
+
+def allow(principal: str, permission: PermissionType = PermissionType.ALLOW, host: str = "*") -> AclBinding:
+    cluster = ResourcePattern(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
+    return AclBinding(cluster, AclEntry(principal, host, Operation.CLUSTER_ACTION, permission))
+
+
+class Room:
+    """A listener with SSL alone, and certificates of one authority."""
+
+    def __init__(self, path: Path, rules: str = "", super_users: str = BROKER) -> None:
+        self._path, self._authority = path, Authority()
+        keystore = self._store("mirror")
+        self._truststore = write(path / "trust.pem", self._authority.pem)
+        own = {"ssl_keystore_location": keystore, "ssl_truststore_location": self._truststore}
+        target = {"bootstrap_servers": "h:1", "security_protocol": "SSL", **own}
+        settings = {"ssl.principal.mapping.rules": rules, "super.users": super_users}
+        self.security = load_security("SSL", own, target, settings)
+        assert self.security.rights is not None
+        self.rights: FollowerRights = self.security.rights
+        self.clients: list[Client] = []
+
+    def _store(self, name: str, authority: Authority | None = None) -> str:
+        return write(self._path / f"{name}.pem", (authority or self._authority).issue(name).pem)
+
+    async def connect(self, name: str = "", authority: Authority | None = None) -> Client:
+        """Connect with the certificate of `name`, with none by default."""
+        keystore = StoreSettings(location=self._store(name, authority)) if name else StoreSettings()
+        trusted = StoreSettings(location=self._truststore)
+        context = client_context(TlsSettings(keystore=keystore, truststore=trusted))
+        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=context)))
+        return self.clients[-1]
+
+    async def listen(self) -> None:
+        source: Any = Source()
+        relay = Relay(source, Positions(), lambda _: True)
+        relay.strays = {b"s" * 16: "stray"}
+        self.listener = Listener(relay, source, Passing(list, self.security), self.security)
+        await self.listener.listen("127.0.0.1", 0)
+        assert self.listener._server is not None
+        self.port = self.listener._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        for each in self.clients:
+            each.writer.close()
+        await self.listener.close()
+
+
+def play(room: Room, test: Any) -> None:
+    async def attempt() -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            await room.listen()
+            try:
+                await test()
+            finally:
+                await room.close()
+
+    asyncio.run(attempt())
+
+
+def test_brokers_of_the_target_follow_and_nobody_else(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        assert (await ask_as_follower(await room.connect("broker"))).responses
+        for name in ("other", ""):
+            client = await room.connect(name)
+            with pytest.raises(asyncio.IncompleteReadError):
+                await ask_as_follower(client)
+            (problem,) = room.listener.describe_problems()
+            who = OTHER if name else "User:ANONYMOUS"
+            assert f"fetch: {who} of 127.0.0.1 is no broker of the target: super.users of --listen-config" in problem
+
+    play(room, test)
+
+
+def test_acls_of_the_target_count_as_soon_as_they_are_read(tmp_path: Path) -> None:
+    room = Room(tmp_path, super_users="")
+
+    async def test() -> None:
+        follower = await room.connect("broker")
+        room.rights.replace_acls([allow(BROKER)])
+        assert (await ask_as_follower(follower)).responses
+        room.rights.replace_acls([allow(BROKER), allow("User:*", PermissionType.DENY)])
+        with pytest.raises(asyncio.IncompleteReadError):
+            await ask_as_follower(follower)
+
+    play(room, test)
+
+
+def test_clients_are_refused_before_anything_is_passed_on(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        for name in ("broker", "other", ""):
+            for request, version in ((metadata(), 12), (produce(1), 9), (produce(0), 9)):
+                client = await room.connect(name)
+                await client.send(request, version)
+                assert await client.is_closed()
+        versions = messages.ApiVersionsRequest(client_software_name="x", client_software_version="y")
+        client = await room.connect("other")
+        await client.send(versions, 3)
+        assert await client.is_closed()
+        assert "certificates cannot be passed on" in room.listener.describe_problems()[0]
+
+    play(room, test)
+
+
+def test_a_consumer_is_told_that_the_mirror_does_not_lead(tmp_path: Path) -> None:
+    """Its Fetch needs no right of a broker, and gets nothing."""
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        client = await room.connect("other")
+        await client.send(fetch(b"s" * 16, -1), 17)
+        (answer,) = codec.decode_response(ApiKey.FETCH, 17, await client.receive(), 5).responses[0].partitions
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(room, test)
+
+
+def test_certificates_of_other_authorities_do_not_get_in(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            await ask_as_follower(await room.connect("broker", Authority("another")))
+
+    play(room, test)
+
+
+def test_large_requests_are_of_followers_alone(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        client = await room.connect("other")
+        client.writer.write((300_000).to_bytes(4, "big"))
+        assert await client.is_closed()
+        assert "is no broker of the target" in room.listener.describe_problems()[0]
+
+    play(room, test)
+
+
+def test_rights_are_those_that_a_broker_would_grant() -> None:
+    def refusal(rights: FollowerRights, name: str, host: str = "10.0.0.1") -> str:
+        certificate = Authority().issue(name).certificate.public_bytes(Encoding.DER)
+        return rights.recognize(certificate, host)()
+
+    short = FollowerRights(SHORT, "User:broker")
+    assert refusal(short, "Broker") == "" and "User:other of 10.0.0.1" in refusal(short, "other")
+    assert "has no principal" in refusal(FollowerRights("RULE:^CN=x$/x/", "User:broker"), "broker")
+    by_acl = FollowerRights("", "")
+    assert refusal(by_acl, "broker"), "nothing is read yet"
+    by_acl.replace_acls([allow(BROKER, host="10.0.0.1")])
+    assert refusal(by_acl, "broker") == "" and refusal(by_acl, "broker", "10.0.0.2")
+    by_acl.replace_acls(None)
+    assert refusal(by_acl, "other") == "", "a target without an authorizer lets everybody"
+    assert by_acl.recognize(None, "h")() == "h shows no certificate"
+    with pytest.raises(ValueError, match="must be DEFAULT or RULE"):
+        FollowerRights("nonsense", "")
+    with pytest.raises(ValueError, match="must be a principal"):
+        FollowerRights("", "nobody")
+
+
+def test_what_is_wrong_with_the_settings_is_said(tmp_path: Path) -> None:
+    target = {"bootstrap_servers": "h:1", "security_protocol": "SSL"}
+    key = {"ssl_keystore_location": write(tmp_path / "key.pem", Authority().issue("mirror").pem)}
+    with pytest.raises(ValueError, match="have to be of the SSL listener"):
+        load_security("SSL", key, {**target, "security_protocol": "PLAINTEXT"})
+    with pytest.raises(
+        ValueError, match=r"--listen-config: ssl\.client\.auth=requested needs ssl\.truststore\.location"
+    ):
+        load_security("SSL", key, target)
