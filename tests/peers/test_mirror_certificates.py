@@ -1,5 +1,5 @@
-"""A mirror whose target has TLS without SASL between its brokers, controllers and clients: each shows a certificate. Brokers follow the mirror;
-clients are refused by it, and get on with other brokers. With --long.
+"""A mirror whose target has TLS without SASL between its brokers, controllers and clients: each shows a certificate. Brokers follow the
+mirror; clients are refused by it, and get on with other brokers. With --long.
 """
 
 from __future__ import annotations

@@ -8,29 +8,25 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import confluent_kafka
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from kafkalite.cli.main import main
-from kafkalite.cli.mirror.administered import Administered, AtSwitch
-from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
-from kafkalite.cli.mirror.plan import KnownTopic
-from kafkalite.cli.mirror.reading import read_administered
-from kafkalite.client import Admin, AdminOptions, QuotaEntity, SyncAdmin
-from kafkalite.client.cluster.client import ClusterClient
+from kafkalite.cli.mirror.files import MirrorDirectory
+from kafkalite.client import QuotaEntity
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from tests.wire.conftest import TopicMaker, wait_until_led
+from tests.wire.mirror_back import PARTITIONS, TIMEOUT_S, Switched, produce, read_side
 
 pytestmark = pytest.mark.wire
 
-TIMEOUT_S = 60
 GROUP = "mirror-back"
-PARTITIONS = 2
 
 
 @pytest.fixture(scope="module")
@@ -41,52 +37,6 @@ def target(cluster: LocalCluster, pytestconfig: pytest.Config) -> Iterator[str]:
     connect = f"{cluster.zookeeper_connect}/mirror-back"
     with LocalCluster(brokers=1, zookeeper_connect=connect, properties=settings) as running:
         yield running.bootstrap_servers
-
-
-async def read_side(servers: str) -> Administered:
-    options = AdminOptions(bootstrap_servers=servers)
-    cluster = ClusterClient(options)
-    await cluster.connect()
-    try:
-        async with Admin(bootstrap_servers=servers) as admin:
-            return await read_administered(admin, cluster)
-    finally:
-        await cluster.close()
-
-
-class Switched:
-    """A topic of both clusters after a switch, at which it was empty."""
-
-    def __init__(self, name: str, source: str, target: str, directory: Path) -> None:
-        self.name, self.source, self.target, self.directory = name, source, target, directory
-        ids, clusters, there = [], [], []
-        for servers in (source, target):
-            with SyncAdmin(bootstrap_servers=servers) as admin:
-                ids.append(admin.describe_topics([name])[0].topic_id)
-                clusters.append(admin.describe_cluster().cluster_id or "")
-            there.append(asyncio.run(read_side(servers)))
-        directory.mkdir()
-        state = MirrorState(*clusters, 900, "00" * 16, {name: KnownTopic(*ids)}, is_switched=True)
-        MirrorDirectory(directory).write_state(state)
-        MirrorDirectory(directory).write_at_switch(AtSwitch(there[1]))
-
-    def copy_back(self, wait_s: float = TIMEOUT_S, *more: str) -> Result:
-        where = ["-b", self.source, "--to", self.target, "--wait", str(wait_s), "--replication-factor", "1"]
-        return CliRunner().invoke(main, ["mirror", "back", str(self.directory), *where, *more])
-
-    def read(self, servers: str, partitions: int = PARTITIONS) -> list[tuple[object, ...]]:
-        """All committed records, with offsets and timestamps."""
-        consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": servers, "group.id": "none", "enable.partition.eof": True}
-        )
-        found: list[tuple[object, ...]] = []
-        for number in range(partitions):
-            consumer.assign([confluent_kafka.TopicPartition(self.name, number, 0)])
-            while (each := consumer.poll(TIMEOUT_S)) is not None and each.error() is None:
-                found.append((number, each.offset(), each.timestamp(), each.key(), each.value(), each.headers()))
-            assert each is not None and each.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-        consumer.close()
-        return found
 
 
 @pytest.fixture
@@ -101,13 +51,6 @@ def switched(make_topic: TopicMaker, servers: str, target: str, tmp_path: Path) 
 def kafkalite(*words: str) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
-
-
-def produce(servers: str, topic: str, text: bytes, count: int = 20) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-    for number in range(count):
-        producer.produce(topic, text, b"k%d" % number, number % PARTITIONS, headers=[("h", b"x")])
-    assert producer.flush(TIMEOUT_S) == 0
 
 
 def produce_transactions(servers: str, topic: str) -> None:
@@ -169,8 +112,8 @@ def test_what_administrators_changed_comes_back(switched: Switched) -> None:
     admin = AdminClient({"bootstrap.servers": switched.target})
     admin.create_topics([NewTopic(made, 2, 1, config={"retention.ms": "86400000"})])[made].result(TIMEOUT_S)
     wait_until_led(switched.target, made, 2)
-    new = Switched.__new__(Switched)
-    new.__dict__.update(switched.__dict__, name=made)
+    new = copy(switched)
+    new.name = made
     produce(switched.target, made, b"of the target")
     place = confluent_kafka.TopicPartition(made, 1, 10)  # of 10 records: all that it has
     admin.delete_records([place])[place].result(TIMEOUT_S)
