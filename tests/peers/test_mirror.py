@@ -1,4 +1,5 @@
-"""`kafkalite mirror` from brokers of ours to Apache Kafka 4: what the target has after the switch is what the source had.
+"""`kafkalite mirror` from brokers of ours to Apache Kafka 4: what the target has after the switch is what the source had, and what its
+administrators change then comes back.
 
 Two brokers follow, the mirror is killed once, and the source's leader epochs get ahead of the target's. With --long.
 """
@@ -29,6 +30,7 @@ from kafkalite.local.ports import ReservedPort
 from tests.peers import kraft
 from tests.peers.apache_kafka import wait_for_controller
 from tests.peers.kraft import KraftCluster
+from tests.peers.mirror_changes import change_target, check_changes_come_back
 from tests.peers.mirror_program import MIRROR, TIMEOUT_S, Program, check_segments, switch_with_evidence
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
@@ -139,6 +141,8 @@ def test_the_target_has_what_the_source_had(
     switch_with_evidence(program, tmp_path / "evidence", servers, theirs)
     check_segments(source, target, PARTITIONS)
     check_target(theirs, ends)
+    change_target(theirs, "plain", "transactional")
+    check_changes_come_back(program, servers, theirs, "plain", "transactional")
 
 
 def check_target(servers: str, ends: dict[tuple[str, int], int]) -> None:

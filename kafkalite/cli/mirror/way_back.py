@@ -169,25 +169,19 @@ class WayBack:
         return ""
 
     async def _begin_at(self, place: TopicPartition, start: int) -> int:
-        """Have an empty log of the source begin where that of the target does, and return that offset. Raises ClientError, OSError.
+        """Have an empty log of the source begin where that of the target does; return the new end. Raises ClientError, OSError.
 
-        An empty batch, as compaction leaves them, takes the log there.
+        An empty batch, as compaction leaves them, takes the log to the target's first batch, which may begin before its log start. Both
+        are appended at once, so that what is there after an interruption can be compared with the target.
         """
-        last = assemble_batch(
-            b"",
-            records_count=0,
-            last_offset_delta=0,
-            base_timestamp=NO_TIMESTAMP,
-            max_timestamp=NO_TIMESTAMP,
-            base_offset=start - 1,
-            leader_epoch=0,
-            attributes=0,
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_PRODUCER_EPOCH,
-            base_sequence=NO_SEQUENCE,
-        )
-        end = await self._append(place, 0, bytes(last))
+        answer = await self._fetch(self._clusters.target_cluster, place, start, _FETCH_BYTES)
+        records = bytes(answer.records or b"")
+        first = next(iter_batches(records), None)
+        begin = start if first is None else first.base_offset
+        self._highest_producer_id = max(self._highest_producer_id, read_headers(records)[1])
+        end = await self._append(place, 0, (_make_empty_batch(begin - 1) if begin else b"") + records)
         await self._clusters.source.delete_records({place: start})
+        self.offsets += end - begin
         return end
 
     async def _compare_seam(self, place: TopicPartition, end: int) -> str:
@@ -248,3 +242,22 @@ class WayBack:
 async def _find_log_start(admin: Admin, place: TopicPartition) -> int:
     found = (await admin.list_offsets({place: "earliest"}))[place]
     return -1 if found is None else found.offset
+
+
+def _make_empty_batch(offset: int) -> bytes:
+    """Return a batch without records at an offset."""
+    return bytes(
+        assemble_batch(
+            b"",
+            records_count=0,
+            last_offset_delta=0,
+            base_timestamp=NO_TIMESTAMP,
+            max_timestamp=NO_TIMESTAMP,
+            base_offset=offset,
+            leader_epoch=0,
+            attributes=0,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+        )
+    )

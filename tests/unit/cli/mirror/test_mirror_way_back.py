@@ -98,7 +98,7 @@ class Cluster:
             adopt_copy(records, self.end, request.log_end_offset, EPOCHS[self.topic_id])
         except KafkaError as problem:
             return messages.CopyRecordsResponse(error_code=problem.code, log_end_offset=self.end)
-        self.batches.append(bytes(records))
+        self.batches += [bytes(records[each.position : each.end]) for each in iter_batches(records)]
         if failure is not None:
             raise failure
         return messages.CopyRecordsResponse(log_end_offset=self.end)
@@ -238,6 +238,11 @@ def test_an_empty_source_begins_where_the_target_does() -> None:
     target, source = Cluster(TARGET_ID, batch(8), batch(9), start=8), Cluster(SOURCE_ID)
     assert copy(source, target) == []
     assert (source.start, source.end) == (8, 10) and source.batches[1:] == with_epoch(target.batches)
+    within, source = Cluster(TARGET_ID, batch(5, count=4), batch(9), start=7), Cluster(SOURCE_ID)
+    assert copy(source, within) == []
+    assert (source.start, source.end) == (7, 10) and with_epoch(within.batches) == source.batches[1:]
+    first, source = Cluster(TARGET_ID, batch(0, count=4), batch(4), start=2), Cluster(SOURCE_ID)
+    assert copy(source, first) == [] and source.batches == with_epoch(first.batches)
     empty, source = Cluster(TARGET_ID, start=8), Cluster(SOURCE_ID)
     assert copy(source, empty) == [] and (source.start, source.end) == (8, 8), "all records are deleted in the target"
     empty.batches.append(batch(8))
