@@ -8,7 +8,14 @@ import sys
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from kafkalite.local.broker_process import wait_until
 from tests.peers.mirror_program import TIMEOUT_S, Program, run_kafkalite
@@ -29,6 +36,10 @@ def change_target(servers: str, grown: str, deleted: str) -> None:
     run_kafkalite("acl", "remove", "--principal", "User:reader", "--topic", "plain", "--yes", "-b", servers)
     run_kafkalite("acl", "add", "User:writer", "write", "--topic", MADE, "-b", servers)
     run_kafkalite("config", "set", "--user", "writer", "-b", servers, "producer_byte_rate=1000000")
+    information = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    user = UserScramCredentialUpsertion("new-user", information, b"secret")
+    for future in admin.alter_user_scram_credentials([user]).values():
+        future.result(TIMEOUT_S)
     producer = confluent_kafka.Producer({"bootstrap.servers": servers})
     for number in range(100):
         producer.produce(MADE, b"%d" % number, b"k%d" % number, partition=number % 2)
@@ -65,6 +76,7 @@ def check_changes_come_back(program: Program, source: str, target: str, grown: s
     assert refused.returncode == 7 and f"topic {deleted} is not in the target any more" in refused.stderr
     done = subprocess.run([*command, "--delete-topics", "--yes"], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "set the passwords of new-user in the source" in done.stderr
     again = subprocess.run([*command, *words], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert again.returncode == 0 and json.loads(again.stdout) == []
 

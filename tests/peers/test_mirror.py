@@ -22,6 +22,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from kafkalite.local.broker_process import wait_until
@@ -82,6 +85,11 @@ def make_source(servers: str) -> None:
     )
     for future in admin.create_acls([rule]).values():
         future.result(TIMEOUT_S)
+    user = UserScramCredentialUpsertion(
+        "secret-user", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"secret"
+    )
+    for future in admin.alter_user_scram_credentials([user]).values():
+        future.result(TIMEOUT_S)
     commit(servers, 42)
 
 
@@ -130,6 +138,7 @@ def test_the_target_has_what_the_source_had(
     make_source(servers)
     program.start()
     wait_until(lambda: program.is_level(find_ends(servers)), "a mirror that is level", TIMEOUT_S)
+    assert any("set the passwords of secret-user in the target" in each for each in program.read_status()["notes"])
     program.kill()
     source.restart(1)  # the next leader epochs
     produce(servers, 1000)

@@ -9,10 +9,10 @@ import confluent_kafka
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.cli.mirror.administered import Administered, AtSwitch
+from kafkalite.cli.mirror.administered.reading import read_administered
+from kafkalite.cli.mirror.administered.state import Administered, AtSwitch
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
-from kafkalite.cli.mirror.reading import read_administered
 from kafkalite.client import Admin, AdminOptions, SyncAdmin
 from kafkalite.client.cluster.client import ClusterClient
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.mirror.returning import back
+from kafkalite.cli.mirror.back.returning import back
 from kafkalite.cli.mirror.running import run
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.cli.mirror.acl_listing import read_acls
+from kafkalite.cli.mirror.administered.acl_listing import read_acls
+from kafkalite.cli.mirror.administered.scram_users import tell_missing
 from kafkalite.cli.mirror.plan import MirroredTopic
-from kafkalite.cli.mirror.scram_users import tell_missing
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from kafkalite.cli.migrate.evidence import sync_directory
-from kafkalite.cli.mirror.administered import AtSwitch
+from kafkalite.cli.mirror.administered.state import AtSwitch
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.types import TopicPartition
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, plan, producer_ids
-from kafkalite.cli.mirror.administered import AtSwitch
+from kafkalite.cli.mirror.administered.reading import read_administered
+from kafkalite.cli.mirror.administered.state import AtSwitch
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
 from kafkalite.cli.mirror.evacuation import Evacuation
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic, TopicPlan
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
-from kafkalite.cli.mirror.reading import read_administered
 from kafkalite.cli.mirror.relay import Relay
 from kafkalite.cli.mirror.switching import Switch, find_late_records
 from kafkalite.client.errors import AdminError, ClientError

@@ -239,7 +239,7 @@ async def _mirror(
 @asynccontextmanager
 async def _keeping(rights: FollowerRights, target: ClusterClient, interval_s: float) -> AsyncIterator[None]:
     """Read the target's ACLs now, and again and again until the context ends. Raises ClientError, OSError at the first time."""
-    from kafkalite.cli.mirror.acl_listing import read_acls
+    from kafkalite.cli.mirror.administered.acl_listing import read_acls
     from kafkalite.client.errors import ClientError
 
     async def keep() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kafkalite.cli.mirror.administered import AtSwitch
-from kafkalite.cli.mirror.bringing_back import BringingBack
-from kafkalite.cli.mirror.changes import WantedBack
+from kafkalite.cli.mirror.administered.reading import read_administered
+from kafkalite.cli.mirror.administered.state import AtSwitch
+from kafkalite.cli.mirror.back.bringing_back import BringingBack
+from kafkalite.cli.mirror.back.changes import WantedBack
 from kafkalite.cli.mirror.clusters import Clusters
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
-from kafkalite.cli.mirror.reading import read_administered
 from kafkalite.client import (
     AclBinding,
     AclEntry,

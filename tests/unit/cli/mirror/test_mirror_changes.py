@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from kafkalite.cli.mirror.administered import Administered, AtSwitch, TopicState
-from kafkalite.cli.mirror.changes import NO_SNAPSHOT, ChangePlan, Source, WantedBack, plan_changes
+from kafkalite.cli.mirror.administered.state import Administered, AtSwitch, TopicState
+from kafkalite.cli.mirror.back.changes import NO_SNAPSHOT, ChangePlan, Source, WantedBack, plan_changes
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.client import QuotaEntity
 from kafkalite.security.acl import (

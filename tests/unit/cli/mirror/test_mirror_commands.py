@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafkalite.cli.main import main
-from kafkalite.cli.mirror import command, returning
+from kafkalite.cli.mirror import command
+from kafkalite.cli.mirror.back import returning
 from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError, MirrorState
 from kafkalite.cli.mirror.plan import KnownTopic
 

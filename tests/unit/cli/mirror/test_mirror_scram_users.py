@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalite.cli.mirror.scram_users import tell_changes, tell_missing
+from kafkalite.cli.mirror.administered.scram_users import tell_changes, tell_missing
 
 A, B = {"SCRAM-SHA-256": 4096}, {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
 

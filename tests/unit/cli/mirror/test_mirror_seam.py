@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalite.cli.mirror.seam import compare_batches
+from kafkalite.cli.mirror.back.seam import compare_batches
 from kafkalite.protocol.record_batches.records import NewRecord, build_batch, set_offset_and_epoch_in_place
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from kafkalite.cli.mirror.back.way_back import WayBack
 from kafkalite.cli.mirror.clusters import Clusters
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
-from kafkalite.cli.mirror.way_back import WayBack
 from kafkalite.client import ConfigResource, OffsetAndMetadata
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.errors import ErrorCode, KafkaError

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.cli.mirror.administered import Administered, AtSwitch, TopicState
+from kafkalite.cli.mirror.administered.state import Administered, AtSwitch, TopicState
 from kafkalite.cli.mirror.plan import KnownTopic, is_left_out
 
 if TYPE_CHECKING:

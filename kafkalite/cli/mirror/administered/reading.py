@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalite.cli.mirror import copying
-from kafkalite.cli.mirror.acl_listing import read_acls
-from kafkalite.cli.mirror.administered import Administered, TopicState
+from kafkalite.cli.mirror.administered.acl_listing import read_acls
+from kafkalite.cli.mirror.administered.state import Administered, TopicState
 from kafkalite.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from kafkalite.cli.mirror.running import connect, target_options
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
-    from kafkalite.cli.mirror.bringing_back import BringingBack
-    from kafkalite.cli.mirror.changes import Change, ChangePlan, WantedBack
+    from kafkalite.cli.mirror.back.bringing_back import BringingBack
+    from kafkalite.cli.mirror.back.changes import Change, ChangePlan, WantedBack
+    from kafkalite.cli.mirror.back.way_back import WayBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
-    from kafkalite.cli.mirror.way_back import WayBack
 
 _PAUSE_S: Final = 0.5
 _CHANGES_S: Final = 10.0
@@ -88,7 +88,7 @@ def back(
     without it after the producers and consumers of the target were stopped.
     Ends with 0 when the source is level with the target, and with 7 when it is not in time; what is in the way is named.
     """
-    from kafkalite.cli.mirror.changes import WantedBack
+    from kafkalite.cli.mirror.back.changes import WantedBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
 
     if follow and (delete_topics or dry_run):
@@ -125,9 +125,9 @@ class _Way:
 
     async def go(self, source_options: dict[str, Any], to_options: dict[str, Any]) -> list[str]:
         """Connect both sides and copy; return what is in the way when the time is over, nothing when the source is level."""
-        from kafkalite.cli.mirror.bringing_back import BringingBack
+        from kafkalite.cli.mirror.back.bringing_back import BringingBack
+        from kafkalite.cli.mirror.back.way_back import WayBack
         from kafkalite.cli.mirror.clusters import Clusters
-        from kafkalite.cli.mirror.way_back import WayBack
         from kafkalite.client import Admin
 
         async with AsyncExitStack() as stack:

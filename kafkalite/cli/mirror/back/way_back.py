@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, producer_ids
+from kafkalite.cli.mirror.back.seam import compare_batches
 from kafkalite.cli.mirror.batch_headers import read_headers
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
-from kafkalite.cli.mirror.seam import compare_batches
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages

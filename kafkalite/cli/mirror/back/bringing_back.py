@@ -11,17 +11,17 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from kafkalite.cli.mirror import scram_users
-from kafkalite.cli.mirror.changes import Change, ChangePlan, Kind, Source, WantedBack, plan_changes
+from kafkalite.cli.mirror.administered import scram_users
+from kafkalite.cli.mirror.administered.reading import read_administered
+from kafkalite.cli.mirror.back.changes import Change, ChangePlan, Kind, Source, WantedBack, plan_changes
 from kafkalite.cli.mirror.plan import KnownTopic
-from kafkalite.cli.mirror.reading import read_administered
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.config.topic import TOPIC_KEYS
 from kafkalite.errors import ErrorCode
 from kafkalite.security.acl import AclBinding, AclFilter
 
 if TYPE_CHECKING:
-    from kafkalite.cli.mirror.administered import Administered
+    from kafkalite.cli.mirror.administered.state import Administered
     from kafkalite.cli.mirror.clusters import Clusters
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 

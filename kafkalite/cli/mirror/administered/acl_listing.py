@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkalite.cli.mirror.administered import read_binding
+from kafkalite.cli.mirror.administered.state import read_binding
 from kafkalite.client.errors import error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
