@@ -2,7 +2,8 @@
 
 Followers are answered from the source. What clients ask is passed on to a broker of the target, or answered as `routes` says. With SASL a
 connection authenticates to that broker, too, which is asked by the same connection whether it lets who is there follow, before the mirror
-gives out anything: a Fetch of a topic that there is not is answered UNKNOWN_TOPIC_ID only to those with ClusterAction.
+gives out anything: a Fetch of a topic that there is not is answered UNKNOWN_TOPIC_ID only to those with ClusterAction. With SSL alone the
+certificate says who follows (`follower_rights`), and nothing is passed on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafkalite.cli.mirror.following import is_of_follower, make_question, read_verdict
 from kafkalite.cli.mirror.listener_security import ListenerSecurity
 from kafkalite.cli.mirror.logins import Logins
-from kafkalite.cli.mirror.passing import CORRELATION, SHOWN_S, Passing, Upstream
+from kafkalite.cli.mirror.passing import CORRELATION, SHOWN_S, Passing, PassingRefused, Upstream
 from kafkalite.cli.mirror.relay import Relay, SourceLinks
 from kafkalite.cli.mirror.routes import ROUTES, Route, has_answer, limit_versions, make_empty_answer, newest_version
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -98,9 +99,12 @@ class Listener:
     def describe_problems(self) -> list[str]:
         """Return what the listener has met with lately: brokers that were not reached, and why it ended a connection."""
         found = self._passing.describe_failures()
-        if self._problem is not None and self._problem[0] > time.monotonic() - SHOWN_S:
+        if self._problem is not None and self._has_problem():
             found.append(f"the listener ended a connection: {self._problem[1]}")
         return found
+
+    def _has_problem(self) -> bool:
+        return self._problem is not None and self._problem[0] > time.monotonic() - SHOWN_S
 
     async def close(self) -> None:
         """End the listener and all connections."""
@@ -133,6 +137,10 @@ class Listener:
                     await self._serve_request(peer)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             pass  # the peer has gone, or the broker that answered it
+        except PassingRefused as problem:
+            log.info("a client was refused: %s", problem)
+            if not self._has_problem():
+                self._problem = time.monotonic(), str(problem)
         except (ProtocolViolation, ValueError) as problem:
             self._problem = time.monotonic(), str(problem)
             log.warning("a connection was ended: %s", problem)

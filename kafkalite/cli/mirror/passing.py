@@ -32,6 +32,10 @@ CORRELATION: Final = slice(4, 8)
 FindBrokers = Callable[[], Sequence[tuple[str, int]]]
 
 
+class PassingRefused(ProtocolViolation):
+    """Raised where nothing is passed on, for a reason that the operator was told."""
+
+
 class Passing:
     """Connects clients and followers to brokers of the target; clients have a bound."""
 
@@ -43,10 +47,10 @@ class Passing:
     async def connect(self) -> Upstream:
         """Return a connection to some broker, which is not counted as a client's: followers ask for versions and authenticate by it, too.
 
-        Raises ProtocolViolation where nothing is passed on, ConnectionError when no broker is reached.
+        Raises PassingRefused where nothing is passed on, ConnectionError when no broker is reached.
         """
         if self._security.refusal:
-            raise ProtocolViolation(self._security.refusal)
+            raise PassingRefused(self._security.refusal)
         reader, writer = await self._open()
         return Upstream(reader, writer, self._clients.discard)
 

@@ -55,7 +55,7 @@ _COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
     "--leave",
     "left",
     multiple=True,
-    metavar="TOPIC",
+    metavar="NAME",
     help="Do not bring back this topic, made in the target; may be repeated.",
 )
 @click.option(

@@ -134,6 +134,23 @@ def test_clients_are_refused_before_anything_is_passed_on(tmp_path: Path) -> Non
     play(room, test)
 
 
+def test_refused_clients_do_not_hide_a_refused_follower(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+
+    async def test() -> None:
+        client = await room.connect("other")
+        await client.send(metadata(), 12)
+        assert await client.is_closed() and "cannot be passed on" in room.listener.describe_problems()[0]
+        follower = await room.connect("other")
+        await follower.send(fetch(b"s" * 16, 1), 17)
+        assert await follower.is_closed()
+        client = await room.connect("other")
+        await client.send(metadata(), 12)
+        assert await client.is_closed() and "is no broker of the target" in room.listener.describe_problems()[0]
+
+    play(room, test)
+
+
 def test_a_consumer_is_told_that_the_mirror_does_not_lead(tmp_path: Path) -> None:
     """Its Fetch needs no right of a broker, and gets nothing."""
     room = Room(tmp_path)
