@@ -217,7 +217,7 @@ class Listener:
         """Have a broker of the target answer a request; return what gives its response to the peer."""
         key, version, _ = read_head(frame)
         is_answered = has_answer(key, version, frame)
-        if not is_answered and not peer.is_known:
+        if not is_answered and not peer.is_known and self._security.has_sasl:
             await self._ask_rights(peer)  # no response would show that the broker has closed the connection
         if peer.upstream is None:
             peer.upstream = await self._passing.connect()
