@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from kafkalite.cli.main import main
+from kafkalite.cli.mirror import running
 from kafkalite.cli.mirror.follower_rights import FollowerRights
 from kafkalite.cli.mirror.listener import Listener
 from kafkalite.cli.mirror.listener_security import load_security
@@ -216,3 +219,57 @@ def test_what_is_wrong_with_the_settings_is_said(tmp_path: Path) -> None:
         ValueError, match=r"--listen-config: ssl\.client\.auth=requested needs ssl\.truststore\.location"
     ):
         load_security("SSL", key, target)
+
+
+class Target:
+    """A cluster that answers DescribeAcls in turn by what it was given, and then by nothing new."""
+
+    def __init__(self, *answers: int | Exception) -> None:
+        self._answers = list(answers)
+
+    async def request_any(self, request: messages.DescribeAclsRequest) -> Any:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return messages.DescribeAclsResponse(error_code=answer, resources=[])
+
+
+def test_acls_that_cannot_be_read_count_as_before_and_are_read_again() -> None:
+    """Without an authorizer everybody with a certificate may follow, which tells whether an answer was taken."""
+    certificate = Authority().issue("broker").certificate.public_bytes(Encoding.DER)
+
+    async def wait_for(rights: FollowerRights, is_refused: bool) -> None:
+        while bool(rights.recognize(certificate, "h")()) != is_refused:
+            await asyncio.sleep(0.01)
+
+    async def test() -> None:
+        rights = FollowerRights("", "")
+        target: Any = Target(ErrorCode.SECURITY_DISABLED, ConnectionError("lost"), ErrorCode.NONE)
+        async with asyncio.timeout(TIMEOUT_S), running._keeping(rights, target, 0.05):
+            await wait_for(rights, is_refused=False)
+            await wait_for(rights, is_refused=True)
+        unreachable: Any = Target(ConnectionError("lost"))
+        with pytest.raises(ConnectionError):
+            async with running._keeping(rights, unreachable, 0.05):
+                pass
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("super.users=nobody", "'nobody' must be a principal"),
+        ("ssl.principal.mapping.rules=nonsense", "must be DEFAULT or RULE"),
+        ("ssl.client.auth=required", "ssl.client.auth"),
+        ("", "ssl.truststore.location"),
+    ],
+)
+def test_a_file_for_the_listener_that_cannot_be_used_ends_the_command(tmp_path: Path, line: str, told: str) -> None:
+    keystore = f"ssl.keystore.location={write(tmp_path / 'key.pem', Authority().issue('mirror').pem)}\n"
+    to_config = write(tmp_path / "to", f"security.protocol=SSL\n{keystore}".encode())
+    listener = write(tmp_path / "listener", f"{keystore}{line}\n".encode())
+    words = ["--to", "h:1", "--controllers", "h:2", "--broker-id", "9", "--listen", "h:3", "--to-config", to_config]
+    words += ["--listen-protocol", "SSL", "--listen-config", listener, "-b", "h:4"]
+    done = CliRunner().invoke(main, ["mirror", "run", str(tmp_path / "mirror"), *words])
+    assert done.exit_code == 2 and told in done.output
