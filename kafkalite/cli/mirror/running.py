@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -239,6 +238,8 @@ async def _mirror(
 @asynccontextmanager
 async def _keeping(rights: FollowerRights, target: ClusterClient, interval_s: float) -> AsyncIterator[None]:
     """Read the target's ACLs now, and again and again until the context ends. Raises ClientError, OSError at the first time."""
+    import asyncio
+
     from kafkalite.cli.mirror.administered.acl_listing import read_acls
     from kafkalite.client.errors import ClientError
 

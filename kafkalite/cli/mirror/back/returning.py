@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -163,6 +162,8 @@ class _Way:
 
     async def _copy_until_level(self, way: WayBack, changes: BringingBack) -> list[str]:
         """Copy until the source is level, or the time is over. Return what is in the way."""
+        import asyncio
+
         deadline_s = None if self.wait_s is None else time.monotonic() + self.wait_s
         compared_s = -_CHANGES_S
         shown: dict[str, Change] = {}
