@@ -44,7 +44,7 @@ DELEGATION_TOKENS: Final = "/delegation_token/tokens"
 DELEGATION_TOKEN_CHANGES: Final = "/delegation_token/token_changes"
 MIGRATION: Final = "/migration"
 SPARK_JOB_LOCKS: Final = "/kafkalite/spark_jobs/locks"
-SESSION_ENDING: Final = "/kafkalite_session_ending"
+SESSION_ENDING_PREFIX: Final = "/kafkalite_session_ending_"
 """Ephemeral, of the broker that ends the session of a dead one. These two are ours; everything else is Kafka's."""
 
 ZOOKEEPER: Final = "/zookeeper"

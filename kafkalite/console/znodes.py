@@ -113,7 +113,7 @@ MEANINGS: Final = (
         paths.parent(paths.parent(paths.SPARK_JOB_LOCKS)), "What is kafkalite's own; everything else has Kafka's form."
     ),
     Meaning(
-        paths.SESSION_ENDING,
+        f"{paths.SESSION_ENDING_PREFIX}*",
         "A broker that ends the session of a dead one, and keeps others from ending a second one meanwhile.",
     ),
     Meaning(paths.parent(paths.SPARK_JOB_LOCKS), "The nightly jobs on Spark."),

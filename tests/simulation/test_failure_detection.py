@@ -394,6 +394,116 @@ def test_a_planned_restart_in_a_cluster_with_racks_accuses_nobody(seed: int) -> 
     run(scenario, brokers=9, seed=seed, racks=racks, detection="evidence")
 
 
+@pytest.mark.parametrize("brokers", [5, 7, 8, 10])
+@pytest.mark.parametrize("how", ["both ways", "refused"])
+def test_two_witnesses_on_one_side_are_no_match_for_those_on_the_other(brokers: int, how: str) -> None:
+    """Of a ring: who stands farthest away hears none of those that hear the victim."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await create_topic(cluster, list(range(1, brokers + 1)))
+        epoch = cluster.broker_epoch(5)
+        for other in (3, 4):
+            if how == "refused":
+                cluster.simulation.network.reject(f"broker-{other}", "broker-5", 1.0)
+                cluster.simulation.network.reset(f"broker-{other}", "broker-5")
+            else:
+                cluster.cut("broker-5", f"broker-{other}")
+        await asyncio.sleep(8)
+        assert cluster.broker_epoch(5) == epoch
+
+    run(scenario, brokers=brokers, detection="evidence")
+
+
+@pytest.mark.parametrize("brokers", [6, 9, 10, 12])
+def test_two_halves_of_a_ring_that_have_lost_each_other_end_no_session(brokers: int) -> None:
+    """Without racks those at the seams hear more than they have lost."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await create_topic(cluster, list(cluster.brokers))
+        epochs = {broker: cluster.broker_epoch(broker) for broker in cluster.brokers}
+        for one in range(1, brokers // 2 + 1):
+            for other in range(brokers // 2 + 1, brokers + 1):
+                cluster.cut(f"broker-{one}", f"broker-{other}")
+        await asyncio.sleep(8)
+        assert {broker: cluster.broker_epoch(broker) for broker in cluster.brokers} == epochs
+
+    run(scenario, brokers=brokers, detection="evidence")
+
+
+@pytest.mark.parametrize(("brokers", "racks"), [(9, 3), (12, 3), (12, 4)])
+@pytest.mark.parametrize("how", ["killed", "vanished"])
+def test_a_rack_that_is_lost_is_found_dead(brokers: int, racks: int, how: str) -> None:
+    """The ring shifts when the first one is gone; who watches the others then has never had a connection to them."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await create_topic(cluster, list(cluster.brokers))
+        lost = [broker for broker in cluster.brokers if broker % racks == 1]
+        epochs = {broker: cluster.broker_epoch(broker) for broker in lost}
+        for broker in lost:
+            if how == "vanished":
+                for other in cluster.brokers.keys() - {broker}:
+                    cluster.cut(f"broker-{broker}", f"broker-{other}")
+                store = cluster.brokers[broker].store
+                assert store is not None
+                store.suspend(60.0)
+            else:
+                cluster.kill(broker)
+        for broker, epoch in epochs.items():
+            await end_of_registration(cluster, broker, epoch, 4)
+
+    of_racks = {broker: f"rack-{broker % racks}" for broker in range(1, brokers + 1)}
+    run(scenario, brokers=brokers, racks=of_racks, detection="evidence")
+
+
+@pytest.mark.parametrize("foreign", [(2, 4, 6), (4, 5, 6)])
+def test_brokers_that_know_no_heartbeats_keep_nobody_from_being_found_dead(
+    foreign: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a cluster with Apache Kafka's."""
+    open_connection = HeartbeatLink._open
+
+    async def open_to_ours(self: HeartbeatLink, endpoint: Endpoint) -> Connection:
+        if {self._peer, self._sender.broker_id} & set(foreign):
+            raise ValueError("no heartbeats")
+        return await open_connection(self, endpoint)
+
+    monkeypatch.setattr(HeartbeatLink, "_open", open_to_ours)
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = max(cluster.brokers.keys() - set(foreign))
+        epoch = cluster.broker_epoch(victim)
+        cluster.kill(victim)
+        assert await end_of_registration(cluster, victim, epoch, 30) < 0.5
+
+    run(scenario, brokers=6, detection="evidence")
+
+
+def test_a_slow_zookeeper_ends_sessions_too() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        victim = controller(cluster)
+        await create_topic(cluster, [1, 2, 3], **{"unclean.leader.election.enable": "true"})
+        epoch = cluster.broker_epoch(victim)
+        for broker in cluster.running():
+            assert broker.store is not None
+            broker.store.lag_s = 0.3
+        cluster.kill(victim)
+        assert await end_of_registration(cluster, victim, epoch, 30) < 6
+
+    run(scenario, detection="evidence")
+
+
+def test_the_death_of_a_broker_that_ends_sessions_keeps_nobody_from_ending_its_own() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        ender = cluster.brokers[1].store
+        assert ender is not None
+        await ender.create(paths.SESSION_ENDING_PREFIX, ephemeral=True, sequence=True)
+        epoch = cluster.broker_epoch(1)
+        cluster.kill(1)
+        assert await end_of_registration(cluster, 1, epoch, 30) < 1
+
+    run(scenario, brokers=5, detection="evidence")
+
+
 @pytest.mark.parametrize("brokers", [4, 5, 6, 8, 10])
 def test_two_halves_that_have_lost_each_other_and_reach_zookeeper_end_no_session(brokers: int) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:

@@ -94,8 +94,9 @@ class FailureDetector:
     def __init__(self, broker_id: BrokerId, settings: DetectionSettings, now_ms: float) -> None:
         self._broker_id, self._settings = broker_id, settings
         self._brokers: tuple[BrokerId, ...] = ()
+        self._ring_neighbours: Sequence[BrokerId] = ()
         self.neighbours: Sequence[BrokerId] = ()
-        """The brokers that this one watches: the nearest in the ring."""
+        """The brokers that this one watches: the nearest in the ring, and former ones that are suspected."""
         self._neighbours: dict[BrokerId, _Neighbour] = {}
         self._judged: dict[BrokerId, _Judged] = {}
         self._witnesses: dict[BrokerId, tuple[float, Mapping[BrokerId, Sighting]]] = {}
@@ -112,11 +113,14 @@ class FailureDetector:
         """Take over which brokers are registered, and the racks of those that have one; what is known of others is forgotten.
 
         So is what was known of a broker that is no neighbour any more: nobody asks it for signs of life, and if it is one again later, its
-        silence meanwhile would be evidence.
+        silence meanwhile would be evidence. Whoever is suspected stays a neighbour as long as it is registered: the ring shifts when one
+        of several dead brokers is gone, and who watches the others then has never had a connection to them.
         """
         registered = _arrange_ring({*brokers, self._broker_id}, racks or {})
         if registered != self._brokers:
-            self._brokers, self.neighbours = registered, _find_neighbours(registered, self._broker_id)
+            self._brokers, self._ring_neighbours = registered, find_neighbours(registered, self._broker_id)
+        suspected = {each for each in self._neighbours if each in self._brokers and self.is_suspected(each)}
+        self.neighbours = sorted(suspected.union(self._ring_neighbours))
         for broker in [each for each in self._neighbours if each not in self.neighbours]:
             del self._neighbours[broker]
         for broker in [each for each in self._witnesses if each not in self._brokers]:
@@ -314,11 +318,13 @@ class FailureDetector:
     def _may_accuse(self, evidence: Evidence, now_ms: float) -> bool:
         """True if this broker hears so many others that those it does not hear are lost, and not itself.
 
-        Counted are its neighbours, and theirs by what they say. Of a cluster that it sees whole it must hear a majority, itself among it;
-        of a larger one, of which it sees a part, more than half of that. To accuse of silence it must have lost one alone, or less
-        than half: two halves of a cluster that have lost each other are silent to each other, and live.
+        Counted are its neighbours that have ever answered, and theirs by what they say. Of a cluster that it sees whole it must hear a
+        majority, itself among it, and so where some neighbours never answer, as Apache Kafka's; of a larger one, of which it sees a part,
+        more than half of that. To accuse of silence it must have lost one alone, or less than half of the others: two halves of a cluster
+        that have lost each other are silent to each other, and live.
         """
-        heard_by_id = {broker: self._is_heard(known, now_ms) for broker, known in self._find_watched()}
+        watched = self._find_watched()
+        heard_by_id = {broker: self._is_heard(known, now_ms) for broker, known in watched if known.was_connected}
         told: dict[BrokerId, bool] = {}
         for witness, seen in self._find_witnesses(now_ms):
             if heard_by_id.get(witness, True):
@@ -328,7 +334,8 @@ class FailureDetector:
         views = heard_by_id | told
         heard = sum(views.values())
         lost = len(views) - heard
-        is_whole = len(self._brokers) <= 2 * NEIGHBOURS_ON_EACH_SIDE + 1 or len(views) + 1 == len(self._brokers)
+        has_strangers = not heard_by_id.keys() >= set(self._ring_neighbours)
+        is_whole = has_strangers or len(views) + 1 == len(self._brokers)
         is_majority = heard + is_whole > lost
         is_split = lost > 1 and lost >= heard
         return self._has_zookeeper and heard > 0 and is_majority and not (is_split and evidence is Evidence.SILENT)
@@ -342,12 +349,18 @@ class FailureDetector:
         )
 
     def accusations(self, now_ms: float) -> tuple[Accusation, ...]:
-        """Return of what this broker accuses others, for its heartbeats."""
+        """Return of what this broker accuses others, for its heartbeats; nobody whom a third one hears."""
         return tuple(
             Accusation(broker, known.broker_epoch, evidence)
             for broker, known, evidence in self._find_accused()
-            if self._may_accuse(evidence, now_ms)
+            if self._may_accuse(evidence, now_ms) and not self._is_vouched_for(broker, known.broker_epoch, now_ms)
         )
+
+    def find_watchers(self, broker: BrokerId) -> list[BrokerId]:
+        """Return the others that watch a broker."""
+        if broker not in self._brokers:
+            return []
+        return [each for each in find_neighbours(self._brokers, broker) if each != self._broker_id]
 
     def is_suspected(self, broker: BrokerId) -> bool:
         """True if the connection to a broker has broken and there is no new one, or it is accused."""
@@ -425,7 +438,7 @@ def _arrange_ring(brokers: Iterable[BrokerId], racks: Mapping[BrokerId, str]) ->
     return tuple(sorted(ordered, key=places.__getitem__))
 
 
-def _find_neighbours(brokers: Sequence[BrokerId], broker_id: BrokerId) -> Sequence[BrokerId]:
+def find_neighbours(brokers: Sequence[BrokerId], broker_id: BrokerId) -> Sequence[BrokerId]:
     """Return the nearest of the other brokers in the ring, `NEIGHBOURS_ON_EACH_SIDE` on each side."""
     place = brokers.index(broker_id)
     distances = [*range(1, NEIGHBOURS_ON_EACH_SIDE + 1), *range(-NEIGHBOURS_ON_EACH_SIDE, 0)]

@@ -13,17 +13,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, DetectionSettings
 from kafkalite.broker.failure_detection.detector import MIN_BETWEEN_VERDICTS_MS, FailureDetector, Verdict
 from kafkalite.broker.failure_detection.ending_claim import VALID_S, EndingClaim
-from kafkalite.broker.failure_detection.evidence import Evidence, PeerHeartbeat
+from kafkalite.broker.failure_detection.evidence import Evidence, PeerHeartbeat, Sighting
 from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink, Sender
 from kafkalite.broker.failure_detection.listeners import all_refuse, any_accepts
 from kafkalite.broker.failure_detection.restraints import Restraints, SessionIsOver
+from kafkalite.broker.failure_detection.watchers import Watchers
 from kafkalite.lifecycle import end_tasks, start_task
 from kafkalite.types import BrokerId, Endpoint
 from zk.store import SessionEnding, SessionState, Store, StoreError
@@ -52,6 +54,9 @@ _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
+
+
+Holds: TypeAlias = Callable[[Verdict], Awaitable[bool]]
 
 
 class Outcome(Enum):
@@ -105,6 +110,7 @@ class FailureDetection:
         self._told: object = ()
         """The accusations and sightings that heartbeats have carried last."""
         self._restraints = Restraints(store, metadata, unclean_topics)
+        self._watchers = Watchers(self._sender)
         self._claim = EndingClaim(store, MIN_BETWEEN_VERDICTS_MS / 1000)
         self._refusing: dict[BrokerId, frozenset[Endpoint]] = {}
         """The listeners of each broker that refused last, all that it had."""
@@ -136,6 +142,11 @@ class FailureDetection:
     def incarnation(self) -> bytes:
         """Return what tells this process from others of the same broker."""
         return self._sessions.incarnation
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """Return which of its neighbours this broker hears."""
+        return self._detector.sightings(self._clock.monotonic_ms())
 
     def is_suspected(self, broker: BrokerId) -> bool:
         """True if there is some evidence that a broker is dead, in `evidence` mode."""
@@ -181,6 +192,9 @@ class FailureDetection:
         tasks = [task for _, task in self._links.values()]
         self._links.clear()
         await end_tasks([*tasks, *self._tasks])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                await self._claim.give_back(has_ended=False)
 
     # What is heard
 
@@ -304,33 +318,46 @@ class FailureDetection:
         if verdict is not None:
             self.carry_out(verdict)
 
-    def carry_out(self, verdict: Verdict, holds: Callable[[Verdict], bool] | None = None) -> None:
+    def carry_out(self, verdict: Verdict, holds: Holds | None = None) -> None:
         """Begin to end the session that a verdict is about, as the mode and the restraints allow.
 
-        `holds` says whether the verdict would be given now, too, and is asked last; by default of the detector.
+        `holds` says whether the verdict would be given now, too, and is asked last; by default of the detector and other brokers.
         """
         self.verdicts[verdict.evidence] += 1
         self._spawn(self._carry_out(verdict, holds or self._holds), f"ending the session of broker {verdict.broker_id}")
 
-    def _holds(self, verdict: Verdict) -> bool:
+    async def _holds(self, verdict: Verdict) -> bool:
+        if verdict.evidence is Evidence.SILENT:
+            others = self._detector.find_watchers(verdict.broker_id)
+            if not await self._watchers.confirm_silence(verdict.broker_id, verdict.broker_epoch, others):
+                return False
         return self._detector.still_holds(verdict, self._clock.monotonic_ms())
 
-    async def _carry_out(self, verdict: Verdict, holds: Callable[[Verdict], bool]) -> None:
+    async def _carry_out(self, verdict: Verdict, holds: Holds) -> None:
         broker = verdict.broker_id
+        session = self._sessions.find(broker)
         may_claim = self.mode is DetectionMode.EVIDENCE and not self._claim.is_held
         may_have_ended = False
         try:
-            if self.mode is DetectionMode.OBSERVE or (may_claim and await self._claim.take()):
-                session = self._sessions.find(broker)
-                why = await self._find_restraint(verdict, session, holds)
-                if why is not None or session is None:
+            if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
+                self._restrain(verdict, "it has handed over no password")
+            elif self.mode is DetectionMode.OBSERVE or (may_claim and await self._claim.take(session.session_id)):
+                why = await self._find_restraint(verdict, session)
+                if why is not None:
                     self._restrain(verdict, why)
+                elif not await self._is_still_due(verdict, holds):
+                    logger.info("broker %d seemed to be dead; the evidence has gone meanwhile", broker)
+                    self.outcomes[Outcome.RESTRAINED] += 1
+                    self._detector.withdraw(verdict, for_good=False)
                 else:
                     may_have_ended = True
                     await self._end(verdict, session)
             else:
                 self.outcomes[Outcome.DEFERRED] += 1
                 self._detector.defer(verdict)
+        except asyncio.CancelledError:
+            may_have_ended = False  # this broker stops; nobody waits for it
+            raise
         except SessionIsOver:
             logger.info("broker %d (epoch %d) seems to be dead; its session is over", broker, verdict.broker_epoch)
             self.outcomes[Outcome.OVER] += 1
@@ -338,20 +365,22 @@ class FailureDetection:
             logger.warning("the session of broker %d could not be ended: %r", broker, problem)
             self.outcomes[Outcome.FAILED] += 1
             self._detector.withdraw(verdict, for_good=False)
-        if may_claim:
-            await self._claim.give_back(may_have_ended)
+        finally:
+            if may_claim:
+                await self._claim.give_back(may_have_ended)
 
-    async def _find_restraint(
-        self, verdict: Verdict, session: PeerSession | None, holds: Callable[[Verdict], bool]
-    ) -> str | None:
+    async def _find_restraint(self, verdict: Verdict, session: PeerSession) -> str | None:
         """Return why a verdict is not carried out, None if it is. Raises SessionIsOver, StoreError, TimeoutError."""
-        if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
-            return "it has handed over no password"
         async with asyncio.timeout(VALID_S):
-            why = await self._restraints.find(verdict, session.session_id, self._find_refusing(verdict.broker_id))
+            return await self._restraints.find(verdict, session.session_id, self._find_refusing(verdict.broker_id))
+
+    async def _is_still_due(self, verdict: Verdict, holds: Holds) -> bool:
+        """True if the evidence is still there, and this broker still the one that may end sessions. Raises TimeoutError."""
+        if not await holds(verdict):
+            return False
         if self.mode is DetectionMode.EVIDENCE and not self._claim.is_valid:
-            raise TimeoutError
-        return "it has been heard meanwhile" if why is None and not holds(verdict) else why
+            raise TimeoutError("ZooKeeper was too slow")
+        return True
 
     def _find_refusing(self, broker: BrokerId) -> frozenset[Endpoint]:
         """Return the listeners of a broker that refused when they were tried last; those that it has, if none were."""
@@ -371,7 +400,7 @@ class FailureDetection:
         ending = await self._store.end_session(session.session_id, session.password or b"", _END_S)
         self.outcomes[Outcome.ENDED if ending is SessionEnding.ENDED else Outcome.OVER] += 1
 
-    def _restrain(self, verdict: Verdict, why: str | None) -> None:
+    def _restrain(self, verdict: Verdict, why: str) -> None:
         logger.warning("broker %d seems to be dead and keeps its session: %s", verdict.broker_id, why)
         self.outcomes[Outcome.RESTRAINED] += 1
         self._detector.withdraw(verdict, for_good=True)

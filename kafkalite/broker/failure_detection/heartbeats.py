@@ -46,6 +46,38 @@ class Sender(NamedTuple):
     interval_s: float
 
 
+async def open_connection(sender: Sender, endpoint: Endpoint, timeout_s: float) -> Connection:
+    """Return a connection for heartbeats. Raises OSError, TimeoutError, and ValueError if the peer knows no heartbeats."""
+    connection = await sender.connect(endpoint, f"broker-{sender.broker_id}-heartbeats", timeout_s)
+    try:
+        await connection.negotiate(timeout_s, PEER_SOFTWARE_NAME)
+        connection.version_of(ApiKey.PEER_HEARTBEAT)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_heartbeat(sender: Sender, session_id: int, *, with_password: bool) -> messages.PeerHeartbeatRequest:
+    """Return a heartbeat of now."""
+    m = messages.peer_heartbeat_request
+    return m.PeerHeartbeatRequest(
+        broker_id=sender.broker_id,
+        broker_epoch=sender.broker_epoch(),
+        incarnation=sender.incarnation(),
+        session_id=session_id,
+        session_password=sender.store.session_password if with_password else None,
+        accusations=[
+            m.Accusation(broker_id=each.broker_id, broker_epoch=each.broker_epoch, evidence=each.evidence)
+            for each in sender.accusations()
+        ],
+        neighbours=[
+            m.Neighbour(broker_id=each.broker_id, broker_epoch=each.broker_epoch, is_heard=each.is_heard)
+            for each in sender.sightings()
+        ],
+    )
+
+
 class Receiver(Protocol):
     """Hears what becomes of the heartbeats."""
 
@@ -126,16 +158,7 @@ class HeartbeatLink:
             await asyncio.sleep(pause_s)
 
     async def _open(self, endpoint: Endpoint) -> Connection:
-        """Return a connection to the peer. Raises OSError, TimeoutError, and ValueError if the peer knows no heartbeats."""
-        client_id = f"broker-{self._sender.broker_id}-heartbeats"
-        connection = await self._sender.connect(endpoint, client_id, _TIMEOUT_S)
-        try:
-            await connection.negotiate(_TIMEOUT_S, PEER_SOFTWARE_NAME)
-            connection.version_of(ApiKey.PEER_HEARTBEAT)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return await open_connection(self._sender, endpoint, _TIMEOUT_S)
 
     async def _send_heartbeats(self, connection: Connection) -> None:
         """Send heartbeats until the connection ends, which the receiver hears at once, or is unanswered for too long."""
@@ -173,23 +196,8 @@ class HeartbeatLink:
         self._receiver.note_connection_lost(self._peer)
 
     def _send(self, connection: Connection) -> None:
-        sender, m = self._sender, messages.peer_heartbeat_request
-        session_id = sender.store.session_id
-        request = m.PeerHeartbeatRequest(
-            broker_id=sender.broker_id,
-            broker_epoch=sender.broker_epoch(),
-            incarnation=sender.incarnation(),
-            session_id=session_id,
-            session_password=sender.store.session_password if session_id != self._given_session else None,
-            accusations=[
-                m.Accusation(broker_id=each.broker_id, broker_epoch=each.broker_epoch, evidence=each.evidence)
-                for each in sender.accusations()
-            ],
-            neighbours=[
-                m.Neighbour(broker_id=each.broker_id, broker_epoch=each.broker_epoch, is_heard=each.is_heard)
-                for each in sender.sightings()
-            ],
-        )
+        session_id = self._sender.store.session_id
+        request = make_heartbeat(self._sender, session_id, with_password=session_id != self._given_session)
         answer = connection.send(request, connection.version_of(ApiKey.PEER_HEARTBEAT))
         asked, self._asked = self._asked, []
         answer.add_done_callback(lambda future: self._on_answer(future, session_id, asked))

@@ -46,9 +46,11 @@ class Restraints:
         Raises SessionIsOver, and StoreError.
         """
         broker = verdict.broker_id
-        await self._store.sync(paths.BROKER_IDS)
         try:
-            data, stat = await self._store.read(paths.broker(broker))
+            # One after the other on the same connection, so that the second sees what the first has waited for.
+            _, (data, stat) = await asyncio.gather(
+                self._store.sync(paths.BROKER_IDS), self._store.read(paths.broker(broker))
+            )
             registration = BrokerRegistration.decode(data)
         except NoNodeError:
             raise SessionIsOver from None

@@ -43,6 +43,9 @@ class FailureDetection(Protocol):
     @property
     def incarnation(self) -> bytes: ...
 
+    @property
+    def sightings(self) -> tuple[Sighting, ...]: ...
+
     def note_heartbeat(self, heartbeat: PeerHeartbeat) -> None: ...
 
 
@@ -56,7 +59,7 @@ class Parts(HasBrokerId, HasMetadata, Protocol):
 def peer_heartbeat(
     parts: Parts, request: messages.PeerHeartbeatRequest, context: RequestContext
 ) -> messages.PeerHeartbeatResponse:
-    """Pass on a heartbeat, and return this broker's epoch and incarnation. Raises KafkaError for one that cannot be true."""
+    """Pass on a heartbeat; return this broker's epoch and incarnation, and whom it hears. Raises KafkaError for one that cannot be true."""
     password, known_brokers = request.session_password, parts.metadata.brokers
     if request.broker_id == parts.broker_id:
         raise KafkaError(
@@ -81,8 +84,14 @@ def peer_heartbeat(
             ),
         )
     )
-    return messages.PeerHeartbeatResponse(
-        broker_epoch=parts.failure_detection.broker_epoch, incarnation=parts.failure_detection.incarnation
+    detection, m = parts.failure_detection, messages.peer_heartbeat_response
+    return m.PeerHeartbeatResponse(
+        broker_epoch=detection.broker_epoch,
+        incarnation=detection.incarnation,
+        neighbours=[
+            m.Neighbour(broker_id=each.broker_id, broker_epoch=each.broker_epoch, is_heard=each.is_heard)
+            for each in detection.sightings
+        ],
     )
 
 

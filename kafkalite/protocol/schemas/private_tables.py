@@ -31,6 +31,10 @@ PeerHeartbeatResponse 0-0
  error_code int16 0-0
  broker_epoch int64 0-0 default=-1
  incarnation uuid 0-0
+ neighbours []Neighbour 0-0
+  broker_id int32 0-0 default=-1
+  broker_epoch int64 0-0 default=-1
+  is_heard bool 0-0
 """,
     "metadata_digests_request": """
 MetadataDigestsRequest 0-0

@@ -54,7 +54,12 @@ def carry_out(ender: SimulatedBroker, verdict: Verdict) -> bool:
     detection = find_detection(ender)
     if detection is None or ender.process is None:
         return False
-    ender.process.loop.call_soon(detection.carry_out, verdict, lambda lie: True)
+    ender.process.loop.call_soon(detection.carry_out, verdict, _hold)
+    return True
+
+
+async def _hold(verdict: Verdict) -> bool:
+    """A lie is not looked at again."""
     return True
 
 

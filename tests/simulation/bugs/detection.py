@@ -95,8 +95,8 @@ DETECTION: Final = (
         (
             Edit(
                 "kafkalite.broker.failure_detection.ending_claim",
-                "            self._held_by = 0\n            await self._take_away_stale()\n            return False\n",
-                "            return True\n",
+                "if not await self._take_away(first, victim_session):",
+                "if first == victim_session:",
             ),
         ),
     ),
@@ -106,14 +106,17 @@ DETECTION: Final = (
         (
             Edit(
                 _DETECTOR,
-                "if not self._may_accuse(accused_of, now_ms) or self._is_vouched_for(broker, known.broker_epoch, now_ms):",
-                "if not self._may_accuse(accused_of, now_ms):",
+                "(sighting := seen.get(broker)) is not None and sighting.broker_epoch == broker_epoch and sighting.is_heard",
+                "(sighting := seen.get(broker)) is None and sighting",
             ),
         ),
     ),
     Bug(
         "two halves of a cluster that have lost each other accuse each other of silence",
         "here: the sessions of all brokers are ended, though all reach ZooKeeper",
-        (Edit(_DETECTOR, "is_split = lost > 1 and lost >= heard", "is_split = False"),),
+        (
+            Edit(_DETECTOR, "is_split = lost > 1 and lost >= heard", "is_split = False"),
+            Edit(_CARRIED_OUT, "if verdict.evidence is Evidence.SILENT:", "if not verdict.evidence:"),
+        ),
     ),
 )

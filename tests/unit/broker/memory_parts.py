@@ -45,6 +45,12 @@ from tests.unit.clocks import LoopClock
 from zk.store import Store
 
 
+class Sessions(PeerSessions):
+    """A failure detection that watches nobody."""
+
+    sightings = ()
+
+
 class FakeController:
     """A controller that only says whether it is active."""
 
@@ -226,7 +232,7 @@ class MemoryParts:
             lambda: self.config.request_timeout_ms,
             lambda *told: self.offsets_ended.append(told),
         )
-        self.failure_detection = PeerSessions(lambda: self.metadata.brokers, lambda: BROKER_EPOCH, random.Random(1))
+        self.failure_detection = Sessions(lambda: self.metadata.brokers, lambda: BROKER_EPOCH, random.Random(1))
         self.acls: Any = None
         self.controller: Any = None
         """What the test makes, where it is asked."""

@@ -232,7 +232,7 @@ def test_nobody_is_judged_whom_a_third_broker_hears_in_this_registration() -> No
     watcher.lose(3)
     watcher.be_told(Evidence.REFUSED)
     watcher.detector.note_sightings(4, seen(3), watcher.now_ms)
-    assert watcher.accused() == {3: Evidence.REFUSED} and watcher.verdict() is None
+    assert watcher.accused() == {} and watcher.verdict() is None, "nor does it tell those who do not hear the third one"
     watcher.detector.note_sightings(3, seen(3), watcher.now_ms)
     watcher.detector.note_sightings(9, seen(3), watcher.now_ms)
     watcher.detector.note_sightings(4, [Sighting(3, EPOCH - 1, True)], watcher.now_ms)

@@ -9,7 +9,6 @@ import pytest
 
 from kafkalite.broker.failure_detection.ending_claim import VALID_S, EndingClaim
 from kafkalite.testing.simulation import virtual_time
-from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 from zk.store import StoreError
 
@@ -31,13 +30,13 @@ def test_one_of_two_has_it_and_the_other_after_a_pause() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
         first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
         began_s = asyncio.get_running_loop().time()
-        assert await first.take() and first.is_valid
-        assert not await second.take() and not await first.take()
+        assert await first.take(0) and first.is_valid
+        assert not await second.take(0) and not await first.take(0)
         await first.give_back(has_ended=True)
         assert asyncio.get_running_loop().time() - began_s >= HELD_S
-        assert not first.is_held and await second.take()
+        assert not first.is_held and await second.take(0)
         await second.give_back(has_ended=False)
-        assert await first.take(), "nothing was ended, so nobody has to wait"
+        assert await first.take(0), "nothing was ended, so nobody has to wait"
 
     play(scenario)
 
@@ -45,14 +44,27 @@ def test_one_of_two_has_it_and_the_other_after_a_pause() -> None:
 def test_who_has_it_for_long_ends_nothing_any_more_and_loses_it() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
         first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
-        assert await first.take()
+        assert await first.take(0)
         await asyncio.sleep(VALID_S)
         assert not first.is_valid and first.is_held
-        assert not await second.take()
-        await asyncio.sleep(3.9)
-        assert not await second.take() and not await second.take(), "it has been seen for 3.9 s"
+        assert not await second.take(0)
+        await asyncio.sleep(7.9)
+        assert not await second.take(0), "it has been seen for 7.9 s"
         await asyncio.sleep(0.2)
-        assert not await second.take() and await second.take(), "it was taken away"
+        assert await second.take(0), "the other one was taken away"
+        await first.give_back(has_ended=False)
+        assert not first.is_held and not await EndingClaim(one, HELD_S).take(0), (
+            "a deletion that comes late hits no other claim"
+        )
+
+    play(scenario)
+
+
+def test_a_claim_of_the_broker_that_is_taken_for_dead_does_not_count() -> None:
+    async def scenario(one: MemoryStore, other: MemoryStore) -> None:
+        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        assert await first.take(0)
+        assert not await second.take(one.session_id + 1) and await second.take(one.session_id)
 
     play(scenario)
 
@@ -68,22 +80,21 @@ def test_a_claim_that_may_have_been_made_is_given_back(monkeypatch: pytest.Monke
         monkeypatch.setattr(one, "create", create_without_answer)
         first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
         with pytest.raises(StoreError):
-            await first.take()
-        assert first.is_held and not await second.take()
+            await first.take(0)
+        assert first.is_held and not await second.take(0)
         await first.give_back(has_ended=False)
-        assert not first.is_held and await second.take()
+        assert not first.is_held and await second.take(0)
 
     play(scenario)
 
 
-def test_a_claim_of_an_earlier_session_is_not_given_back_for_another_broker() -> None:
+def test_a_store_that_is_closed_is_not_asked_for_ever() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
-        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
-        assert await first.take()
-        await other.delete(paths.SESSION_ENDING)
-        assert await second.take()
-        first._held_by += 1  # as if its session had been another one
-        await first.give_back(has_ended=True)
-        assert not first.is_held and await other.read(paths.SESSION_ENDING)
+        first = EndingClaim(one, HELD_S)
+        assert await first.take(0)
+        await one.close()
+        async with asyncio.timeout(5):
+            await first.give_back(has_ended=True)
+        assert not first.is_held
 
     play(scenario)

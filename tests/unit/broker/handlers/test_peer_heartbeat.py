@@ -54,6 +54,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.broker_epoch, self.incarnation = BROKER_EPOCH, bytes(16)
+        self.sightings = (Sighting(1, 66, True),)
         self.heartbeats: list[PeerHeartbeat] = []
 
     def note_heartbeat(self, heartbeat: PeerHeartbeat) -> None:
@@ -91,7 +92,7 @@ def test_the_bytes_of_a_heartbeat() -> None:
 
 def test_the_bytes_of_a_response() -> None:
     response = messages.PeerHeartbeatResponse(error_code=42, broker_epoch=BROKER_EPOCH, incarnation=INCARNATION)
-    expected = bytes.fromhex("00000000 002a 0000000000000046") + INCARNATION + b"\0"
+    expected = bytes.fromhex("00000000 002a 0000000000000046") + INCARNATION + bytes.fromhex("01 00")
     assert b"".join(codec.encode_response(response, 0)) == expected
     assert codec.decode_response(ApiKey.PEER_HEARTBEAT, 0, expected) == response
 
@@ -179,7 +180,8 @@ def test_a_heartbeat_is_passed_on_and_answered() -> None:
     accusations, sightings = (Accusation(1, 66, Evidence.REFUSED),), (Sighting(1, 66, True),) * 50
     assert heartbeats == [PeerHeartbeat(2, 55, INCARNATION, 0x1234, b"secret-of-broker", accusations, sightings)]
     assert type(heartbeats[0].session_password) is bytes, "not a view of the receive buffer"
-    assert response == messages.PeerHeartbeatResponse(broker_epoch=BROKER_EPOCH)
+    sight = messages.peer_heartbeat_response.Neighbour(broker_id=1, broker_epoch=66, is_heard=True)
+    assert response == messages.PeerHeartbeatResponse(broker_epoch=BROKER_EPOCH, neighbours=[sight])
 
 
 def test_accusations_that_mean_nothing_here_are_left_out() -> None:
