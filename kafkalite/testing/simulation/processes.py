@@ -369,6 +369,10 @@ class Process:
 
 
 def _close(coroutine: Any) -> None:
+    """Close what it awaits first: an outer coroutine ends at the first `await` in a `finally` of an inner one, and drops it there."""
+    awaited = getattr(coroutine, "cr_await", None)
+    if asyncio.iscoroutine(awaited):
+        _close(awaited)
     for _ in range(_CLOSINGS):
         try:
             coroutine.close()
