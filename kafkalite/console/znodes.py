@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafkalite.console.decoding import WHOLE_BYTES, decode_text
@@ -130,7 +131,7 @@ def meaning_of(path: str) -> Meaning | None:
     parts = path.split("/")
     for each in MEANINGS:
         pattern = each.path.split("/")
-        if len(pattern) == len(parts) and all(want in ("*", got) for want, got in zip(pattern, parts, strict=True)):
+        if len(pattern) == len(parts) and all(map(fnmatchcase, parts, pattern)):
             return each
     return None
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from kafkalite.security.acl import CLUSTER_NAME, AclBinding, Operation, ResourceType
 from kafkalite.security.acl_index import AclIndex
-from kafkalite.security.principal import ANONYMOUS, USER, KafkaPrincipal, principals_in
+from kafkalite.security.principal import USER, KafkaPrincipal, principals_in
 from kafkalite.security.principal_mapping import PrincipalMapping
 from kafkalite.security.tls import peer_name
 
@@ -40,7 +40,7 @@ class FollowerRights:
         It returns an empty text if the owner may.
         """
         if not certificate:
-            return partial(self._find_refusal, ANONYMOUS, host)
+            return partial(str, f"{host} shows no certificate")  # whatever ACLs allow everybody: brokers have one
         try:
             principal = KafkaPrincipal(USER, self._mapping.name_of(peer_name(certificate)))
         except ValueError as problem:
@@ -51,7 +51,7 @@ class FollowerRights:
         if principal in self._super_users:
             return ""
         if not self._has_authorizer:
-            return f"{host} shows no certificate" if principal == ANONYMOUS else ""
+            return ""
         if self._acls.allows(str(principal), host, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             return ""
         lacks = "super.users of --listen-config does not name it, and no ACL of the target allows it ClusterAction"

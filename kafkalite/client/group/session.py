@@ -29,6 +29,7 @@ from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.auto_commit import AutoCommit
 from kafkalite.client.group.committed_positions import CommittedPositions
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
+from kafkalite.client.group.leadership import Leadership
 from kafkalite.client.group.member_states import IN_REBALANCE
 from kafkalite.client.group.membership import Membership
 from kafkalite.client.group.membership_requests import MembershipSettings
@@ -98,6 +99,8 @@ class GroupSession:
         self._consumed_before: Mapping[TopicPartition, OffsetAndMetadata] = {}
         """The positions at `unsubscribe`, which are committed when the member leaves."""
         self._counts: dict[str, int] = {}
+        """The partitions of topics, as they were when this member began to lead (`_counted_for`)."""
+        self._counted_for: Leadership | None = None
         self._wake = asyncio.Event()
         self._heartbeat_wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -173,10 +176,13 @@ class GroupSession:
     def _rejoin_for_partitions(self) -> None:
         """Let the group rebalance if this is its leader, and topics have partitions that it did not assign."""
         member = self.membership
-        if member.leadership is not None and member.is_stable:
-            counts = self._partition_counts(member.leadership.topics)
-            if any(count > self._counts.get(topic, 0) for topic, count in counts.items()):
-                member.rejoin("topics have new partitions")
+        if member.leadership is None or not member.is_stable:
+            return
+        counts = self._partition_counts(member.leadership.topics)
+        if member.leadership is not self._counted_for:  # it leads again, and has assigned nothing (KIP-814)
+            self._counts, self._counted_for = counts, member.leadership
+        elif any(count > self._counts.get(topic, 0) for topic, count in counts.items()):
+            member.rejoin("topics have new partitions")
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         known = self._cluster.view.topics
@@ -338,7 +344,7 @@ class GroupSession:
     async def _lead(self, topics: frozenset[str]) -> None:
         if self._cluster.watch_topics(topics) or not topics <= self._cluster.view.topics.keys():
             await self._cluster.try_refresh()
-        self._counts = self._partition_counts(topics)
+        self._counts, self._counted_for = self._partition_counts(topics), self.membership.leadership
         self.membership.lead(self._counts)
 
     async def _revoke(self, partitions: tuple[TopicPartition, ...]) -> None:

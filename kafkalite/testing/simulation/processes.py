@@ -18,7 +18,7 @@ import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from kafkalite.errors import KafkaError
@@ -369,16 +369,12 @@ class Process:
 
 
 def _close(coroutine: Any) -> None:
-    """Close what it awaits first: an outer coroutine ends at the first `await` in a `finally` of an inner one, and drops it there."""
-    awaited = getattr(coroutine, "cr_await", None)
-    if asyncio.iscoroutine(awaited):
-        _close(awaited)
+    if asyncio.iscoroutine(awaited := getattr(coroutine, "cr_await", None)):
+        _close(awaited)  # first, or the outer one drops it at its first `await` in a `finally`
     for _ in range(_CLOSINGS):
-        try:
+        with suppress(BaseException):  # of its own cleaning up, which nobody is interested in
             coroutine.close()
             return
-        except BaseException:  # of its own cleaning up, which nobody is interested in
-            continue
 
 
 class Simulation:

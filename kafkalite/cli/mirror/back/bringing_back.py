@@ -76,6 +76,7 @@ class BringingBack:
             problems += await self._alter(plan, validate_only=False)
             plan = await self.plan()
             self._left = plan.changes
+            problems += [each for each in plan.problems if each not in problems]
         self._adopt_topics(await self._read(of_target=False))
         return problems, [f"not in the source yet: {each}" for each in self._left]
 

@@ -162,6 +162,13 @@ class _Planner:
     def _plan_deletion(self, name: str) -> None:
         begun, theirs = self._known[name], self._target.topics.get(name)
         is_gone = theirs is None or theirs.topic_id != begun.target_id
+        if (
+            is_gone
+            and theirs is not None
+            and name not in self._wanted.left
+            and self._find_replicas(name, theirs) is None
+        ):
+            return  # it was made again there, and could not be made here
         if is_gone and begun.source_id == self._source.topics[name].topic_id:
             self.plan.deletions.append(name)
             self._add(Kind.TOPIC, name, "", _describe(self._source.topics[name]), None)
@@ -178,12 +185,20 @@ class _Planner:
             why = f"topic {name} was made in the target, and the source has another one of that name"
             self.plan.problems.append(f"{why}: delete one of them, or --leave {name}")
 
-    def _plan_creation(self, name: str, theirs: TopicState) -> None:
+    def _find_replicas(self, name: str, theirs: TopicState) -> int | None:
+        """Return how many replicas a topic is to have in the source; None, with a problem, if that has too few brokers."""
         replicas = self._wanted.replication_factor or theirs.replicas
-        if replicas > self._can_have.brokers:
-            there = f"the source has {self._can_have.brokers} brokers"
-            why = f"topic {name} is to have {replicas} replicas, and {there}; --replication-factor gives it fewer"
+        if replicas <= self._can_have.brokers:
+            return replicas
+        there = f"the source has {self._can_have.brokers} brokers"
+        why = f"topic {name} is to have {replicas} replicas, and {there}; --replication-factor gives it fewer"
+        if why not in self.plan.problems:
             self.plan.problems.append(why)
+        return None
+
+    def _plan_creation(self, name: str, theirs: TopicState) -> None:
+        replicas = self._find_replicas(name, theirs)
+        if replicas is None:
             return
         kept = dict(self._select_known(name, theirs.settings))
         self.plan.creations[name] = TopicState(theirs.topic_id, theirs.partitions, replicas, kept)

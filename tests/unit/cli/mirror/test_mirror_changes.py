@@ -136,6 +136,10 @@ def test_a_topic_that_was_made_again_is_deleted_first_and_made_then() -> None:
     again = side("t9")
     assert plan(side("s1"), again) == ChangePlan(), "the copy of records names it"
     assert plan(side("s1"), again, deletes={"t"}).deletions == ["t"]
+    wide = replace(THEN, topics={"t": TopicState("t9", 2, 4, {})})
+    refused = plan(side("s1"), wide, deletes={"t"})
+    assert refused.deletions == [] and "is to have 4 replicas, and the source has 3 brokers" in refused.problems[0]
+    assert plan(side("s1"), wide, deletes={"t"}, left={"t"}).deletions == ["t"]
     after = plan(replace(THEN, topics={}), again, deletes={"t"})
     assert after.creations == {"t": TopicState("t9", 2, 3, {})} and after.deletions == []
 
