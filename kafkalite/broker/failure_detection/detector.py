@@ -40,6 +40,8 @@ NEIGHBOURS_ON_EACH_SIDE: Final = 2
 MIN_BETWEEN_VERDICTS_MS: Final = 250
 _REFUSALS: Final = 2
 _MAX_PATIENCE: Final = 16
+_MAX_DOUBLINGS: Final = 4
+"""Of the pause before a verdict that was taken back is given again."""
 _ACCUSERS: Final = 2
 _MIN_HEARTBEATS_MISSED: Final = 3
 """Silence is at least so many heartbeats, whatever the setting."""
@@ -84,6 +86,10 @@ class _Neighbour:
     reported: dict[BrokerId, tuple[Evidence, float]] = field(default_factory=dict)
     """Its other accusers: of what, and when they said so last."""
     is_judged: bool = False
+    judged_ms: float = float("-inf")
+    """When it was judged last."""
+    withdrawals: int = 0
+    """How many verdicts were taken back since it was heard last; each makes the pause before the next one longer."""
     is_leaving: bool = False
     """True once it has said that it stops; it is accused of nothing any more, and its session ends as it will."""
 
@@ -141,7 +147,7 @@ class FailureDetector:
         known.last_sign_ms = now_ms
         if answered:
             known.is_connected = known.was_connected = True
-            known.refusals = 0
+            known.refusals = known.withdrawals = 0
         if answered or known.accused_of is Evidence.SILENT:
             known.accused_of = None
         return self._find_wrong_verdict(broker, known, now_ms)
@@ -362,6 +368,25 @@ class FailureDetector:
             return []
         return [each for each in find_neighbours(self._brokers, broker) if each != self._broker_id]
 
+    def find_meeting(self) -> set[BrokerId]:
+        """Return whom this broker has to reach: its neighbours, and the others that watch those it suspects, which may be none of them."""
+        suspected = [each for each in self.neighbours if self.is_suspected(each)]
+        return {*self.neighbours, *(watcher for each in suspected for watcher in self.find_watchers(each))}
+
+    def find_deniers(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> set[BrokerId]:
+        """Return the others that have just said that they do not hear a broker in this registration."""
+        return {
+            witness
+            for witness, seen in self._find_witnesses(now_ms)
+            if (sighting := seen.get(broker)) is not None
+            and sighting.broker_epoch == broker_epoch
+            and not sighting.is_heard
+        }
+
+    def find_others(self, broker: BrokerId) -> list[BrokerId]:
+        """Return all registered brokers but this one and that one."""
+        return [each for each in self._brokers if each not in (self._broker_id, broker)]
+
     def is_suspected(self, broker: BrokerId) -> bool:
         """True if the connection to a broker has broken and there is no new one, or it is accused."""
         known = self._neighbours.get(broker)
@@ -371,12 +396,16 @@ class FailureDetector:
         """Return a registration that two brokers accuse and that was not judged before; None without one, or too soon after another."""
         if now_ms - self._last_verdict_ms < MIN_BETWEEN_VERDICTS_MS:
             return None
-        for broker, known, accused_of in self._find_accused():
-            evidence = None if known.is_judged else self._find_evidence(broker, known, accused_of, now_ms)
+        # Who was tried last comes last, so that one that others attend to keeps nobody waiting.
+        for broker, known, accused_of in sorted(self._find_accused(), key=lambda each: each[1].judged_ms):
+            pause_ms = MIN_BETWEEN_VERDICTS_MS * 2 ** min(known.withdrawals, _MAX_DOUBLINGS)
+            if known.is_judged or now_ms - known.judged_ms < pause_ms:
+                continue
+            evidence = self._find_evidence(broker, known, accused_of, now_ms)
             if evidence is None:
                 continue
             verdict = Verdict(broker, known.broker_epoch, evidence)
-            known.is_judged = True
+            known.is_judged, known.judged_ms = True, now_ms
             self._judged[broker] = _Judged(verdict, known.incarnation, now_ms)
             self._last_verdict_ms = now_ms
             return verdict
@@ -422,6 +451,7 @@ class FailureDetector:
         known = self._neighbours.get(verdict.broker_id)
         if known is not None and known.broker_epoch == verdict.broker_epoch:
             known.is_judged = for_good
+            known.withdrawals += 1
 
 
 def _arrange_ring(brokers: Iterable[BrokerId], racks: Mapping[BrokerId, str]) -> tuple[BrokerId, ...]:

@@ -25,13 +25,14 @@ _RETRY_S: Final = 0.2
 
 
 class EndingClaim:
-    """This broker's claim; `min_held_s` is the shortest time between two endings in the cluster."""
+    """This broker's claim."""
 
-    def __init__(self, store: Store, min_held_s: float) -> None:
-        self._store, self._min_held_s = store, min_held_s
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._held_by = 0
         """The session in which it is held, or may be; 0 for none."""
         self._taken_s = 0.0
+        self._path = paths.SESSION_ENDING_PREFIX
         self._seen = "", 0.0
         """The claim of another broker that was the first, and since when."""
 
@@ -40,9 +41,12 @@ class EndingClaim:
         """True if this broker has the claim, or may have it."""
         return self._held_by != 0
 
-    @property
-    def is_valid(self) -> bool:
-        """True if this broker has had the claim for so short a time that nobody else has it."""
+    async def is_valid(self) -> bool:
+        """True if this broker has the claim, and has had it for so short a time that nobody else has it. Raises StoreError."""
+        try:
+            await self._store.read(self._path)
+        except NoNodeError:
+            return False
         return self.is_held and self._now_s() - self._taken_s < VALID_S
 
     @staticmethod
@@ -57,7 +61,7 @@ class EndingClaim:
         if self.is_held:
             return False
         self._held_by, self._taken_s = self._store.session_id, self._now_s()
-        path = await self._store.create(paths.SESSION_ENDING_PREFIX, ephemeral=True, sequence=True)
+        self._path = path = await self._store.create(paths.SESSION_ENDING_PREFIX, ephemeral=True, sequence=True)
         for first in await self._find_claims():
             if first == path:
                 return True
@@ -90,10 +94,10 @@ class EndingClaim:
         with suppress(NoNodeError):
             await self._store.delete(path)
 
-    async def give_back(self, has_ended: bool) -> None:
-        """Give the claim back, after an ending once it was held for long enough; with the session in which it was taken it is gone."""
-        if self.is_held and has_ended:
-            await asyncio.sleep(self._taken_s + self._min_held_s - self._now_s())
+    async def give_back(self, held_s: float = 0.0) -> None:
+        """Give the claim back once it was held for so long; with the session in which it was taken it is gone."""
+        if self.is_held and held_s:
+            await asyncio.sleep(self._taken_s + held_s - self._now_s())
         while self._held_by == self._store.session_id:
             try:
                 await self._delete_own()

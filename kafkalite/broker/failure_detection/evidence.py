@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Final
 
 from kafkalite.types import BrokerId
+
+NO_SESSION: Final = -1
+"""In a heartbeat that says nothing of a session, because it was sent beside those that do."""
 
 
 class Evidence(IntEnum):

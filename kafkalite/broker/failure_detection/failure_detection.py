@@ -52,6 +52,8 @@ _LISTED_S: Final = 10.0
 """Less than Apache Kafka lists a dead broker: for its session timeout, 18 s."""
 _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
+_MAY_STILL_END_S: Final = 4.0
+"""How long nobody else ends a session after an ending that was not answered: ZooKeeper may still carry it out."""
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
 
@@ -111,7 +113,9 @@ class FailureDetection:
         """The accusations and sightings that heartbeats have carried last."""
         self._restraints = Restraints(store, metadata, unclean_topics)
         self._watchers = Watchers(self._sender)
-        self._claim = EndingClaim(store, MIN_BETWEEN_VERDICTS_MS / 1000)
+        self._claim = EndingClaim(store)
+        self._may_still_end = False
+        """True if this broker stopped while it ended a session."""
         self._refusing: dict[BrokerId, frozenset[Endpoint]] = {}
         """The listeners of each broker that refused last, all that it had."""
         self._known_brokers = metadata.brokers
@@ -192,9 +196,10 @@ class FailureDetection:
         tasks = [task for _, task in self._links.values()]
         self._links.clear()
         await end_tasks([*tasks, *self._tasks])
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE_S):
-                await self._claim.give_back(has_ended=False)
+        if not self._may_still_end:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await self._claim.give_back()
 
     # What is heard
 
@@ -297,11 +302,11 @@ class FailureDetection:
             self._asked_hosts.discard(broker)
 
     def _follow_neighbours(self) -> None:
-        """Let there be a connection to each neighbour, and to nobody else."""
-        wanted = self._detector.neighbours
+        """Let there be a connection to each neighbour, and to those that may confirm what this broker suspects."""
+        wanted = self._detector.find_meeting()
         for broker in [each for each in self._links if each not in wanted]:
             self._links.pop(broker)[1].cancel()
-        for broker in wanted:
+        for broker in sorted(wanted):
             if broker not in self._links:
                 link = HeartbeatLink(broker, self._sender, self)
                 self._links[broker] = link, start_task(link.run(), f"heartbeats to broker {broker}")
@@ -327,17 +332,20 @@ class FailureDetection:
         self._spawn(self._carry_out(verdict, holds or self._holds), f"ending the session of broker {verdict.broker_id}")
 
     async def _holds(self, verdict: Verdict) -> bool:
-        if verdict.evidence is Evidence.SILENT:
-            others = self._detector.find_watchers(verdict.broker_id)
-            if not await self._watchers.confirm_silence(verdict.broker_id, verdict.broker_epoch, others):
-                return False
-        return self._detector.still_holds(verdict, self._clock.monotonic_ms())
+        detector, victim = self._detector, verdict.broker_id
+        return await self._watchers.confirm(
+            victim,
+            verdict.broker_epoch,
+            watchers=detector.find_watchers(victim),
+            others=detector.find_others(victim),
+            deniers=detector.find_deniers(victim, verdict.broker_epoch, self._clock.monotonic_ms()),
+        ) and detector.still_holds(verdict, self._clock.monotonic_ms())
 
     async def _carry_out(self, verdict: Verdict, holds: Holds) -> None:
         broker = verdict.broker_id
         session = self._sessions.find(broker)
         may_claim = self.mode is DetectionMode.EVIDENCE and not self._claim.is_held
-        may_have_ended = False
+        held_s = 0.0
         try:
             if session is None or session.broker_epoch != verdict.broker_epoch or session.password is None:
                 self._restrain(verdict, "it has handed over no password")
@@ -350,13 +358,15 @@ class FailureDetection:
                     self.outcomes[Outcome.RESTRAINED] += 1
                     self._detector.withdraw(verdict, for_good=False)
                 else:
-                    may_have_ended = True
+                    held_s = _MAY_STILL_END_S
                     await self._end(verdict, session)
+                    held_s = MIN_BETWEEN_VERDICTS_MS / 1000
             else:
                 self.outcomes[Outcome.DEFERRED] += 1
                 self._detector.defer(verdict)
         except asyncio.CancelledError:
-            may_have_ended = False  # this broker stops; nobody waits for it
+            may_claim = False  # this broker stops, and the claim ends with its session; see `close`
+            self._may_still_end = held_s > 0
             raise
         except SessionIsOver:
             logger.info("broker %d (epoch %d) seems to be dead; its session is over", broker, verdict.broker_epoch)
@@ -367,7 +377,7 @@ class FailureDetection:
             self._detector.withdraw(verdict, for_good=False)
         finally:
             if may_claim:
-                await self._claim.give_back(may_have_ended)
+                await self._claim.give_back(held_s)
 
     async def _find_restraint(self, verdict: Verdict, session: PeerSession) -> str | None:
         """Return why a verdict is not carried out, None if it is. Raises SessionIsOver, StoreError, TimeoutError."""
@@ -378,7 +388,7 @@ class FailureDetection:
         """True if the evidence is still there, and this broker still the one that may end sessions. Raises TimeoutError."""
         if not await holds(verdict):
             return False
-        if self.mode is DetectionMode.EVIDENCE and not self._claim.is_valid:
+        if self.mode is DetectionMode.EVIDENCE and not await self._claim.is_valid():
             raise TimeoutError("ZooKeeper was too slow")
         return True
 

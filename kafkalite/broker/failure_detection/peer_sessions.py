@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
-from kafkalite.broker.failure_detection.evidence import PeerHeartbeat
+from kafkalite.broker.failure_detection.evidence import NO_SESSION, PeerHeartbeat
 from kafkalite.types import BrokerId
 
 _INCARNATION_BYTES = 16
@@ -47,7 +47,9 @@ class PeerSessions:
         return self._sessions.get(broker_id)
 
     def note_heartbeat(self, heartbeat: PeerHeartbeat) -> None:
-        """Keep the session that a heartbeat names, unless it is of an earlier registration, or of a broker that is not known."""
+        """Keep the session that a heartbeat names, unless that is of an earlier registration, or of a broker that is not known."""
+        if heartbeat.session_id == NO_SESSION:
+            return
         known_brokers, broker_id = self._known_brokers(), heartbeat.broker_id
         before = self._sessions.get(broker_id)
         if broker_id not in known_brokers or (before is not None and heartbeat.broker_epoch < before.broker_epoch):

@@ -28,14 +28,14 @@ def play(scenario: Callable[[MemoryStore, MemoryStore], Awaitable[None]]) -> Non
 
 def test_one_of_two_has_it_and_the_other_after_a_pause() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
-        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        first, second = EndingClaim(one), EndingClaim(other)
         began_s = asyncio.get_running_loop().time()
-        assert await first.take(0) and first.is_valid
+        assert await first.take(0) and await first.is_valid()
         assert not await second.take(0) and not await first.take(0)
-        await first.give_back(has_ended=True)
+        await first.give_back(HELD_S)
         assert asyncio.get_running_loop().time() - began_s >= HELD_S
         assert not first.is_held and await second.take(0)
-        await second.give_back(has_ended=False)
+        await second.give_back()
         assert await first.take(0), "nothing was ended, so nobody has to wait"
 
     play(scenario)
@@ -43,17 +43,17 @@ def test_one_of_two_has_it_and_the_other_after_a_pause() -> None:
 
 def test_who_has_it_for_long_ends_nothing_any_more_and_loses_it() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
-        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        first, second = EndingClaim(one), EndingClaim(other)
         assert await first.take(0)
         await asyncio.sleep(VALID_S)
-        assert not first.is_valid and first.is_held
+        assert not await first.is_valid() and first.is_held
         assert not await second.take(0)
         await asyncio.sleep(7.9)
         assert not await second.take(0), "it has been seen for 7.9 s"
         await asyncio.sleep(0.2)
         assert await second.take(0), "the other one was taken away"
-        await first.give_back(has_ended=False)
-        assert not first.is_held and not await EndingClaim(one, HELD_S).take(0), (
+        await first.give_back()
+        assert not first.is_held and not await EndingClaim(one).take(0), (
             "a deletion that comes late hits no other claim"
         )
 
@@ -62,7 +62,7 @@ def test_who_has_it_for_long_ends_nothing_any_more_and_loses_it() -> None:
 
 def test_a_claim_of_the_broker_that_is_taken_for_dead_does_not_count() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
-        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        first, second = EndingClaim(one), EndingClaim(other)
         assert await first.take(0)
         assert not await second.take(one.session_id + 1) and await second.take(one.session_id)
 
@@ -78,11 +78,11 @@ def test_a_claim_that_may_have_been_made_is_given_back(monkeypatch: pytest.Monke
             raise StoreError("the connection was lost")
 
         monkeypatch.setattr(one, "create", create_without_answer)
-        first, second = EndingClaim(one, HELD_S), EndingClaim(other, HELD_S)
+        first, second = EndingClaim(one), EndingClaim(other)
         with pytest.raises(StoreError):
             await first.take(0)
         assert first.is_held and not await second.take(0)
-        await first.give_back(has_ended=False)
+        await first.give_back()
         assert not first.is_held and await second.take(0)
 
     play(scenario)
@@ -90,11 +90,11 @@ def test_a_claim_that_may_have_been_made_is_given_back(monkeypatch: pytest.Monke
 
 def test_a_store_that_is_closed_is_not_asked_for_ever() -> None:
     async def scenario(one: MemoryStore, other: MemoryStore) -> None:
-        first = EndingClaim(one, HELD_S)
+        first = EndingClaim(one)
         assert await first.take(0)
         await one.close()
         async with asyncio.timeout(5):
-            await first.give_back(has_ended=True)
+            await first.give_back(HELD_S)
         assert not first.is_held
 
     play(scenario)
