@@ -116,7 +116,11 @@ DETECTION: Final = (
         "here: the sessions of all brokers are ended, though all reach ZooKeeper",
         (
             Edit(_DETECTOR, "is_split = lost > 1 and lost >= heard", "is_split = False"),
-            Edit(_CARRIED_OUT, "if verdict.evidence is Evidence.SILENT:", "if not verdict.evidence:"),
+            Edit(
+                "kafkalite.broker.failure_detection.watchers",
+                "if heard or 2 * denied > counted:",
+                "if counted >= 0:",
+            ),
         ),
     ),
 )
