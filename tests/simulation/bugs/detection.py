@@ -109,6 +109,11 @@ DETECTION: Final = (
                 "(sighting := seen.get(broker)) is not None and sighting.broker_epoch == broker_epoch and sighting.is_heard",
                 "(sighting := seen.get(broker)) is None and sighting",
             ),
+            Edit(
+                "kafkalite.broker.failure_detection.watchers",
+                "return _Answer.HEARD if is_heard else _Answer.NOT_HEARD",
+                "return _Answer.NOT_HEARD",
+            ),
         ),
     ),
     Bug(
