@@ -152,16 +152,17 @@ def _create_topics(known: Known) -> Iterator[Named]:
 def _delete_topics(known: Known) -> Iterator[Named]:
     m = messages.delete_topics_request
 
-    def asked(timeout_ms: int = TIMEOUT_MS, **topic: Any) -> Message:
+    def delete(timeout_ms: int = TIMEOUT_MS, **topic: Any) -> Message:
         return m.DeleteTopicsRequest(topics=[m.DeleteTopicState(**topic)], timeout_ms=timeout_ms)
 
     for name in (UNKNOWN, DELETED):
-        yield name, asked(name=name)
+        yield name, delete(name=name)
+    doomed = f"doomed-{known.version}"
     for _ in range(2):  # the first one succeeds, which may take a busy machine some time
-        yield f"doomed-{known.version}", asked(LONG_TIMEOUT_MS, name=f"doomed-{known.version}")
+        yield doomed, delete(LONG_TIMEOUT_MS, name=doomed)
     if known.version >= 6:
         for name in (UNKNOWN, DELETED):
-            yield f"id of {name}", asked(name=None, topic_id=known.topic_id(name))
+            yield f"id of {name}", delete(name=None, topic_id=known.topic_id(name))
 
 
 def _create_partitions(_: Known) -> Iterator[Named]:

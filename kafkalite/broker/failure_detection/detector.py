@@ -346,13 +346,24 @@ class FailureDetector:
         is_split = lost > 1 and lost >= heard
         return self._has_zookeeper and heard > 0 and is_majority and not (is_split and evidence is Evidence.SILENT)
 
-    def _is_vouched_for(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> bool:
-        """True if a third broker hears this one, in this registration."""
-        return any(
-            (sighting := seen.get(broker)) is not None and sighting.broker_epoch == broker_epoch and sighting.is_heard
+    def _find_views(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> dict[BrokerId, bool]:
+        """Return which others have just said of a broker, in this registration, that they hear it (True) or do not."""
+        return {
+            witness: sighting.is_heard
             for witness, seen in self._find_witnesses(now_ms)
             if witness != broker
-        )
+            and (sighting := seen.get(broker)) is not None
+            and sighting.broker_epoch == broker_epoch
+        }
+
+    def _is_vouched_for(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> bool:
+        """True if a third broker hears this one."""
+        return any(self._find_views(broker, broker_epoch, now_ms).values())
+
+    def find_deniers(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> set[BrokerId]:
+        """Return the others that have just said that they do not hear a broker."""
+        views = self._find_views(broker, broker_epoch, now_ms)
+        return {witness for witness, is_heard in views.items() if not is_heard}
 
     def accusations(self, now_ms: float) -> tuple[Accusation, ...]:
         """Return of what this broker accuses others, for its heartbeats; nobody whom a third one hears."""
@@ -368,20 +379,10 @@ class FailureDetector:
             return []
         return [each for each in find_neighbours(self._brokers, broker) if each != self._broker_id]
 
-    def find_meeting(self) -> set[BrokerId]:
-        """Return whom this broker has to reach: its neighbours, and the others that watch those it suspects, which may be none of them."""
+    def find_peers(self) -> set[BrokerId]:
+        """Return to whom this broker sends heartbeats: its neighbours, and the others that watch those it suspects."""
         suspected = [each for each in self.neighbours if self.is_suspected(each)]
         return {*self.neighbours, *(watcher for each in suspected for watcher in self.find_watchers(each))}
-
-    def find_deniers(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> set[BrokerId]:
-        """Return the others that have just said that they do not hear a broker in this registration."""
-        return {
-            witness
-            for witness, seen in self._find_witnesses(now_ms)
-            if (sighting := seen.get(broker)) is not None
-            and sighting.broker_epoch == broker_epoch
-            and not sighting.is_heard
-        }
 
     def find_others(self, broker: BrokerId) -> list[BrokerId]:
         """Return all registered brokers but this one and that one."""

@@ -303,7 +303,7 @@ class FailureDetection:
 
     def _follow_neighbours(self) -> None:
         """Let there be a connection to each neighbour, and to those that may confirm what this broker suspects."""
-        wanted = self._detector.find_meeting()
+        wanted = self._detector.find_peers()
         for broker in [each for each in self._links if each not in wanted]:
             self._links.pop(broker)[1].cancel()
         for broker in sorted(wanted):

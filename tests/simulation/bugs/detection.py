@@ -106,8 +106,8 @@ DETECTION: Final = (
         (
             Edit(
                 _DETECTOR,
-                "(sighting := seen.get(broker)) is not None and sighting.broker_epoch == broker_epoch and sighting.is_heard",
-                "(sighting := seen.get(broker)) is None and sighting",
+                "return any(self._find_views(broker, broker_epoch, now_ms).values())",
+                "return False",
             ),
             Edit(
                 "kafkalite.broker.failure_detection.watchers",

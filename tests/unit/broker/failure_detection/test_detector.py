@@ -237,7 +237,7 @@ def test_nobody_is_judged_whom_a_third_broker_hears_in_this_registration() -> No
     watcher.detector.note_sightings(9, seen(3), watcher.now_ms)
     watcher.detector.note_sightings(4, [Sighting(3, EPOCH - 1, True)], watcher.now_ms)
     assert watcher.verdict() == Verdict(3, EPOCH, Evidence.REFUSED), (
-        "not itself, nor a stranger, nor another registration"
+        "neither itself counts, nor who is not registered, nor another registration"
     )
 
 
