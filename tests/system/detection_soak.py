@@ -70,7 +70,10 @@ _SHOWN_SILENCES: Final = 8
 
 
 class Said(NamedTuple):
-    """What a broker has logged about another: `verdict`, `restrained`, `over`, `accused` or `wrong`."""
+    """What a broker has logged about another: `accused`, `wrong`, or what became of a verdict.
+
+    That is `verdict` where it was carried out or only noted, and one of `_NOT_CARRIED_OUT`.
+    """
 
     kind: str
     by: int
@@ -84,9 +87,13 @@ _LINES: Final = {
     "verdict": re.compile(r"broker (\d+) \(epoch (\d+)\) (?:is|would be) taken for dead"),
     "restrained": re.compile(r"broker (\d+)() seems to be dead and keeps its session"),
     "over": re.compile(r"broker (\d+) \(epoch (\d+)\) seems to be dead; its session is over"),
+    "gone": re.compile(r"broker (\d+)() seemed to be dead; the evidence has gone"),
+    "deferred": re.compile(r"broker (\d+)() seems to be dead; another session is being ended"),
+    "unknown": re.compile(r"broker (\d+)() seems to be dead; whether to end its session"),
     "accused": re.compile(r"broker (\d+)() has (?:not answered for|closed its connection and refuses)"),
     "wrong": re.compile(r"broker (\d+)() was taken for dead"),
 }
+_NOT_CARRIED_OUT: Final = ("restrained", "over", "gone", "deferred", "unknown")
 
 
 class Logs:
@@ -275,7 +282,7 @@ class Spell:
                 self.problems.append(f"the registration of broker {broker_id} of epoch {epoch} has ended")
         running = [broker.id for broker in self.cluster.brokers.values() if broker.running]
         counted = self._verdicts_of_dead + sum(map(self._count_verdicts, running))
-        logged = self.counts["verdict"] + self.counts["restrained"] + self.counts["over"]
+        logged = self.counts["verdict"] + sum(self.counts[kind] for kind in _NOT_CARRIED_OUT)
         if counted != logged:
             self.problems.append(f"{counted} verdicts in the metrics and {logged} in the logs")
 

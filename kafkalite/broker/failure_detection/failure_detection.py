@@ -362,6 +362,7 @@ class FailureDetection:
                     await self._end(verdict, session)
                     held_s = MIN_BETWEEN_VERDICTS_MS / 1000
             else:
+                logger.info("broker %d seems to be dead; another session is being ended first", broker)
                 self.outcomes[Outcome.DEFERRED] += 1
                 self._detector.defer(verdict)
         except asyncio.CancelledError:
@@ -372,7 +373,12 @@ class FailureDetection:
             logger.info("broker %d (epoch %d) seems to be dead; its session is over", broker, verdict.broker_epoch)
             self.outcomes[Outcome.OVER] += 1
         except (StoreError, TimeoutError) as problem:
-            logger.warning("the session of broker %d could not be ended: %r", broker, problem)
+            text = (
+                "the ending of its session was not answered"
+                if held_s
+                else "whether to end its session could not be asked"
+            )
+            logger.warning("broker %d seems to be dead; %s: %r", broker, text, problem)
             self.outcomes[Outcome.FAILED] += 1
             self._detector.withdraw(verdict, for_good=False)
         finally:
