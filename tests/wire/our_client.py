@@ -200,6 +200,24 @@ def a_static_member_comes_back_without_a_rebalance(servers: str, make_topic: Top
     run(scenario())
 
 
+def a_static_leader_that_comes_back_assigns_what_came_meanwhile(servers: str, make_topic: TopicMaker) -> None:
+    async def scenario() -> None:
+        topic = make_topic(1)
+        group = f"{topic}-leader"
+        member = Member(servers, group, [topic], group_instance_id="leads")
+        await member.start()
+        await until(lambda: len(member.assignment) == 1)
+        await member.stop()
+        async with Admin(bootstrap_servers=servers) as admin:
+            await admin.create_partitions({topic: 2})
+        again = Member(servers, group, [topic], group_instance_id="leads")
+        await again.start()
+        await until(lambda: again.assignment == {TopicPartition(topic, n) for n in range(2)})
+        await again.stop()
+
+    run(scenario())
+
+
 def a_pattern_finds_new_topics(servers: str, make_topic: TopicMaker) -> None:
     async def scenario() -> None:
         topic = make_topic(1)
@@ -293,6 +311,7 @@ SCENARIOS: dict[str, Callable[[str, TopicMaker], None]] = {
         records_come_back_whole,
         the_synchronous_faces_do_the_same,
         a_static_member_comes_back_without_a_rebalance,
+        a_static_leader_that_comes_back_assigns_what_came_meanwhile,
         a_pattern_finds_new_topics,
         commits_are_kept,
         a_member_that_does_not_poll_is_replaced,

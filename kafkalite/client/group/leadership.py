@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalite.client.errors import ClientError
+from kafkalite.client.errors import ClientError, raise_error
 from kafkalite.client.group.assignors import Assignor
-from kafkalite.client.group.consumer_protocol import Subscription, decode_subscription
+from kafkalite.client.group.consumer_protocol import Subscription, decode_assignment, decode_subscription
 from kafkalite.errors import ErrorCode
 from kafkalite.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The subscriptions of all members of a generation, by member id."""
+    """The subscriptions of all members of a generation, by member id.
+
+    `skips_assignment` is true of a static leader that comes back to a stable group, whose assignment the coordinator keeps (KIP-814).
+    """
 
     subscriptions: Mapping[str, Subscription]
+    skips_assignment: bool = False
 
     @classmethod
     def of(cls, response: Any) -> Leadership:
@@ -27,7 +32,8 @@ class Leadership:
                 {
                     each.member_id: decode_subscription(each.metadata, each.group_instance_id)
                     for each in response.members
-                }
+                },
+                bool(response.skip_assignment),
             )
         except ValueError as problem:
             raise ClientError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"a member's subscription: {problem}") from None
@@ -41,6 +47,19 @@ class Leadership:
         """Return the partitions of each member, of the topics that exist. Raises what the assignor raises."""
         counts = {topic: count for topic, count in partition_counts.items() if topic in self.topics and count}
         return assignor.assign(counts, self.subscriptions)
+
+
+def count_assigned(response: Any) -> dict[str, int]:
+    """Return how many partitions of each topic the members of a group have, from a DescribeGroups response; none while it rebalances.
+
+    ClientError for a group that was not described, ValueError for an assignment that cannot be read.
+    """
+    assigned: set[TopicPartition] = set()
+    for group in response.groups:
+        raise_error(group, f"describing group {group.group_id}")
+        for member in group.members:
+            assigned.update(decode_assignment(member.member_assignment).partitions)
+    return dict(Counter(each.topic for each in assigned))
 
 
 def chosen_assignor(assignors: Sequence[Assignor], name: str | None) -> Assignor:

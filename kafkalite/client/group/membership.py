@@ -162,7 +162,8 @@ class Membership:
         if self.state is MemberState.OUT or (self.state is MemberState.STABLE and self._rejoin_reason is not None):
             return self._step_join()
         if self.state is MemberState.LEADING:
-            return self._await_report(Lead(self.leadership.topics if self.leadership is not None else frozenset()))
+            leadership = self.leadership or Leadership({})
+            return self._await_report(Lead(leadership.topics, leadership.skips_assignment))
         if self.state is MemberState.SYNCING:
             return self._send_step(
                 self._sync_request(), self.settings.request_timeout_ms + self.settings.max_poll_interval_ms
@@ -223,13 +224,14 @@ class Membership:
         self.partitions.complete_loss()
 
     def lead(self, partition_counts: Mapping[str, int]) -> None:
-        """The step `Lead` is done: assign the partitions of the topics that exist."""
+        """The step `Lead` is done: assign the partitions of the topics that exist, unless the coordinator keeps what is assigned."""
         self._waits_for_report = False
         if self.state is not MemberState.LEADING or self.leadership is None:
             return
         try:
             assignor = chosen_assignor(self.settings.assignors, self.protocol_name)
-            self._assignments = self.leadership.assign(assignor, partition_counts)
+            if not self.leadership.skips_assignment:
+                self._assignments = self.leadership.assign(assignor, partition_counts)
             self._sync_request()  # what cannot be written is the assignor's fault too
         except Exception as problem:
             self._fail(assignor_failed(problem))
@@ -304,8 +306,7 @@ class Membership:
         except ClientError as problem:
             self._fail(problem)
             return
-        is_leading = self.leadership is not None and not response.skip_assignment
-        self._move_to(MemberState.LEADING if is_leading else MemberState.SYNCING)
+        self._move_to(MemberState.LEADING if self.leadership is not None else MemberState.SYNCING)
 
     # syncing
 

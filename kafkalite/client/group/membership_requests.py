@@ -103,6 +103,11 @@ def heartbeat(
     )
 
 
+def describe_group(settings: MembershipSettings) -> messages.describe_groups_request.DescribeGroupsRequest:
+    """DescribeGroups, for what is assigned to the members."""
+    return messages.describe_groups_request.DescribeGroupsRequest(groups=[settings.group_id])
+
+
 def leave_group(
     settings: MembershipSettings, member_id: str, reason: str
 ) -> messages.leave_group_request.LeaveGroupRequest:

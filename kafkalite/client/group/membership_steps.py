@@ -28,9 +28,11 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Find the number of partitions of `topics`; report by `lead`."""
+    """Find the number of partitions of `topics`; report by `lead`. With `skips_assignment` the coordinator keeps what is assigned, which
+    may be less: partitions that came while this member was away."""
 
     topics: frozenset[str]
+    skips_assignment: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ from kafkalite.client.errors import ClientClosedError, ClientError
 from kafkalite.client.group.auto_commit import AutoCommit
 from kafkalite.client.group.committed_positions import CommittedPositions
 from kafkalite.client.group.coordinator_link import CoordinatorLink, Lane
-from kafkalite.client.group.leadership import Leadership
+from kafkalite.client.group.leadership import count_assigned
 from kafkalite.client.group.member_states import IN_REBALANCE
 from kafkalite.client.group.membership import Membership
-from kafkalite.client.group.membership_requests import MembershipSettings
+from kafkalite.client.group.membership_requests import MembershipSettings, describe_group
 from kafkalite.client.group.membership_steps import Assign, Lead, Lose, Revoke, Send, Step
 from kafkalite.client.group.metadata import GroupMetadata, metadata_of
 from kafkalite.client.group.offsets import GroupOffsets
@@ -99,8 +99,7 @@ class GroupSession:
         self._consumed_before: Mapping[TopicPartition, OffsetAndMetadata] = {}
         """The positions at `unsubscribe`, which are committed when the member leaves."""
         self._counts: dict[str, int] = {}
-        """The partitions of topics, as they were when this member began to lead (`_counted_for`)."""
-        self._counted_for: Leadership | None = None
+        """How many partitions of each topic the group has assigned, as far as this member knows; kept while it leads."""
         self._wake = asyncio.Event()
         self._heartbeat_wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -176,13 +175,10 @@ class GroupSession:
     def _rejoin_for_partitions(self) -> None:
         """Let the group rebalance if this is its leader, and topics have partitions that it did not assign."""
         member = self.membership
-        if member.leadership is None or not member.is_stable:
-            return
-        counts = self._partition_counts(member.leadership.topics)
-        if member.leadership is not self._counted_for:  # it leads again, and has assigned nothing (KIP-814)
-            self._counts, self._counted_for = counts, member.leadership
-        elif any(count > self._counts.get(topic, 0) for topic, count in counts.items()):
-            member.rejoin("topics have new partitions")
+        if member.leadership is not None and member.is_stable:
+            counts = self._partition_counts(member.leadership.topics)
+            if any(count > self._counts.get(topic, 0) for topic, count in counts.items()):
+                member.rejoin("topics have new partitions")
 
     def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         known = self._cluster.view.topics
@@ -308,7 +304,7 @@ class GroupSession:
             case Send():
                 await self._send(step)
             case Lead():
-                await self._lead(step.topics)
+                await self._lead(step)
             case Revoke():
                 await self._revoke(step.partitions)
             case Lose():
@@ -341,11 +337,26 @@ class GroupSession:
         if self.membership.take_coordinator_loss():
             self._link.forget()
 
-    async def _lead(self, topics: frozenset[str]) -> None:
-        if self._cluster.watch_topics(topics) or not topics <= self._cluster.view.topics.keys():
+    async def _lead(self, step: Lead) -> None:
+        if self._cluster.watch_topics(step.topics) or not step.topics <= self._cluster.view.topics.keys():
             await self._cluster.try_refresh()
-        self._counts, self._counted_for = self._partition_counts(topics), self.membership.leadership
-        self.membership.lead(self._counts)
+        counts = self._partition_counts(step.topics)
+        self._counts = await self._request_assigned() if step.skips_assignment else counts
+        self.membership.lead(counts)
+
+    async def _request_assigned(self) -> dict[str, int]:
+        """Return how many partitions of each topic the coordinator knows as assigned.
+
+        None at all where it does not say: then the group rebalances once, as it does where an assignor left partitions out.
+        """
+        request = describe_group(self.membership.settings)
+        try:
+            return count_assigned(await self._link.request(request, Lane.MEMBERSHIP, self._request_timeout_s))
+        except ClientClosedError:
+            raise
+        except (OSError, ClientError, ValueError) as problem:
+            log.info("group %s: what its members are assigned is not known: %s", self._link.group_id, problem)
+            return {}
 
     async def _revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
         member = self.membership

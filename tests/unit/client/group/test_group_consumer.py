@@ -390,29 +390,3 @@ def test_the_leader_joins_again_for_partitions_that_came_while_it_synced() -> No
         await target.close(commit=False)
 
     run(scenario, group_cluster(join_group=lead))
-
-
-def test_a_leader_that_comes_back_without_assigning_joins_again_only_for_what_comes_then() -> None:
-    """A static leader, whose assignment the coordinator keeps (KIP-814): it would let the group rebalance for nothing."""
-
-    def lead_again(_: int, request: Any) -> Any:
-        member = messages.join_group_response.JoinGroupResponseMember
-        members = [member(member_id="m1", metadata=request.protocols[0].metadata)]
-        return joined(leader="m1", members=members, skip_assignment=True)
-
-    async def scenario(cluster: FakeCluster) -> None:
-        target = consumer(cluster, group_id="g", group_instance_id="i", enable_auto_commit=False)
-        await target.connect()
-        target.subscribe(["t"])
-        program = asyncio.create_task(target.getone())
-        await until(lambda: target.assignment() == {T0}, within_s=5)
-        await target._cluster.refresh()
-        await asyncio.sleep(5)  # of virtual time
-        assert joins(cluster) == 1
-        cluster.topics["t"], cluster.leaders[TopicPartition("t", 1)] = 2, 1
-        await target._cluster.refresh()
-        await until(lambda: joins(cluster) == 2, within_s=5)
-        program.cancel()
-        await target.close(commit=False)
-
-    run(scenario, group_cluster(join_group=lead_again))

@@ -91,6 +91,19 @@ def test_the_leader_assigns_for_all() -> None:
     assert given == {"m0": (T0, T1, TopicPartition("u", 0)), "m1": (T2,)}
 
 
+def test_a_static_leader_that_comes_back_assigns_nothing() -> None:
+    """The coordinator keeps what is assigned (KIP-814), and does not hand out what such a leader sends."""
+    target = member(group_instance_id="i")
+    request = sent(target)
+    metadata = request.protocols[0].metadata
+    members = [messages.join_group_response.JoinGroupResponseMember(member_id="m1", metadata=metadata)]
+    facts = {"generation_id": 1, "member_id": "m1", "leader": "m1", "protocol_name": "range", "members": members}
+    target.handle_response(JOIN(**facts, skip_assignment=True), 0)
+    assert target.next_step(0) == Lead(frozenset({"t"}), skips_assignment=True)
+    target.lead({"t": 3})
+    assert sent(target).assignments == []
+
+
 def test_eager_members_give_up_everything_before_they_join_again() -> None:
     target = member("range")
     assigned(target, T0, T1)
