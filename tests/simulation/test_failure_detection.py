@@ -353,6 +353,25 @@ def test_the_only_one_in_sync_is_spared_where_a_successor_would_lose_records(unc
     run(scenario, brokers=5, detection="evidence")
 
 
+def test_the_only_one_in_sync_is_spared_by_a_broker_whose_metadata_lack_the_partition() -> None:
+    """A broker that has just started is told one partition by a new controller, and the others only with the next change of brokers."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        configs = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+        partition = await create_topic(cluster, [4, 5], **configs)
+        cluster.kill(5)
+        await cluster.until(lambda: cluster.partition_state(partition).isr == (4,), "an ISR of one", 60)  # type: ignore[union-attr]
+        epoch, ender = cluster.broker_epoch(4), cluster.brokers[1]
+        assert epoch is not None and ender.app is not None
+        await asyncio.sleep(1)
+        del ender.app.metadata.topics[partition.topic]
+        carry_out(ender, Verdict(4, epoch, Evidence.REFUSED))
+        await cluster.until(lambda: outcomes(cluster).get(Outcome.RESTRAINED), "the verdict", 5)
+        assert cluster.broker_epoch(4) == epoch
+
+    run(scenario, brokers=5, detection="evidence")
+
+
 def test_a_listener_that_moves_is_no_death() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         for broker in cluster.brokers:

@@ -11,8 +11,7 @@ end one of the last two in sync.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.broker.failure_detection.detector import Verdict
@@ -20,12 +19,13 @@ from kafkalite.broker.failure_detection.evidence import Evidence
 from kafkalite.types import BrokerId, Endpoint, TopicPartition
 from zk import paths
 from zk.store import NoNodeError, Store
-from zk.znodes import BrokerRegistration, MalformedZnodeError, PartitionState
+from zk.znodes import BrokerRegistration, MalformedZnodeError, PartitionState, TopicAssignment
 
 if TYPE_CHECKING:
     from kafkalite.broker.failure_detection.unclean_topics import UncleanTopics
     from kafkalite.broker.metadata_cache import MetadataCache
 
+_ASSIGNMENTS_READ_TOGETHER: Final = 200
 _STATES_READ: Final = 3000
 """Partition states that are read before a session is ended; a broker with more of those that matter is left to its session."""
 
@@ -45,17 +45,23 @@ class Restraints:
 
         Raises SessionIsOver, and StoreError.
         """
+        try:
+            return await self._find(verdict, session_id, refusing)
+        except MalformedZnodeError as problem:  # what cannot be read may be what speaks against it
+            return str(problem)
+
+    async def _find(self, verdict: Verdict, session_id: int, refusing: frozenset[Endpoint]) -> str | None:
         broker = verdict.broker_id
         try:
-            # One after the other on the same connection, so that the second sees what the first has waited for.
-            _, (data, stat) = await asyncio.gather(
-                self._store.sync(paths.BROKER_IDS), self._store.read(paths.broker(broker))
+            # One after the other on the same connection, so that the others see what the first has waited for.
+            _, (data, stat), topics = await asyncio.gather(
+                self._store.sync(paths.BROKER_IDS),
+                self._store.read(paths.broker(broker)),
+                self._store.children(paths.TOPICS),
             )
-            registration = BrokerRegistration.decode(data)
         except NoNodeError:
             raise SessionIsOver from None
-        except MalformedZnodeError as problem:
-            return str(problem)
+        registration = BrokerRegistration.decode(data)
         if stat.ephemeral_owner != session_id:
             raise SessionIsOver
         if verdict.evidence is Evidence.REFUSED:
@@ -64,7 +70,7 @@ class Restraints:
                 return "it has moved its listeners"
         if verdict.evidence is Evidence.SILENT and not self._is_waited_for(broker):
             return "its end would help nobody"
-        only = await self._find_only_in_sync(broker)
+        only = await self._find_only_in_sync(broker, topics)
         return f"it is the only one in sync of {only}, which allows unclean elections" if only else None
 
     def _is_waited_for(self, broker: BrokerId) -> bool:
@@ -76,30 +82,39 @@ class Restraints:
             for partition in topic.partitions.values()
         )
 
-    def _find_replicated(self, broker: BrokerId) -> Iterator[TopicPartition]:
-        """Return the partitions that have a replica on this broker and others elsewhere."""
-        for topic in self._metadata.topics.values():
-            for number, partition in topic.partitions.items():
-                if broker in partition.replicas and len(partition.replicas) > 1:
-                    yield TopicPartition(topic.name, number)
+    async def _find_only_in_sync(self, broker: BrokerId, topics: list[str]) -> TopicPartition | None:
+        """Return a partition of `topics` that allows unclean elections and of which no other replica in sync is registered.
 
-    async def _find_only_in_sync(self, broker: BrokerId) -> TopicPartition | None:
-        """Return a partition that allows unclean elections and of which no other replica in sync is registered, by ZooKeeper's data.
-
-        Who leads and who is in sync is not asked of the metadata, which are late where the controller is; nor does an ISR count whose other
-        members are gone already.
+        ZooKeeper's data say so. The metadata are not asked: they are late where the controller is, and lack partitions on a broker that has
+        just started. Nor does an ISR count whose other members are gone already.
         """
-        at_risk = list(self._find_replicated(broker))
-        unclean = await self._unclean_topics.find_allowing(dict.fromkeys(each.topic for each in at_risk))
-        asked = list(islice((each for each in at_risk if each.topic in unclean), _STATES_READ + 1))
-        if len(asked) > _STATES_READ:
-            return asked[-1]
-        isrs = await asyncio.gather(*map(self._read_isr, asked))
-        registered = set(await self._store.children(paths.BROKER_IDS)) if asked else set()
-        for each, isr in zip(asked, isrs, strict=True):
-            if broker in isr and not any(str(other) in registered for other in isr if other != broker):
+        unclean = sorted(await self._unclean_topics.find_allowing(topics))
+        at_risk: list[TopicPartition] = []
+        for first in range(0, len(unclean), _ASSIGNMENTS_READ_TOGETHER):
+            some = unclean[first : first + _ASSIGNMENTS_READ_TOGETHER]
+            for topic, assignment in zip(some, await asyncio.gather(*map(self._read_assignment, some)), strict=True):
+                at_risk += (
+                    TopicPartition(topic, number)
+                    for number, replicas in assignment.items()
+                    if broker in replicas and len(replicas) > 1
+                )
+            if len(at_risk) > _STATES_READ:
+                return at_risk[-1]
+        if not at_risk:
+            return None
+        registered, *isrs = await asyncio.gather(self._store.children(paths.BROKER_IDS), *map(self._read_isr, at_risk))
+        alive = set(registered)
+        for each, isr in zip(at_risk, isrs, strict=True):
+            if broker in isr and not any(str(other) in alive for other in isr if other != broker):
                 return each
         return None
+
+    async def _read_assignment(self, topic: str) -> Mapping[int, tuple[BrokerId, ...]]:
+        try:
+            data, _ = await self._store.read(paths.topic(topic))
+        except NoNodeError:
+            return {}
+        return TopicAssignment.decode(data).partitions
 
     async def _read_isr(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,33 +17,39 @@ _READ_TOGETHER: Final = 200
 
 
 class UncleanTopics:
-    """Reads unclean.leader.election.enable of the topics in the metadata, each once until its configuration changes."""
+    """Reads unclean.leader.election.enable of topics, each once until its configuration or its id changes."""
 
     def __init__(self, metadata: MetadataCache, read_config: Callable[[str], Awaitable[TopicConfig]]) -> None:
         self._metadata, self._read_config = metadata, read_config
         self._known: dict[str, tuple[bytes, bool]] = {}
         """Of each topic its id and whether it allows unclean elections."""
 
-    async def allows(self, topic: str) -> bool:
-        """True if the topic allows unclean elections. Raises StoreError when its configuration cannot be read."""
+    async def find_allowing(self, topics: Iterable[str]) -> set[str]:
+        """Return those of `topics` that allow unclean elections; unknown ones are read together. Raises StoreError."""
+        found, unknown = set(), []
+        for topic in topics:
+            topic_id, allows = self._known.get(topic, (None, False))
+            if topic_id != self._find_id(topic):
+                unknown.append(topic)
+            elif allows:
+                found.add(topic)
+        for first in range(0, len(unknown), _READ_TOGETHER):
+            some = unknown[first : first + _READ_TOGETHER]
+            answers = await asyncio.gather(*map(self._read, some))
+            found.update(topic for topic, allows in zip(some, answers, strict=True) if allows)
+        return found
+
+    def _find_id(self, topic: str) -> bytes:
+        """Return the id that a topic has in the metadata; empty for one that they lack."""
         named = self._metadata.topics.get(topic)
-        topic_id = b"" if named is None else named.topic_id
-        known = self._known.get(topic)
-        if known is not None and known[0] == topic_id:
-            return known[1]
+        return b"" if named is None else named.topic_id
+
+    async def _read(self, topic: str) -> bool:
+        topic_id = self._find_id(topic)
         self._known.pop(topic, None)
         allows = (await self._read_config(topic)).unclean_leader_election_enable
         self._known[topic] = topic_id, allows
         return allows
-
-    async def find_allowing(self, topics: Iterable[str]) -> set[str]:
-        """Return those of `topics` that allow unclean elections; unknown ones are read together. Raises StoreError."""
-        found: set[str] = set()
-        remaining = iter(topics)
-        while some := list(islice(remaining, _READ_TOGETHER)):
-            answers = await asyncio.gather(*map(self.allows, some))
-            found.update(topic for topic, allows in zip(some, answers, strict=True) if allows)
-        return found
 
     def forget(self, topic: str) -> None:
         """Forget what is known of a topic, because its configuration has changed."""
