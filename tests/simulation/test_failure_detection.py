@@ -372,6 +372,21 @@ def test_the_only_one_in_sync_is_spared_by_a_broker_whose_metadata_lack_the_part
     run(scenario, brokers=5, detection="evidence")
 
 
+def test_a_broker_that_has_just_come_back_witnesses_a_death() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        partition = await create_topic(cluster, [1, 2, 3])
+        governs = controller(cluster)
+        back = next(each for each in cluster.brokers if each != governs)
+        for victim in (back, governs):
+            epoch = cluster.broker_epoch(victim)
+            cluster.kill(victim)
+            assert await end_of_registration(cluster, victim, epoch, 30) < 0.5
+            await cluster.start(victim)
+            await cluster.until(lambda: len(cluster.partition_state(partition).isr) == 3, "a full ISR", 30)  # type: ignore[union-attr]
+
+    run(scenario, detection="evidence")
+
+
 def test_a_listener_that_moves_is_no_death() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         for broker in cluster.brokers:

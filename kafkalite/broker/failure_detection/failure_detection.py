@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.broker.failure_detection.detection_settings import DetectionMode, DetectionSettings
@@ -54,6 +55,7 @@ _END_S: Final = 2.0
 """Longest wait for ZooKeeper to end a session; who got no answer asks again while the evidence lasts."""
 _MAY_STILL_END_S: Final = 4.0
 """How long nobody else ends a session after an ending that was not answered: ZooKeeper may still carry it out."""
+_LOOK_AGAIN_S: Final = 60.0
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
 
@@ -189,6 +191,7 @@ class FailureDetection:
         """Begin to watch the neighbours, as the mode demands."""
         if self.mode is not DetectionMode.SESSION:
             jobs.every(self._interval_s, "failure detection", self._tick)
+            self._spawn(self._meet_brokers(), "meeting other brokers")
 
     async def close(self) -> None:
         """Take leave of the neighbours, end all connections and whatever is being done."""
@@ -262,10 +265,25 @@ class FailureDetection:
 
     # What follows
 
+    async def _meet_brokers(self) -> None:
+        """Connect to new neighbours as soon as the metadata name them: who has not been connected to a broker cannot witness its death."""
+        while True:
+            met = self._metadata.brokers
+            self._take_brokers()
+            self._follow_neighbours()
+            while not await self._metadata.wait_until(partial(self._has_not_met, met), _LOOK_AGAIN_S):
+                pass
+
+    def _has_not_met(self, met: Mapping[BrokerId, LiveBroker]) -> bool:
+        return self._metadata.brokers is not met
+
+    def _take_brokers(self) -> None:
+        brokers = self._metadata.brokers
+        self._detector.set_brokers(brokers, {each: broker.rack for each, broker in brokers.items() if broker.rack})
+
     async def _tick(self) -> None:
         detector = self._detector
-        brokers = self._metadata.brokers
-        detector.set_brokers(brokers, {each: broker.rack for each, broker in brokers.items() if broker.rack})
+        self._take_brokers()
         detector.tick(
             self._clock.monotonic_ms(),
             has_zookeeper=self._store.state is SessionState.CONNECTED,
