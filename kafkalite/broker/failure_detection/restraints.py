@@ -102,10 +102,10 @@ class Restraints:
                 return at_risk[-1]
         if not at_risk:
             return None
-        registered, *isrs = await asyncio.gather(self._store.children(paths.BROKER_IDS), *map(self._read_isr, at_risk))
-        alive = set(registered)
+        ids, *isrs = await asyncio.gather(self._store.children(paths.BROKER_IDS), *map(self._read_isr, at_risk))
+        registered = set(ids)
         for each, isr in zip(at_risk, isrs, strict=True):
-            if broker in isr and not any(str(other) in alive for other in isr if other != broker):
+            if broker in isr and not any(str(other) in registered for other in isr if other != broker):
                 return each
         return None
 

@@ -79,8 +79,8 @@ DETECTION: Final = (
         (
             Edit(
                 _RESTRAINTS,
-                "if broker in partition.replicas and len(",
-                "if broker == partition.leader and len(",
+                "if broker in replicas and len(replicas) > 1",
+                "if (known := self._metadata.partition(TopicPartition(topic, number))) and known.leader == broker",
             ),
         ),
     ),
