@@ -357,7 +357,7 @@ class LogStore:
         await self.upkeep.flush_sealed()
 
     async def flush_overdue(self, now_ms: int) -> None:
-        """Flush the logs whose flush.ms is over; call it every log.flush.scheduler.interval.ms."""
+        """Flush the logs whose flush.ms is over or that were truncated; call it about every second."""
         await self.upkeep.flush_overdue(now_ms)
 
     def _is_current(self, log: PartitionLog) -> bool:

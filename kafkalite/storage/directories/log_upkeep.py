@@ -1,4 +1,4 @@
-"""What logs leave to be done later: flushes of sealed segments and after flush.ms, removal of former files, summaries.
+"""What logs leave to be done later: flushes of sealed segments, after flush.ms and of truncations, removal of former files, summaries.
 
 A broker may have ten thousand logs of which none has anything to do, so nothing here looks at all of them. A log that changes, in whatever
 way, notes itself with its directory (`changes_disk`), once until it is looked at. Each job looks at those first, and enters a log where it
@@ -107,7 +107,7 @@ class LogUpkeep:
         await self._flush(list(self._unflushed))
 
     async def flush_overdue(self, now_ms: int) -> None:
-        """Flush the logs whose flush.ms is over."""
+        """Flush the logs whose flush.ms is over, and those that were truncated."""
         await self.look_in_portions()
         due = [log for log in self._flushes.take_due(now_ms) if self._is_current(log)]
         for log in due:

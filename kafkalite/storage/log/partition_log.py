@@ -111,6 +111,11 @@ class PartitionLog(NotedLog):
         return self.high_watermark if first is None else max(self.log_start_offset, min(first, self.high_watermark))
 
     @property
+    def durable_high_watermark(self) -> int:
+        """Return the high watermark for the checkpoint: one that holds after a power failure, too."""
+        return self._flush_state.limit_high_watermark(self.high_watermark)
+
+    @property
     def recovery_point(self) -> int:
         """Return the offset below which everything is on the medium."""
         return self._flush_state.recovery_point
@@ -423,8 +428,8 @@ class PartitionLog(NotedLog):
                 logger.warning("%s: %s", self.future, problem)
 
     def _end_at(self, end: int) -> None:
+        self._flush_state.note_truncation(self.log_end_offset, self.high_watermark, end)
         self.log_end_offset = end
-        self._flush_state.note_truncation(end)
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.log_start_offset = min(self.log_start_offset, end)
@@ -451,7 +456,7 @@ class PartitionLog(NotedLog):
         return self._flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
 
     def flush_due_ms(self, now_ms: int) -> int | None:
-        """Return when records are to be flushed according to flush.ms; None where all are."""
+        """Return when records or a truncation are to be flushed (`FlushState.due_ms`); None where all are."""
         return self._flush_state.due_ms(self.log_end_offset, now_ms, self._config.flush_ms)
 
     def mark_flushed(self, work: FlushWork) -> None:

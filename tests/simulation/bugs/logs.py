@@ -154,4 +154,15 @@ LOGS: Final = (
             Edit(_LOG, "headers, first_offset, leader_epoch)", "headers, max(first_offset - 1, 0), leader_epoch)"),
         ),
     ),
+    Bug(
+        "a truncation is not brought to the medium",
+        "power fails, and records that were never committed are back below a high watermark that tells of those in their place",
+        (
+            Edit(
+                "kafkalite.storage.log.flush_work",
+                "        if limit < end_before and (",
+                "        if limit > end_before and (",
+            ),
+        ),
+    ),
 )

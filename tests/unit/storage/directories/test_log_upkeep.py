@@ -28,13 +28,22 @@ class FullWalk:
     def __init__(self, store, monkeypatch):
         self.store = store
         self.unflushed_since = {}
+        self.truncated = {}
+        """Logs that lost records beyond their high watermark and were not flushed since."""
         self.changed = {}
         self.flushed, self.summarized = [], []
         mark_flushed, add, look = PartitionLog.mark_flushed, LogSummaries.add, LogUpkeep.look_at_changed
+        truncate_to = PartitionLog.truncate_to
+
+        def note_truncation(log, offset):
+            if offset < log.log_end_offset:
+                self.truncated[log] = None
+            truncate_to(log, offset)
 
         def note_flush(log, work):
             self.flushed.append(log)
             self.unflushed_since.pop(log, None)
+            self.truncated.pop(log, None)
             mark_flushed(log, work)
 
         def note_summaries(summaries, logs):
@@ -47,6 +56,7 @@ class FullWalk:
 
         monkeypatch.setattr(LogUpkeep, "look_at_changed", look_too)
         monkeypatch.setattr(PartitionLog, "mark_flushed", note_flush)
+        monkeypatch.setattr(PartitionLog, "truncate_to", note_truncation)
         monkeypatch.setattr(LogSummaries, "add", note_summaries)
         self.overdue(store.clock.now)  # the checkpoints of `filled` have looked
 
@@ -56,7 +66,9 @@ class FullWalk:
     def overdue(self, now_ms):
         found = []
         for log in self.store.all_logs():
-            if log.recovery_point >= log.log_end_offset:
+            if log in self.truncated:
+                found.append(log)
+            elif log.recovery_point >= log.log_end_offset:
                 self.unflushed_since.pop(log, None)
             elif now_ms - self.unflushed_since.setdefault(log, now_ms) >= log.config.flush_ms:
                 found.append(log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,6 +14,7 @@ from kafkalite.protocol.record_batches.records import (
     TRANSACTIONAL,
 )
 from kafkalite.storage.disk import OsDisk
+from kafkalite.testing.simulation.memory_disk import MemoryDisk
 from tests.unit.storage.log.test_partition_log import end_transaction, refusal
 from tests.unit.storage.logs import (
     NOW_MS,
@@ -26,6 +28,7 @@ from tests.unit.storage.logs import (
     produced,
     reopened,
 )
+from tests.unit.storage.stores import FixedClock
 
 # A full disk, a broken disk
 
@@ -170,6 +173,81 @@ def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
     (again,) = [path for path in log.flush_work().paths if path.endswith("leader-epoch-checkpoint")]
     log.flush()
     assert again and log.flush_work() is None
+
+
+def test_a_power_failure_brought_back_truncated_records_below_the_high_watermark():
+    """1. Records that were never committed are truncated. 2. A checkpoint tells that those in their place are. 3. Power fails."""
+    came_back = 0
+    for seed in range(40):
+        disk = MemoryDisk(FixedClock())
+        log = new_log(Path("/logs"), disk=disk)
+        for _ in range(4):
+            append(log, epoch=0)
+        log.set_high_watermark(4)
+        log.flush()
+        for _ in range(3):
+            append(log, epoch=1)
+        log.truncate_to(4)
+        for _ in range(3):
+            append(log, epoch=2)
+        log.set_high_watermark(7)
+        checkpointed = log.durable_high_watermark
+        disk.lose_power(Random(seed))
+        log = reopened(log, clean=False, recovery_point=4)
+        log.set_high_watermark(checkpointed)
+        epochs = [header.partition_leader_epoch for header in headers_of(log)]
+        came_back += 1 in epochs
+        assert 1 not in epochs[: log.high_watermark], seed
+    assert came_back
+
+
+@pytest.mark.parametrize("high_watermark", [4, 6])
+def test_a_truncation_holds_the_high_watermark_of_checkpoints_until_it_is_flushed(tmp_path, high_watermark):
+    """Also one that is below the high watermark, after an unclean election."""
+    log = new_log(tmp_path)
+    append(log, batch(count=4))
+    append(log, batch(count=3))
+    log.set_high_watermark(high_watermark)
+    log.flush()
+    log.truncate_to(4)
+    assert log.flush_due_ms(NOW_MS) == 0 and log.recovery_point == log.log_end_offset == 4
+    append(log, batch(count=9))
+    log.set_high_watermark(13)
+    work = log.flush_work()
+    assert log.segments.active.path in work.paths and log.durable_high_watermark == 4
+    log.truncate_to(4)
+    log.mark_flushed(work)
+    assert log.durable_high_watermark == 4, "the flush has not seen the second truncation"
+    append(log, batch(count=2))
+    log.set_high_watermark(6)
+    log.flush()
+    assert log.durable_high_watermark == log.high_watermark == 6
+    assert log.flush_due_ms(NOW_MS) is None and log.flush_work() is None
+
+
+def test_a_truncation_is_flushed_although_nothing_was_appended_since(tmp_path):
+    log = new_log(tmp_path)
+    append(log, batch(count=4))
+    append(log, batch(count=3))
+    log.set_high_watermark(4)
+    log.flush()
+    log.truncate_to(4)
+    work = log.flush_work()
+    assert work is not None and log.segments.active.path in work.paths
+
+
+def test_a_log_that_begins_elsewhere_holds_the_high_watermark_only_if_it_had_uncommitted_records(tmp_path):
+    log = new_log(tmp_path)
+    log.truncate_fully_and_start_at(50)
+    assert log.flush_due_ms(NOW_MS) is None
+    append(log, batch(count=3))
+    log.set_high_watermark(52)
+    log.truncate_fully_and_start_at(100)
+    append(log, batch(count=3))
+    log.set_high_watermark(103)
+    assert log.durable_high_watermark == 52
+    log.flush()
+    assert log.durable_high_watermark == 103
 
 
 @pytest.mark.parametrize("broken", ["high_watermark", "log_start_offset"])
