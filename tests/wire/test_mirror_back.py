@@ -153,14 +153,70 @@ def test_a_topic_that_was_deleted_in_the_target_is_deleted_when_it_is_asked_for(
     wait_until(
         lambda: switched.name not in admin.list_topics(timeout=TIMEOUT_S).topics, "a topic that is gone", TIMEOUT_S
     )
-    told = switched.copy_back(0)
-    assert told.exit_code == 7 and f"topic {switched.name} is not in the target any more" in told.stderr
+    for words in ((), ("--dry-run",)):
+        told = switched.copy_back(0, *words)
+        assert told.exit_code == 7 and f"topic {switched.name} is not in the target any more" in told.stderr
     assert switched.copy_back(0, "--delete-topics", "--follow").exit_code == 2
     assert switched.copy_back(0, "--delete-topics").exit_code == 2, "it asks"
     assert switched.copy_back(TIMEOUT_S, "--delete-topics", "--yes").exit_code == 0
     assert (
         switched.name not in AdminClient({"bootstrap.servers": switched.source}).list_topics(timeout=TIMEOUT_S).topics
     )
+
+
+def delete_before(servers: str, topic: str, offset: int) -> None:
+    admin, place = AdminClient({"bootstrap.servers": servers}), confluent_kafka.TopicPartition(topic, 0, offset)
+    admin.delete_records([place])[place].result(TIMEOUT_S)
+
+
+def find_bounds(servers: str, topic: str) -> object:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "none"})
+    found = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), TIMEOUT_S)
+    consumer.close()
+    return found
+
+
+def test_records_that_were_deleted_in_the_target_are_deleted_when_it_is_asked_for(switched: Switched) -> None:
+    name, row = switched.name, {"kind": "records", "in_source": "from 0", "becomes": "from 5"}
+    produce(switched.target, name, b"first")
+    assert switched.copy_back().exit_code == 0
+    delete_before(switched.target, name, 5)
+    told = switched.copy_back()
+    assert told.exit_code == 0 and f"records of {name}-0 before 5 are deleted in the target" in told.stderr
+    assert find_bounds(switched.source, name) == (0, 10)
+    assert switched.copy_back(0, "--delete-records").exit_code == 2, "it asks"
+    shown = switched.copy_back(0, "--delete-records", "--dry-run", "-o", "json")
+    assert shown.exit_code == 0 and json.loads(shown.stdout) == [{**row, "name": name, "key": "0"}]
+    done = switched.copy_back(TIMEOUT_S, "--delete-records", "--yes")
+    assert done.exit_code == 0 and "changed in the source: 1 of 1 planned change" in done.stderr, done.output
+    assert find_bounds(switched.source, name) == (5, 10)
+
+    produce(switched.target, name, b"second")
+    delete_before(switched.target, name, 13)
+    told = switched.copy_back(0)
+    assert told.exit_code == 7 and f"{name}-0: " in told.stderr
+    assert switched.copy_back(TIMEOUT_S, "--delete-records", "--yes").exit_code == 0
+    assert find_bounds(switched.source, name) == (13, 20)
+    assert switched.read(switched.source) == switched.read(switched.target)
+
+
+def test_a_topic_is_left_in_the_target(switched: Switched) -> None:
+    made = f"{switched.name}-left"
+    refused = switched.copy_back(0, "--leave", made)
+    assert refused.exit_code == 2 and f"--leave {made}: no topic of that name was made in the target" in refused.stderr
+    admin = AdminClient({"bootstrap.servers": switched.target})
+    admin.create_topics([NewTopic(made, 1, 1)])[made].result(TIMEOUT_S)
+    wait_until_led(switched.target, made, 1)
+    produce(switched.target, made, b"of the target", 5, partitions=1)
+    assert switched.copy_back(TIMEOUT_S, "--leave", made).exit_code == 0
+    topics = AdminClient({"bootstrap.servers": switched.source}).list_topics(timeout=TIMEOUT_S).topics
+    assert made not in topics
+    assert switched.copy_back().exit_code == 0, "and is brought back without the option"
+    assert find_bounds(switched.source, made) == (0, 5)
+    produce(switched.target, made, b"later", 5, partitions=1)
+    told = switched.copy_back(TIMEOUT_S, "--leave", made)
+    assert told.exit_code == 0 and "the source has what was copied of it before" in told.stderr
+    assert find_bounds(switched.source, made) == (0, 5)
 
 
 def test_records_of_its_own_in_the_source_are_named_and_nothing_is_put_behind_them(switched: Switched) -> None:

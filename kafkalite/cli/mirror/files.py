@@ -2,7 +2,8 @@
 
 - `mirror.json`: which clusters, which broker, which topics; written whole before what follows from it is done.
 - `status.json`: how far it is, written again every second.
-- `at-switch.json`: what administrators had set in the target when it was switched to, for the way back.
+- `at-switch.json`: what administrators had set in the target before the first partition was handed over to it, for the way back.
+- `lock`: locked (flock) by the `run` or `back` that is at work.
 - `switch`: there while a switch is wanted, and touched again and again by the command that waits for it.
 """
 
@@ -69,14 +70,15 @@ class MirrorDirectory:
         self.path = path
 
     def lock(self) -> BinaryIO:
-        """Return what keeps others from mirroring with this directory until it is closed. Raises MirrorFileError."""
+        """Return what keeps others from mirroring or copying back with this directory until it is closed. Raises MirrorFileError."""
         self.path.mkdir(parents=True, exist_ok=True)
         file = (self.path / _LOCK).open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
-            raise MirrorFileError(f"another `kafkalite mirror run` is at work with {self.path}") from None
+            others = "another `kafkalite mirror run` or `kafkalite mirror back`"
+            raise MirrorFileError(f"{others} is at work with {self.path}: wait for its end, or stop it") from None
         return file
 
     def is_running(self) -> bool:

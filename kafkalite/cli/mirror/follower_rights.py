@@ -17,15 +17,23 @@ from kafkalite.security.tls import peer_name
 class FollowerRights:
     """The target's ACLs as they were read last, its super users, and how it names the owners of certificates."""
 
-    def __init__(self, mapping_rules: str, super_users: str) -> None:
-        """Take `ssl.principal.mapping.rules` and `super.users` of the target's brokers. Raises ValueError."""
+    def __init__(self, mapping_rules: str, super_users: str, allows_if_none: str = "") -> None:
+        """Take `ssl.principal.mapping.rules`, `super.users` and `allow.everyone.if.no.acl.found` of the target's brokers.
+
+        Raises ValueError.
+        """
+        if (allows := allows_if_none.strip().lower()) not in ("", "true", "false"):
+            raise ValueError(f"allow.everyone.if.no.acl.found has to be true or false, not {allows_if_none!r}")
+        self._allows_if_none = allows == "true"
         self._mapping = PrincipalMapping(mapping_rules)
         self._super_users = principals_in(super_users)
         self._acls = AclIndex()
         self._has_authorizer = True
+        self._unread = ""
 
     def replace_acls(self, acls: Iterable[AclBinding] | None) -> None:
         """Take the target's ACLs, None for a target without an authorizer."""
+        self._unread = ""
         self._has_authorizer = acls is not None
         found: dict[object, list[AclBinding]] = {}
         for each in acls or ():
@@ -33,6 +41,16 @@ class FollowerRights:
         self._acls = AclIndex()
         for bindings in found.values():
             self._acls.replace(bindings[0].resource, [each.entry for each in bindings])
+
+    def note_unread(self, problem: str) -> None:
+        """Note why the target's ACLs could not be read again, until they are."""
+        self._unread = problem
+
+    def describe_problems(self) -> list[str]:
+        """Return why the ACLs may not be those that the target has now."""
+        return (
+            [f"the target's ACLs could not be read again, and count as before: {self._unread}"] if self._unread else []
+        )
 
     def recognize(self, certificate: bytes | None, host: str) -> Callable[[], str]:
         """Return the function that says why the owner of a verified certificate (DER) may not follow from an address now.
@@ -52,7 +70,8 @@ class FollowerRights:
             return ""
         if not self._has_authorizer:
             return ""
-        if self._acls.allows(str(principal), host, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        what = Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        if self._acls.allows(str(principal), host, *what, if_none=self._allows_if_none):
             return ""
         lacks = "super.users of --listen-config does not name it, and no ACL of the target allows it ClusterAction"
         return f"{principal} of {host} is no broker of the target: {lacks}"

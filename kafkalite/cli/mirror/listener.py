@@ -97,8 +97,12 @@ class Listener:
         self._server = await asyncio.start_server(self._accept, host, port, ssl=tls, ssl_handshake_timeout=patience_s)
 
     def describe_problems(self) -> list[str]:
-        """Return what the listener has met with lately: brokers that were not reached, and why it ended a connection."""
+        """Return what the listener has met with lately: brokers that were not reached, ACLs that were not read, and why it ended a
+        connection.
+        """
         found = self._passing.describe_failures()
+        if self._security.rights is not None:
+            found += self._security.rights.describe_problems()
         if self._problem is not None and self._has_problem():
             found.append(f"the listener ended a connection: {self._problem[1]}")
         return found

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 PROTOCOLS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """With their numbers in a broker's registration."""
-BROKER_SETTINGS: Final = ("ssl.principal.mapping.rules", "super.users")
-"""Settings of the target's brokers by which they know each other by certificates; DescribeConfigs does not give them out."""
+BROKER_SETTINGS: Final = ("ssl.principal.mapping.rules", "super.users", "allow.everyone.if.no.acl.found")
+"""Settings of the target's brokers by which they know each other by certificates; DescribeConfigs does not give them all out."""
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _SSL_REFUSAL: Final = "clients of the target that ask the mirror are refused, and turn to another broker: certificates cannot be passed on"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, plan, producer_ids
-from kafkalite.cli.mirror.administered.reading import read_administered
+from kafkalite.cli.mirror.absence import find_unknown
 from kafkalite.cli.mirror.administered.state import AtSwitch
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
 from kafkalite.cli.mirror.evacuation import Evacuation
@@ -150,7 +150,18 @@ class Mirror:
             if place.topic in self._begun and place not in self._targets
         }
 
-    def _note_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+    async def _read_at_switch(self, switch: Switch) -> AtSwitch | None:
+        """Return what the target has before the first partition is handed over, None if it is noted already: administrators may have
+        changed it since an interrupted switch began.
+        """
+        if self._find_handed_over() and self._directory.read_at_switch() is not None:
+            return None
+        return AtSwitch(await switch.read_target(self._begun))
+
+    def _note_begin(self, at_switch: AtSwitch | None, ends: Mapping[TopicPartition, int]) -> None:
+        """Write down what has to be known after the first partition is handed over."""
+        if at_switch is not None:
+            self._directory.write_at_switch(at_switch)
         self._state.note_ends(ends)
         self._directory.write_state(self._state)
 
@@ -161,9 +172,13 @@ class Mirror:
         names, absent_names = await copying.choose_topics(clusters.source, self._wanted.topics)
         source = await copying.read_topics(clusters.source, names)
         target = await copying.read_topics(clusters.target, {*names, *self._state.topics})
+        known = self._state.topics.keys()
+        unknown = await find_unknown(clusters.source_cluster, "source", (known | {*absent_names}) - source.keys())
+        unknown |= await find_unknown(clusters.target_cluster, "target", known - target.keys())
         view = clusters.target_cluster.view
         brokers = {node.id: node.rack for node in view.brokers.values() if node.id != mirror_id}
-        todo = plan.plan_topics(source, target, self._state.topics, mirror_id, brokers, self._wanted.replication_factor)
+        replicas = self._wanted.replication_factor
+        todo = plan.plan_topics(source, target, self._state.topics, mirror_id, brokers, replicas, unknown)
         self._problems = [f"topic {name} {why}" for name, why in sorted(todo.problems.items())]
         self._problems += [
             f"topic {name} of --topic is not in the source" for name in absent_names if name not in todo.problems
@@ -224,8 +239,13 @@ class Mirror:
             made |= await self._attempt(target.create_partitions({name: more}))
         if todo.moves:
             made |= await self._attempt(target.alter_partition_reassignments(todo.moves))
+        is_led = bool(self._find_handed_over())  # its administrators' changes stay, but for what is held
         for name, changes in todo.settings.items():
-            some = [ConfigChange(key, "delete" if value is None else "set", value) for key, value in changes.items()]
+            some = [
+                ConfigChange(key, "delete" if value is None else "set", value)
+                for key, value in changes.items()
+                if key in plan.HELD_SETTINGS or not is_led
+            ]
             await self._attempt(target.incremental_alter_configs({ConfigResource("topic", name): some}))
         return made
 
@@ -243,8 +263,10 @@ class Mirror:
             source, target, lambda place: place.topic in self._topics, self._copied
         )
         self._problems += failed.values()
-        self._problems += await copying.copy_acls(self._clusters.source_cluster, self._clusters.target_cluster, target)
-        self._problems += await copying.copy_quotas(source, target)
+        if not self._find_handed_over():  # else the target leads, and what its administrators change there stays
+            cluster = self._clusters.source_cluster
+            self._problems += await copying.copy_acls(cluster, self._clusters.target_cluster, target)
+            self._problems += await copying.copy_quotas(source, target)
         self._notes = await copying.find_uncopied_users(source, target)
 
     async def _find_obstacles(self, todo: TopicPlan) -> list[str]:
@@ -274,15 +296,16 @@ class Mirror:
         if not self._directory.switch_wanted:  # who asked did not wait for so long
             self._phase = "mirroring"
             return False
-        self._obstacles = await switch.hand_over(self._targets, self._topics, self._note_ends)
+        at_switch = await self._read_at_switch(switch)
+        self._obstacles = await switch.hand_over(
+            self._targets, self._topics, lambda ends: self._note_begin(at_switch, ends)
+        )
         if self._obstacles:
             self._phase = "mirroring"
             return False
         self._targets = {}
         late_records = await find_late_records(self._clusters.source, self._find_handed_over())
         self._problems = late_records + await switch.restore_settings(self._begun)
-        there = await read_administered(self._clusters.target, self._clusters.target_cluster)
-        self._directory.write_at_switch(AtSwitch(there))
         await self._leave_others(switch)
         self._phase, self._late_records = "switched", []
         self._tell()  # before the state says that all is done: nobody compares the ends again then

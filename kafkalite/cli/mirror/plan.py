@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 HELD_SETTINGS: Final[Mapping[str, str]] = {"unclean.leader.election.enable": "false"}
 """Settings of a topic while it is mirrored: a follower that is elected would take records that the source has not."""
+NOTHING_UNKNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 EPOCHS_OF_A_FENCING: Final = 2
 """A broker that is fenced loses the leadership of its partitions, and gets it back: each raises the leader epoch by one."""
 _LEFT_OUT: Final = frozenset(
@@ -48,6 +50,8 @@ class KnownTopic:
 
     source_id: str
     target_id: str = ""
+    is_unconfirmed: bool = False
+    """True while `mirror back` makes it in the source, until a broker has given the id of what was made."""
 
 
 @dataclass(slots=True)
@@ -72,16 +76,20 @@ def plan_topics(
     mirror_id: int,
     brokers: Mapping[int, str | None],
     replication_factor: int | None,
+    unknown: Mapping[str, str] = NOTHING_UNKNOWN,
 ) -> TopicPlan:
     """Return what is to be done. `brokers` are those of the target without the mirror, with their racks; without a `replication_factor`
-    each topic has as many replicas as in the source.
+    each topic has as many replicas as in the source. `unknown` are topics that a side neither shows nor denies (`absence`): nothing is
+    done about them.
     """
-    plan = TopicPlan()
-    for name in sorted(known.keys() - source.keys()):
+    plan = TopicPlan(problems=dict(unknown))
+    for name in sorted(known.keys() - source.keys() - unknown.keys()):
         if target.get(name) is not None and _has_replica_of_mirror(target[name], mirror_id):
             plan.problems[name] = "is not in the source any more; delete it in the target, or keep it there as it is"
     for name, wanted in sorted(source.items()):
         there, begun = target.get(name), known.get(name)
+        if name in unknown:
+            continue
         if why := _find_objection(wanted, there, begun, mirror_id):
             plan.problems[name] = why
         elif there is None:
@@ -160,6 +168,17 @@ def place_replicas(
 def wanted_settings(topic: MirroredTopic) -> dict[str, str]:
     """Return the settings of a topic of the source that the target can have."""
     return {key: value for key, value in topic.settings.items() if not is_left_out(key)}
+
+
+def release_settings(source: Mapping[str, str], target: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a topic of the target with those of the source in place of the held ones; what has another value than the
+    held one was changed by somebody, and stays.
+    """
+    held = {key for key, value in HELD_SETTINGS.items() if target.get(key) == value}
+    return {
+        **{key: value for key, value in target.items() if key not in held},
+        **{key: source[key] for key in held if key in source},
+    }
 
 
 def is_left_out(key: str) -> bool:

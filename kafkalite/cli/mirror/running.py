@@ -72,8 +72,8 @@ _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 @click.option(
     "--listen-config",
     type=_FILE,
-    help="A properties file for the mirror's listener. SASL_SSL: ssl.keystore.*. SSL: also ssl.truststore.*, and super.users and "
-    "ssl.principal.mapping.rules as the target's brokers have them.",
+    help="A properties file for the mirror's listener. SASL_SSL: ssl.keystore.*. SSL: also ssl.truststore.*, and super.users, "
+    "ssl.principal.mapping.rules and allow.everyone.if.no.acl.found as the target's brokers have them.",
 )
 @click.option(
     "-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated. Without: all but internal ones."
@@ -249,6 +249,7 @@ async def _keeping(rights: FollowerRights, target: ClusterClient, interval_s: fl
             try:
                 rights.replace_acls((await read_acls(target))[0])
             except (OSError, ClientError) as problem:
+                rights.note_unread(str(problem))
                 log.warning("the target's ACLs are not read, and count as before: %s", problem)
 
     rights.replace_acls((await read_acls(target))[0])

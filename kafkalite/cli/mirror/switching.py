@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.cli.mirror import copying, plan
+from kafkalite.cli.mirror.administered.reading import read_administered
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
 from kafkalite.cli.mirror.partition_epochs import begin
 from kafkalite.cli.mirror.positions import Positions, find_obstacles
@@ -15,6 +17,7 @@ from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition, topic_id_from_text
 
 if TYPE_CHECKING:
+    from kafkalite.cli.mirror.administered.state import Administered
     from kafkalite.cli.mirror.plan import MirroredTopic
     from kafkalite.cli.mirror.quorum import Quorum
     from kafkalite.cli.mirror.relay import Relay
@@ -94,15 +97,34 @@ class Switch:
                 return left
             await asyncio.sleep(_POLL_S)
 
+    async def read_target(self, topics: Collection[str]) -> Administered:
+        """Return what administrators have set in the target, with the settings that `restore_settings` gives to topics. Raises ClientError,
+        OSError.
+        """
+        source = await copying.read_topics(self._clusters.source, topics)
+        found = await read_administered(self._clusters.target, self._clusters.target_cluster)
+        released = {
+            name: replace(
+                found.topics[name], settings=plan.release_settings(each.settings, found.topics[name].settings)
+            )
+            for name, each in source.items()
+            if name in found.topics
+        }
+        return replace(found, topics={**found.topics, **released})
+
     async def restore_settings(self, topics: Collection[str]) -> list[str]:
-        """Give topics the settings that they have in the source, in place of those that were held; return the problems."""
+        """Give topics the settings that they have in the source, in place of those that were held; return the problems.
+
+        Others stay: administrators of the target may have changed them since the switch began.
+        """
         from kafkalite.client import ConfigChange, ConfigResource
 
         source = await copying.read_topics(self._clusters.source, topics)
         target = await copying.read_topics(self._clusters.target, topics)
         changes: dict[ConfigResource, list[ConfigChange]] = {}
         for name in source.keys() & target.keys():
-            differing = plan.compare_settings(plan.wanted_settings(source[name]), target[name].settings)
+            there = target[name].settings
+            differing = plan.compare_settings(plan.release_settings(source[name].settings, there), there)
             changes[ConfigResource("topic", name)] = [
                 ConfigChange(key, "delete" if value is None else "set", value) for key, value in differing.items()
             ]

@@ -44,6 +44,10 @@ class Administered:
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     users: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Iterations of the SCRAM credentials of users, by mechanism."""
+    unknown_topics: Mapping[str, str] = field(default_factory=dict)
+    """Topics that were asked for, and of which the cluster does not say whether it has them, with the reason (`absence`). They are of the
+    moment, and not kept on disk.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, for `from_json`."""

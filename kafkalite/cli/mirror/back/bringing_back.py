@@ -2,7 +2,8 @@
 compares again.
 
 What is begun is on disk before: topics by their id in the target, everything else by its identity. So a call after one that died knows its
-own work.
+own work. A topic of the source is the command's own only by the id with which a broker has answered its creation: another client may make
+one of that name at the same moment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror.administered import scram_users
 from kafkalite.cli.mirror.administered.reading import read_administered
-from kafkalite.cli.mirror.back.changes import Change, ChangePlan, Kind, Source, WantedBack, plan_changes
+from kafkalite.cli.mirror.administered.state import Administered
+from kafkalite.cli.mirror.back.changes import (
+    Change,
+    ChangePlan,
+    Kind,
+    Source,
+    WantedBack,
+    find_leavable,
+    is_left,
+    plan_changes,
+)
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.config.topic import TOPIC_KEYS
@@ -21,9 +32,9 @@ from kafkalite.errors import ErrorCode
 from kafkalite.security.acl import AclBinding, AclFilter
 
 if TYPE_CHECKING:
-    from kafkalite.cli.mirror.administered.state import Administered
     from kafkalite.cli.mirror.clusters import Clusters
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
+    from kafkalite.client import NewTopic
 
 _QUOTAS: Final = frozenset(
     {
@@ -55,6 +66,15 @@ class BringingBack:
         missing = {each.identity for each in self._left}
         return len(self.planned.keys() - missing), len(self.planned)
 
+    def is_left(self, name: str) -> bool:
+        """True for a topic that is left in the target though it was begun in the source."""
+        then = Administered() if self._at_switch is None else self._at_switch.target
+        return is_left(name, self._state.topics, then, self.wanted)
+
+    async def find_leavable(self) -> list[str]:
+        """Return the topics of the target that can be left there. Raises ClientError, OSError."""
+        return find_leavable(self._at_switch, await self._read(of_target=True), self._state.topics)
+
     async def plan(self) -> ChangePlan:
         """Return what is to be done now. Raises ClientError, OSError."""
         source, target = await self._read_both()
@@ -77,7 +97,6 @@ class BringingBack:
             plan = await self.plan()
             self._left = plan.changes
             problems += [each for each in plan.problems if each not in problems]
-        self._adopt_topics(await self._read(of_target=False))
         return problems, [f"not in the source yet: {each}" for each in self._left]
 
     async def _read_both(self) -> tuple[Administered, Administered]:
@@ -85,10 +104,10 @@ class BringingBack:
         return source, target
 
     async def _read(self, *, of_target: bool) -> Administered:
-        clusters = self._clusters
+        clusters, known = self._clusters, self._state.topics.keys()
         if of_target:
-            return await read_administered(clusters.target, clusters.target_cluster)
-        return await read_administered(clusters.source, clusters.source_cluster)
+            return await read_administered(clusters.target, clusters.target_cluster, "target", known)
+        return await read_administered(clusters.source, clusters.source_cluster, "source", known)
 
     def _plan(self, source: Administered, target: Administered) -> ChangePlan:
         can_have = Source(len(self._clusters.source_cluster.view.brokers), TOPIC_KEYS.keys(), _QUOTAS)
@@ -99,7 +118,7 @@ class BringingBack:
 
     def _note_begun(self, plan: ChangePlan) -> None:
         for name, topic in plan.creations.items():
-            self._state.topics[name] = KnownTopic("", topic.topic_id)
+            self._state.topics[name] = KnownTopic("", topic.topic_id, is_unconfirmed=True)
         if plan.creations:
             self._files.write_state(self._state)
         begun = {each.identity for each in plan.changes if each.kind not in (Kind.TOPIC, Kind.PARTITIONS)}
@@ -107,16 +126,20 @@ class BringingBack:
             self._at_switch.brought_back |= begun
             self._files.write_at_switch(self._at_switch)
 
-    def _adopt_topics(self, source: Administered) -> None:
-        """Write down the ids in the source of topics that were begun there, as soon as they are known."""
-        found = {
-            name: KnownTopic(source.topics[name].topic_id, each.target_id)
-            for name, each in self._state.topics.items()
-            if not each.source_id and name in source.topics
-        }
-        if found:
-            self._state.topics.update(found)
+    async def _create_topics(self, topics: list[NewTopic]) -> list[str]:
+        """Create topics in the source, and write down which ones they are; return what is wrong."""
+        problems: list[str] = []
+        try:
+            created = await self._clusters.source.create_topics(topics)
+        except AdminError as problem:
+            problems = [str(each) for each in problem.failures.values()]
+            created = list(problem.done.values())
+        for each in created:
+            begun = self._state.topics[each.name]
+            self._state.topics[each.name] = KnownTopic(each.topic_id, begun.target_id)
+        if created:
             self._files.write_state(self._state)
+        return problems
 
     async def _delete_topics(self, plan: ChangePlan) -> list[str]:
         """Delete topics in the source that the target has lost, asked for each of them by name; return what is wrong."""
@@ -155,8 +178,10 @@ class BringingBack:
             for name, changes in plan.settings.items()
         }
         problems: list[str] = []
-        if topics:
-            problems += await _attempt(source.create_topics(topics, validate_only=validate_only))
+        if topics and validate_only:
+            problems += await _attempt(source.create_topics(topics, validate_only=True))
+        elif topics:
+            problems += await self._create_topics(topics)
         if partitions:
             problems += await _attempt(source.create_partitions(partitions, validate_only=validate_only))
         if settings:

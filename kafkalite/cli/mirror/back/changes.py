@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.cli.mirror.administered.state import Administered, AtSwitch, TopicState
+from kafkalite.cli.mirror.back.verdicts import judge_topic
 from kafkalite.cli.mirror.plan import KnownTopic, is_left_out
+from kafkalite.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kafkalite.client import QuotaEntity
@@ -33,6 +35,7 @@ class Kind(StrEnum):
     SETTING = "setting"
     ACL = "acl"
     QUOTA = "quota"
+    RECORDS = "records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Change:
     name: str
     """Of the topic, the entity of a quota, or the text of an ACL."""
     key: str
-    """Of the setting or quota, empty for others."""
+    """Of the setting or quota, the number of a partition that loses records, empty for others."""
     before: str | None
     after: str | None
 
@@ -95,7 +98,7 @@ class Source:
 
 @dataclass(slots=True)
 class ChangePlan:
-    """What to do in the source. `problems` keep clients from returning, `left_out` does not."""
+    """What to do in the source. `problems` and `uncopied` keep clients from returning, `left_out` does not."""
 
     deletions: list[str] = field(default_factory=list)
     creations: dict[str, TopicState] = field(default_factory=dict)
@@ -108,6 +111,27 @@ class ChangePlan:
     """All of it, in the order in which it is done."""
     left_out: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    uncopied: list[str] = field(default_factory=list)
+    """Why topics are not copied. A copy finds the same; a plan that is only shown has no copy."""
+
+
+def find_leavable(at_switch: AtSwitch | None, target: Administered, known: Collection[str]) -> list[str]:
+    """Return the topics that can be left in the target: those that were made there since the switch, also if they are `known` because they
+    were begun in the source.
+    """
+    if at_switch is None:
+        return []
+    then = at_switch.target.topics
+    made = {name for name, each in target.topics.items() if name not in then or then[name].topic_id != each.topic_id}
+    return sorted(made | (set(known) - then.keys()))
+
+
+def is_left(name: str, known: Mapping[str, KnownTopic], then: Administered, wanted: WantedBack) -> bool:
+    """True for a topic that is left in the target though it was begun in the source. A mirrored topic of which the target has another one
+    now is not left: `--leave` means the other one.
+    """
+    mirrored = then.topics.get(name)
+    return name in wanted.left and (mirrored is None or mirrored.topic_id != known[name].target_id)
 
 
 def plan_changes(
@@ -151,16 +175,55 @@ class _Planner:
             self._plan_deletion(name)
         for name, theirs in sorted(self._target.topics.items()):
             begun, ours = self._known.get(name), self._source.topics.get(name)
-            if begun is None or begun.target_id != theirs.topic_id:
+            if name in self._wanted.left and self._is_made(name, theirs):
+                self._leave_topic(name, theirs, begun, ours)
+            elif begun is None or begun.target_id != theirs.topic_id:
                 self._plan_new(name, theirs, ours)
-            elif ours is None and not begun.source_id:
-                self._plan_creation(name, theirs)
-            elif ours is not None and begun.source_id in ("", ours.topic_id):
+            elif begun.is_unconfirmed:
+                self._plan_begun(name, theirs, ours)
+            elif ours is not None and begun.source_id == ours.topic_id:
                 self._plan_partitions(name, theirs, ours)
                 self._plan_settings(name, theirs, ours)
+        self.plan.uncopied = [each for name in sorted(self._known) if (each := self._find_uncopied(name))]
+
+    def _find_uncopied(self, name: str) -> str:
+        """Return why the records of a topic are not copied once the plan is carried out, empty if they are."""
+        if (
+            name in INTERNAL_TOPICS
+            or name in self.plan.deletions
+            or is_left(name, self._known, self._then, self._wanted)
+        ):
+            return ""
+        for side in (self._target, self._source):
+            if name in side.unknown_topics:
+                return f"topic {name} {side.unknown_topics[name]}"
+        return judge_topic(name, self._known[name], self._source.topics.get(name), self._target.topics.get(name))
+
+    def _is_made(self, name: str, theirs: TopicState) -> bool:
+        """True for a topic that was made in the target since the switch."""
+        then = self._then.topics.get(name)
+        return then is None or then.topic_id != theirs.topic_id
+
+    def _leave_topic(self, name: str, theirs: TopicState, begun: KnownTopic | None, ours: TopicState | None) -> None:
+        text = f"topic {name} was made in the target, and is left there (--leave)"
+        is_begun = begun is not None and begun.target_id == theirs.topic_id and not begun.is_unconfirmed
+        if is_begun and ours is not None and begun is not None and begun.source_id == ours.topic_id:
+            text += "; the source has what was copied of it before: delete it there if nobody wants it"
+        self.plan.left_out.append(text)
+
+    def _plan_begun(self, name: str, theirs: TopicState, ours: TopicState | None) -> None:
+        """Plan a topic that was to be made, by a call that did not learn whether it was: whose a topic of that name is, is not known."""
+        if ours is None:
+            self._plan_creation(name, theirs)
+            return
+        why = "the source has one of that name, which somebody else may have made (no answer said that it is the mirror's own)"
+        remedy = f"nothing was copied into it: delete it in the source, or --leave {name}"
+        self.plan.problems.append(f"topic {name} was made in the target, and {why}. {remedy}")
 
     def _plan_deletion(self, name: str) -> None:
         begun, theirs = self._known[name], self._target.topics.get(name)
+        if name in self._target.unknown_topics or begun.is_unconfirmed:
+            return
         is_gone = theirs is None or theirs.topic_id != begun.target_id
         if (
             is_gone
@@ -172,13 +235,13 @@ class _Planner:
         if is_gone and begun.source_id == self._source.topics[name].topic_id:
             self.plan.deletions.append(name)
             self._add(Kind.TOPIC, name, "", _describe(self._source.topics[name]), None)
+            if theirs is not None and name not in self._wanted.left:
+                why = "once the old one is deleted in the source"
+                self.plan.left_out.append(f"topic {name} was made again in the target, and is made again {why}")
 
     def _plan_new(self, name: str, theirs: TopicState, ours: TopicState | None) -> None:
-        then = self._then.topics.get(name)
-        if then is not None and then.topic_id == theirs.topic_id:
+        if not self._is_made(name, theirs):
             self.plan.left_out.append(f"topic {name} was in the target before the switch, and is not copied")
-        elif name in self._wanted.left:
-            self.plan.left_out.append(f"topic {name} was made in the target, and is left there (--leave)")
         elif ours is None:
             self._plan_creation(name, theirs)
         elif name not in self._known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,17 +15,20 @@ from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.calls import run as run_coroutine
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.mirror.running import connect, target_options
-from kafkalite.cli.output import Exit, fail, format_count, note, output_option, write_rows
+from kafkalite.cli.output import Exit, fail, fail_each, format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
     from kafkalite.cli.mirror.back.bringing_back import BringingBack
     from kafkalite.cli.mirror.back.changes import Change, ChangePlan, WantedBack
+    from kafkalite.cli.mirror.back.deleted_records import Starts
     from kafkalite.cli.mirror.back.way_back import WayBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 
 _PAUSE_S: Final = 0.5
 _CHANGES_S: Final = 10.0
 """Between two comparisons of topics, settings, ACLs and quotas with --follow."""
+_SHOWN: Final = 20
+"""Topics that are named after a wrong `--leave`."""
 _COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
 
 
@@ -51,11 +55,17 @@ _COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
     help="Delete topics in the source that were deleted in the target after the switch; asks before. Not with --follow.",
 )
 @click.option(
+    "--delete-records",
+    is_flag=True,
+    help="Delete records in the source before the target's log starts, which DeleteRecords or retention moved; asks before. Not with "
+    "--follow.",
+)
+@click.option(
     "--leave",
     "left",
     multiple=True,
     metavar="NAME",
-    help="Do not bring back this topic, made in the target; may be repeated.",
+    help="Do not bring back this topic, made in the target since the switch; may be repeated.",
 )
 @click.option(
     "--replication-factor",
@@ -73,6 +83,7 @@ def back(
     follow: bool,
     wait_s: float,
     delete_topics: bool,
+    delete_records: bool,
     left: tuple[str, ...],
     replication_factor: int | None,
     dry_run: bool,
@@ -90,14 +101,14 @@ def back(
     from kafkalite.cli.mirror.back.changes import WantedBack
     from kafkalite.cli.mirror.files import MirrorDirectory, MirrorFileError
 
-    if follow and (delete_topics or dry_run):
+    if follow and (delete_topics or delete_records or dry_run):
         raise click.UsageError(
-            "--follow goes neither with --delete-topics nor with --dry-run: they are for one comparison"
+            "--follow goes with none of --delete-topics, --delete-records and --dry-run: they are for one comparison"
         )
     files = MirrorDirectory(directory)
     options, to_options = admin_options(), target_options(target, to_config)
     wanted = WantedBack(left, replication_factor)
-    way = _Way(files, wanted, None if follow else wait_s, delete_topics, dry_run, yes, output)
+    way = _Way(files, wanted, None if follow else wait_s, delete_topics, delete_records, dry_run, yes, output)
     try:
         with files.lock():
             problems = run_coroutine(way.go(options, to_options))
@@ -118,6 +129,7 @@ class _Way:
     wanted: WantedBack
     wait_s: float | None
     deletes_topics: bool
+    deletes_records: bool
     is_dry: bool
     yes: bool
     output: str
@@ -139,20 +151,43 @@ class _Way:
             clusters = Clusters(source, source_cluster, target, target_cluster)
             wanted = replace(self.wanted, deletes=frozenset(state.topics)) if self.deletes_topics else self.wanted
             changes = BringingBack(clusters, self.files, state, wanted)
+            way = WayBack(clusters, state.topics, changes.is_left)
+            await self._require_leavable(changes)
             if self.is_dry or self.deletes_topics:
                 plan = await changes.plan()
                 if self.is_dry:
-                    return await self._show(changes, plan)
+                    return await self._show(changes, plan, await way.find_moved_starts())
                 changes.wanted = self._ask_deletions(plan.deletions)
+            if self.deletes_records:
+                way.deletes = self._ask_records(await way.find_moved_starts())
             note(f"copying back from cluster {state.target_cluster} to {state.source_cluster}")
-            return await self._copy_until_level(WayBack(clusters, state.topics), changes)
+            return await self._copy_until_level(way, changes)
 
-    async def _show(self, changes: BringingBack, plan: ChangePlan) -> list[str]:
+    async def _require_leavable(self, changes: BringingBack) -> None:
+        """End the command if a word of `--leave` is no topic that was made in the target since the switch."""
+        if not self.wanted.left:
+            return
+        known = await changes.find_leavable()
+        if wrong := [each for each in self.wanted.left if each not in known]:
+            fail_each([_describe_unleavable(each, known) for each in wrong], Exit.USAGE)
+
+    async def _show(self, changes: BringingBack, plan: ChangePlan, starts: Starts) -> list[str]:
         """Show a plan; return what stands against it."""
-        write_rows([each.row for each in plan.changes], self.output, columns=_COLUMNS, name="name")
-        for each in changes.notes:
+        from kafkalite.cli.mirror.back.deleted_records import list_changes, tell_kept
+
+        shown = plan.changes + (list_changes(starts) if self.deletes_records else [])
+        write_rows([each.row for each in shown], self.output, columns=_COLUMNS, name="name")
+        for each in changes.notes + ([] if self.deletes_records else tell_kept(starts)):
             note(f"Note: {each}")
-        return plan.problems + await changes.validate(plan)
+        return plan.problems + plan.uncopied + await changes.validate(plan)
+
+    def _ask_records(self, starts: Starts) -> Starts:
+        """Return the log starts that the source gets once somebody has agreed to it."""
+        from kafkalite.cli.mirror.back.deleted_records import describe
+
+        if starts:
+            confirm(f"Delete in the source the records of {describe(starts)}?", self.yes)
+        return starts
 
     def _ask_deletions(self, topics: list[str]) -> WantedBack:
         """Return what is wanted once somebody has agreed to the deletions."""
@@ -176,8 +211,7 @@ class _Way:
             problems = of_changes[0] + await _copy_once(way)
             behind = of_changes[1] + way.behind
             if deadline_s is not None and (not problems + behind or time.monotonic() > deadline_s):
-                self._sum_up(way, changes)
-                return problems + behind
+                return problems + behind + await self._sum_up(way, changes)
             if deadline_s is None and problems != told:
                 for each in problems or ["nothing is in the way any more"]:
                     note(each)
@@ -191,16 +225,41 @@ class _Way:
                 note(f"in the source: {each}")
         shown |= changes.planned
 
-    def _sum_up(self, way: WayBack, changes: BringingBack) -> None:
-        """Show what was planned, and say what of it the source has and what was copied."""
-        rows = [each.row for each in changes.planned.values()]
+    async def _sum_up(self, way: WayBack, changes: BringingBack) -> list[str]:
+        """Show what was planned, and say what of it the source has and what was copied; return which records it still has to delete."""
+        from kafkalite.cli.mirror.back.deleted_records import list_changes, tell_kept
+
+        kept, problems = await _find_moved_starts(way)
+        missing = {place for place in way.deletes if place in kept and kept[place][0] < way.deletes[place][1]}
+        rows = [each.row for each in [*changes.planned.values(), *list_changes(way.deletes)]]
         write_rows(rows, self.output, columns=_COLUMNS, name="name")
-        for each in changes.notes:
+        for each in changes.notes + tell_kept({place: kept[place] for place in kept.keys() - way.deletes.keys()}):
             note(f"Note: {each}")
         done, planned = changes.count()
+        done, planned = done + len(way.deletes) - len(missing), planned + len(way.deletes)
         groups = format_count(way.groups, "group")
         note(f"copied back: {format_count(way.offsets, 'offset')}, committed offsets of {groups}")
         note(f"changed in the source: {done} of {format_count(planned, 'planned change')}")
+        return problems + [f"{place}: records are not deleted in the source yet" for place in sorted(missing)]
+
+
+def _describe_unleavable(name: str, known: Sequence[str]) -> str:
+    """Return what is wrong with a word of `--leave`, and which ones are right."""
+    from kafkalite.suggestions import did_you_mean
+
+    made = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} others" if len(known) > _SHOWN else "")
+    right = f"those that were: {made}" if known else "none was"
+    return f"--leave {name}: no topic of that name was made in the target since the switch; {right}{did_you_mean(name, known)}"
+
+
+async def _find_moved_starts(way: WayBack) -> tuple[Starts, list[str]]:
+    """Return the partitions that begin later in the target, and what is wrong."""
+    from kafkalite.client.errors import ClientError
+
+    try:
+        return await way.find_moved_starts(), []
+    except (OSError, TimeoutError, ClientError) as problem:
+        return {}, [f"where partitions begin is not known: {problem}"]
 
 
 async def _bring_back(changes: BringingBack) -> tuple[list[str], list[str]]:

@@ -8,11 +8,14 @@ batch, compared with that of the target, that nobody else has written to it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.cli.mirror import copying, producer_ids
+from kafkalite.cli.mirror.absence import find_unknown
+from kafkalite.cli.mirror.administered.reading import describe_topic
 from kafkalite.cli.mirror.back.seam import compare_batches
+from kafkalite.cli.mirror.back.verdicts import judge_topic
 from kafkalite.cli.mirror.batch_headers import read_headers
 from kafkalite.cli.mirror.clusters import Clusters, read_ends
 from kafkalite.client.errors import ClientError, error_of
@@ -29,6 +32,7 @@ from kafkalite.protocol.record_batches.records import (
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.cli.mirror.back.deleted_records import Starts
     from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
     from kafkalite.client import Admin
     from kafkalite.client.cluster.client import ClusterClient
@@ -39,14 +43,18 @@ _FETCH_BYTES: Final = 1024 * 1024
 _ANSWER_S: Final = 30.0
 _COMMIT_MS: Final = 20_000
 _LATEST_EPOCH: Final = -1
-_DELETE: Final = "delete it in the source, or call this with --delete-topics"
 
 
 class WayBack:
     """Copies the records of `topics`, which a switch has handed over, and the offsets of all groups there."""
 
-    def __init__(self, clusters: Clusters, topics: Mapping[str, KnownTopic]) -> None:
-        self._clusters, self._known = clusters, topics
+    def __init__(
+        self, clusters: Clusters, topics: Mapping[str, KnownTopic], is_left: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """Take what is known of topics, and what says which of them are left in the target."""
+        self._clusters, self._known, self._is_left = clusters, topics, is_left
+        self.deletes: Starts = {}
+        """Partitions of the source that lose the records before the target's log start, which somebody has agreed to."""
         self._joined: dict[TopicPartition, int] = {}
         """Where the source ended when its log was known to be that of the target up to there. An end that differs is compared again:
         somebody else may have written to the source, and the target may have got more since.
@@ -70,36 +78,50 @@ class WayBack:
 
         Raises ClientError, OSError.
         """
-        clusters = self._clusters
+        clusters, known = self._clusters, self._select_known()
         for each in (clusters.source_cluster, clusters.target_cluster):
-            each.watch_topics(self._known)
+            each.watch_topics(known)
             await each.refresh()
-        source = await copying.read_topics(clusters.source, self._known)
-        target = await copying.read_topics(clusters.target, self._known)
-        why = {name: self._judge_topic(name, source, target) for name in self._known}
-        names = [name for name in source if not why[name]]
         self.behind = []
-        places = [TopicPartition(name, each.partition) for name in names for each in source[name].partitions]
-        return [each for each in why.values() if each] + await self._copy_partitions(places)
+        places, problems = await self._find_copied(known)
+        return problems + await self._copy_partitions(places)
+
+    async def find_moved_starts(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return where partitions begin in the source and in the target, of those that begin later in the target: records were deleted
+        there by DeleteRecords, or by retention, which nothing tells apart. Raises ClientError, OSError.
+        """
+        places, _ = await self._find_copied(self._select_known())
+        ours = await self._clusters.source.list_offsets(dict.fromkeys(places, "earliest"))
+        theirs = await self._clusters.target.list_offsets(dict.fromkeys(places, "earliest"))
+        found = {}
+        for place in places:
+            starts = ours[place], theirs[place]
+            if starts[0] is not None and starts[1] is not None and starts[0].offset < starts[1].offset:
+                found[place] = starts[0].offset, starts[1].offset
+        return found
+
+    def _select_known(self) -> list[str]:
+        return [name for name, each in self._known.items() if not self._is_left(name) and not each.is_unconfirmed]
+
+    async def _find_copied(self, known: Collection[str]) -> tuple[list[TopicPartition], list[str]]:
+        """Return the partitions that can be copied, and why others cannot."""
+        clusters = self._clusters
+        source = await copying.read_topics(clusters.source, known)
+        target = await copying.read_topics(clusters.target, known)
+        unknown = await find_unknown(clusters.source_cluster, "source", set(known) - source.keys())
+        unknown |= await find_unknown(clusters.target_cluster, "target", set(known) - target.keys())
+        why = {
+            name: f"topic {name} {unknown[name]}" if name in unknown else self._judge_topic(name, source, target)
+            for name in known
+        }
+        copied = [name for name in source if not why[name]]
+        places = [TopicPartition(name, each.partition) for name in copied for each in source[name].partitions]
+        return places, [each for each in why.values() if each]
 
     def _judge_topic(self, name: str, source: Mapping[str, MirroredTopic], target: Mapping[str, MirroredTopic]) -> str:
         """Return why a topic cannot be copied back and what to do, empty if it can or there is nothing to be copied."""
-        known, ours, theirs = self._known[name], source.get(name), target.get(name)
-        if theirs is None:
-            return "" if ours is None else f"topic {name} is not in the target any more: {_DELETE}"
-        if theirs.topic_id != known.target_id:
-            gone = f"topic {name} was deleted in the target and made again, and is not copied: {_DELETE}"
-            return "" if ours is None else gone
-        if not known.source_id:  # it is being made in the source
-            return ""
-        if ours is None:
-            gone = f"topic {name} is not in the source any more, and is not copied"
-            return f"{gone}: delete it in the target, or keep it there and return once nothing else is named"
-        if ours.topic_id != known.source_id:
-            return f"topic {name} was deleted in the source and made again, and is not copied: delete it in the source"
-        if len(ours.partitions) > len(theirs.partitions):
-            return f"topic {name} has got more partitions in the source: give it as many in the target"
-        return ""
+        ours, theirs = (None if (each := side.get(name)) is None else describe_topic(each) for side in (source, target))
+        return judge_topic(name, self._known[name], ours, theirs)
 
     async def _copy_partitions(self, places: list[TopicPartition]) -> list[str]:
         clusters = self._clusters
@@ -135,10 +157,13 @@ class WayBack:
             self._used_up = highest
 
     async def _copy_safely(self, place: TopicPartition, end: int, wanted: int) -> str:
-        """Copy one partition up to offset `wanted`; return what kept it from happening."""
+        """Copy one partition up to offset `wanted`, and delete what is to be deleted; return what kept it from happening."""
         async with self._slots:
             try:
-                return await self._copy(place, end, wanted)
+                why = await self._copy(place, end, wanted)
+                if not why and place in self.deletes:
+                    await self._delete_records(place)
+                return why
             except (OSError, TimeoutError, ClientError) as problem:
                 self._joined.pop(place, None)
                 return f"{place}: {problem}"
@@ -147,6 +172,8 @@ class WayBack:
         if end > wanted:
             self._joined.pop(place, None)
             return f"{place}: the source ends at offset {end} and the target at {wanted}: the source has got records of its own"
+        if place in self.deletes and end and end < await _find_log_start(self._clusters.target, place) <= wanted:
+            end = self._joined[place] = await self._begin_at(place, end)  # nothing is left to be compared
         if self._joined.get(place) != end:
             if why := await self._compare_seam(place, end):
                 return f"{place}: {why}"
@@ -155,8 +182,8 @@ class WayBack:
             answer = await self._fetch(self._clusters.target_cluster, place, end, _FETCH_BYTES)
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 start = await _find_log_start(self._clusters.target, place)
-                if end == 0 and 0 < start <= wanted:
-                    end = self._joined[place] = await self._begin_at(place, start)
+                if end < start <= wanted and (end == 0 or place in self.deletes):
+                    end = self._joined[place] = await self._begin_at(place, end)
                     continue
                 return f"{place}: the source ends at offset {end}, and the target has nothing before {start} any more"
             records = answer.records or b""
@@ -168,21 +195,28 @@ class WayBack:
             self.offsets += end - begin
         return ""
 
-    async def _begin_at(self, place: TopicPartition, start: int) -> int:
-        """Have an empty log of the source begin where that of the target does; return the new end. Raises ClientError, OSError.
+    async def _begin_at(self, place: TopicPartition, end: int) -> int:
+        """Have a log of the source, of which the target has nothing any more, begin where that of the target does; return the new end.
 
         An empty batch, as compaction leaves them, takes the log to the target's first batch, which may begin before its log start. Both
-        are appended at once, so that what is there after an interruption can be compared with the target.
+        are appended at once, so that what is there after an interruption can be compared with the target. Raises ClientError, OSError.
         """
+        start = await _find_log_start(self._clusters.target, place)
         answer = await self._fetch(self._clusters.target_cluster, place, start, _FETCH_BYTES)
         records = bytes(answer.records or b"")
         first = next(iter_batches(records), None)
-        begin = start if first is None else first.base_offset
+        begin = max(end, start if first is None else first.base_offset)
         self._highest_producer_id = max(self._highest_producer_id, read_headers(records)[1])
-        end = await self._append(place, 0, (_make_empty_batch(begin - 1) if begin else b"") + records)
+        end = await self._append(place, end, (_make_empty_batch(begin - 1) if begin > end else b"") + records)
         await self._clusters.source.delete_records({place: start})
         self.offsets += end - begin
         return end
+
+    async def _delete_records(self, place: TopicPartition) -> None:
+        """Delete in the source what the target has not any more. Raises ClientError, OSError."""
+        start = await _find_log_start(self._clusters.target, place)
+        if start > await _find_log_start(self._clusters.source, place) >= 0:
+            await self._clusters.source.delete_records({place: start})
 
     async def _compare_seam(self, place: TopicPartition, end: int) -> str:
         """Return why the logs are not the same up to the end of the source, empty if they are. Raises ClientError, OSError."""

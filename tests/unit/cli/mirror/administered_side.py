@@ -6,7 +6,16 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from kafkalite.client import AclBinding, AclFilter, AdminError, ClientError, ClientQuota, ConfigResource, QuotaEntity
+from kafkalite.client import (
+    AclBinding,
+    AclFilter,
+    AdminError,
+    ClientError,
+    ClientQuota,
+    ClientTimeoutError,
+    ConfigResource,
+    QuotaEntity,
+)
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -30,6 +39,10 @@ class AdministeredSide:
         """Topics that its client may not see."""
         self.calls: list[str] = []
         self.refused_setting = ""
+        self.made_by_others: dict[str, int] = {}
+        """Topics, with their numbers of partitions, that somebody else makes just before they are made."""
+        self.is_mute = False
+        """True while answers to the creation of topics are lost."""
 
     def make_topic(self, name: str, partitions: int = 1, replicas: int = 1, settings: Any = None) -> None:
         """Make a topic, or make it again with another id."""
@@ -43,6 +56,8 @@ class AdministeredSide:
     # As a cluster client
 
     async def request_any(self, request: Any) -> Any:
+        if isinstance(request, messages.MetadataRequest):
+            return self._tell_topics([each.name or "" for each in request.topics or ()])
         assert isinstance(request, messages.DescribeAclsRequest)
         m = messages.describe_acls_response
         if self.acls is None:
@@ -61,6 +76,21 @@ class AdministeredSide:
                 )
                 for each in found
             ]
+        )
+
+    def _tell_topics(self, names: Iterable[str]) -> messages.MetadataResponse:
+        """A broker says of a topic that may not be described neither that it is there nor that it is not."""
+        m = messages.metadata_response
+        codes = {
+            name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if name in self.hidden
+            else ErrorCode.NONE
+            if name in self.topics
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for name in names
+        }
+        return messages.MetadataResponse(
+            topics=[m.MetadataResponseTopic(error_code=code, name=name) for name, code in codes.items()]
         )
 
     # As an admin: what is there
@@ -101,10 +131,21 @@ class AdministeredSide:
         self.calls.append(f"validate {what}" if validate_only else what)
         return not (validate_only or self.is_deaf)
 
-    async def create_topics(self, topics: list[Any], validate_only: bool = False) -> None:
+    async def create_topics(self, topics: list[Any], validate_only: bool = False) -> list[Any]:
+        failures, done = {}, {}
         for each in topics:
-            if self._begin(f"create {each.name}", validate_only):
+            if each.name in self.made_by_others:
+                self.make_topic(each.name, self.made_by_others.pop(each.name))
+            if each.name in self.topics:
+                failures[each.name] = ClientError(ErrorCode.TOPIC_ALREADY_EXISTS, f"creating topic {each.name}")
+            elif self._begin(f"create {each.name}", validate_only):
                 self.make_topic(each.name, each.num_partitions, each.replication_factor, each.topic_configs)
+                done[each.name] = SimpleNamespace(name=each.name, topic_id=self.topics[each.name].topic_id)
+        if self.is_mute:
+            raise ClientTimeoutError("creating topics")
+        if failures:
+            raise AdminError(failures, done)
+        return list(done.values())
 
     async def create_partitions(self, wanted: Any, validate_only: bool = False) -> None:
         for name, each in wanted.items():

@@ -134,9 +134,9 @@ def test_a_plan_is_validated_without_a_change(room: Room) -> None:
 
 def test_topics_are_deleted_only_when_the_target_says_that_it_has_none(room: Room) -> None:
     room.target.hidden = {"t"}
-    with pytest.raises(ClientError, match="t"):
-        asyncio.run(room.start(deletes={"t"}).bring_back())
-    assert "t" in room.source.topics
+    plan = asyncio.run(room.start(deletes={"t"}).plan())
+    assert plan.deletions == [] and "topic t is not shown by the target, which may have it" in plan.uncopied[0]
+    assert asyncio.run(room.start(deletes={"t"}).bring_back()) == ([], []) and "t" in room.source.topics
     del room.target.topics["t"]
     room.target.hidden = set()
     assert asyncio.run(room.start().bring_back()) == ([], []) and "t" in room.source.topics, "nobody asked for it"
@@ -149,11 +149,40 @@ def test_a_creation_that_was_interrupted_is_finished(room: Room) -> None:
     room.source.is_deaf = True
     asyncio.run(room.start().bring_back())
     state = room.files.read_state()
-    assert state is not None and state.topics["new"] == KnownTopic("", "t-new-0")
+    assert state is not None and state.topics["new"] == KnownTopic("", "t-new-0", is_unconfirmed=True)
     room.source.is_deaf = False
     assert asyncio.run(room.start().bring_back()) == ([], [])
     state = room.files.read_state()
     assert state is not None and state.topics["new"].source_id == "s-new-0"
+
+
+def test_a_topic_that_somebody_else_makes_at_the_same_moment_is_not_adopted(room: Room) -> None:
+    room.change_target()
+    room.target.make_topic("second")
+    room.source.made_by_others = {"new": 1}
+    for _ in range(2):
+        changes = room.start()
+        problems, _ = asyncio.run(changes.bring_back())
+        assert any("topic new was made in the target, and the source has one of that name" in each for each in problems)
+        state = room.files.read_state()
+        assert state is not None and state.topics["new"] == KnownTopic("", "t-new-0", is_unconfirmed=True)
+        assert state.topics["second"] == KnownTopic("s-second-0", "t-second-0"), "what was made beside it is its own"
+    assert room.source.settings["new"] == {} and len(room.source.topics["new"].partitions) == 1, "it is left alone"
+    assert asyncio.run(room.start(left=["new"]).bring_back()) == ([], [])
+    del room.source.topics["new"]
+    assert asyncio.run(room.start().bring_back()) == ([], [])
+    state = room.files.read_state()
+    assert state is not None and state.topics["new"] == KnownTopic("s-new-0", "t-new-0")
+
+
+def test_a_topic_whose_creation_was_not_answered_may_be_of_somebody_else(room: Room) -> None:
+    room.change_target()
+    room.source.is_mute = True
+    with pytest.raises(ClientError, match="creating topics"):
+        asyncio.run(room.start().bring_back())
+    room.source.is_mute = False
+    problems, missing = asyncio.run(room.start().bring_back())
+    assert missing == [] and "nothing was copied into it: delete it in the source, or --leave new" in problems[0]
 
 
 def test_notes_name_users_and_what_is_of_kafka_4_alone(room: Room) -> None:

@@ -39,13 +39,14 @@ def allow(principal: str, permission: PermissionType = PermissionType.ALLOW, hos
 class Room:
     """A listener with SSL alone, and certificates of one authority."""
 
-    def __init__(self, path: Path, rules: str = "", super_users: str = BROKER) -> None:
+    def __init__(self, path: Path, rules: str = "", super_users: str = BROKER, everybody: str = "") -> None:
         self._path, self._authority = path, Authority()
         keystore = self._store("mirror")
         self._truststore = write(path / "trust.pem", self._authority.pem)
         own = {"ssl_keystore_location": keystore, "ssl_truststore_location": self._truststore}
         target = {"bootstrap_servers": "h:1", "security_protocol": "SSL", **own}
         settings = {"ssl.principal.mapping.rules": rules, "super.users": super_users}
+        settings["allow.everyone.if.no.acl.found"] = everybody
         self.security = load_security("SSL", own, target, settings)
         assert self.security.rights is not None
         self.rights: FollowerRights = self.security.rights
@@ -106,6 +107,18 @@ def test_brokers_of_the_target_follow_and_nobody_else(tmp_path: Path) -> None:
                 else "127.0.0.1 shows no certificate"
             )
             assert f"fetch: {who}" in problem
+
+    play(room, test)
+
+
+def test_what_lets_everybody_follow_is_read_and_unread_acls_are_shown(tmp_path: Path) -> None:
+    room = Room(tmp_path, super_users="", everybody="true")
+
+    async def test() -> None:
+        assert (await ask_as_follower(await room.connect("broker"))).responses
+        room.rights.note_unread("lost")
+        (problem,) = room.listener.describe_problems()
+        assert "could not be read again" in problem and "lost" in problem
 
     play(room, test)
 
@@ -206,6 +219,12 @@ def test_rights_are_those_that_a_broker_would_grant() -> None:
     assert refusal(by_acl, "broker"), "nothing is read yet"
     by_acl.replace_acls([allow(BROKER, host="10.0.0.1")])
     assert refusal(by_acl, "broker") == "" and refusal(by_acl, "broker", "10.0.0.2")
+    everybody = FollowerRights("", "", "TRUE")
+    assert refusal(everybody, "broker") == "", "no ACL is about the cluster"
+    everybody.replace_acls([allow("User:CN=somebody")])
+    assert refusal(everybody, "broker"), "one is"
+    with pytest.raises(ValueError, match=r"allow\.everyone\.if\.no\.acl\.found has to be true or false, not 'yes'"):
+        FollowerRights("", "", "yes")
     by_acl.replace_acls(None)
     assert refusal(by_acl, "other") == "", "a target without an authorizer lets everybody"
     assert by_acl.recognize(None, "h")() == "h shows no certificate"
@@ -252,7 +271,13 @@ def test_acls_that_cannot_be_read_count_as_before_and_are_read_again() -> None:
         target: Any = Target(ErrorCode.SECURITY_DISABLED, ConnectionError("lost"), ErrorCode.NONE)
         async with asyncio.timeout(TIMEOUT_S), running._keeping(rights, target, 0.05):
             await wait_for(rights, is_refused=False)
+            while not rights.describe_problems():
+                await asyncio.sleep(0.01)
+            assert rights.describe_problems() == [
+                "the target's ACLs could not be read again, and count as before: lost"
+            ]
             await wait_for(rights, is_refused=True)
+            assert rights.describe_problems() == []
         unreachable: Any = Target(ConnectionError("lost"))
         with pytest.raises(ConnectionError):
             async with running._keeping(rights, unreachable, 0.05):
@@ -267,6 +292,7 @@ def test_acls_that_cannot_be_read_count_as_before_and_are_read_again() -> None:
         ("super.users=nobody", "'nobody' must be a principal"),
         ("ssl.principal.mapping.rules=nonsense", "must be DEFAULT or RULE"),
         ("ssl.client.auth=required", "ssl.client.auth"),
+        ("allow.everyone.if.no.acl.found=yes", "has to be true or false, not 'yes'"),
         ("", "ssl.truststore.location"),
     ],
 )

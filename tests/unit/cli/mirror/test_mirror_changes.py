@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from kafkalite.cli.mirror.administered.state import Administered, AtSwitch, TopicState
-from kafkalite.cli.mirror.back.changes import NO_SNAPSHOT, ChangePlan, Source, WantedBack, plan_changes
+from kafkalite.cli.mirror.back.changes import (
+    NO_SNAPSHOT,
+    ChangePlan,
+    Source,
+    WantedBack,
+    find_leavable,
+    plan_changes,
+)
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.client import QuotaEntity
 from kafkalite.security.acl import (
@@ -79,7 +86,7 @@ def test_settings_that_the_source_does_not_know_are_named_and_left_out() -> None
 
 def test_partitions_are_added_and_never_taken_away() -> None:
     assert texts(plan(side("s1", 2), side("t1", 5))) == ["partitions t: 2 becomes 5"]
-    assert plan(side("s1", 5), side("t1", 2)) == ChangePlan()
+    assert plan(side("s1", 5), side("t1", 2)).changes == []
 
 
 def with_new(target: Administered, **topic: Any) -> Administered:
@@ -101,16 +108,69 @@ def test_a_topic_that_was_made_in_the_target_is_made_with_what_the_source_knows(
 
 
 def test_a_topic_that_is_begun_is_made_once_and_compared_from_then_on() -> None:
-    begun = {**KNOWN, "new": KnownTopic("", "t2")}
+    begun = {**KNOWN, "new": KnownTopic("", "t2", is_unconfirmed=True)}
     assert "new" in plan(side("s1"), with_new(THEN), known=begun).creations, "it was killed before"
     source = with_new(side("s1"), topic_id="s2", settings={"retention.ms": "4"}, partitions=3)
-    assert texts(plan(source, with_new(THEN), known=begun)) == [
+    made = {**KNOWN, "new": KnownTopic("s2", "t2")}
+    assert texts(plan(source, with_new(THEN), known=made)) == [
         "partitions new: 3 becomes 4",
         "setting new retention.ms: 4 becomes 5",
     ]
-    made = {**KNOWN, "new": KnownTopic("s2", "t2")}
     gone = plan(side("s1"), with_new(THEN), known=made)
     assert gone.changes == [], "deleted in the source: the copy of records names it"
+
+
+def test_a_topic_of_the_source_that_may_be_of_somebody_else_is_neither_adopted_nor_deleted() -> None:
+    begun = {**KNOWN, "new": KnownTopic("", "t2", is_unconfirmed=True)}
+    source = with_new(side("s1"), topic_id="s2", settings={"retention.ms": "4"})
+    found = plan(source, with_new(THEN), known=begun)
+    assert found.changes == [] and "somebody else may have made" in found.problems[0] and found.uncopied == []
+    gone = plan(source, THEN, known=begun, deletes=begun)
+    assert (gone.changes, gone.uncopied) == ([], []), "it is gone in the target: nothing is said of what the source has"
+
+
+def test_a_topic_is_left_also_after_it_was_begun() -> None:
+    for known in (KNOWN, KNOWN | {"new": KnownTopic("", "t2", is_unconfirmed=True)}):
+        for source in (side("s1"), with_new(side("s1"), topic_id="other")):
+            left = plan(source, with_new(THEN), known=known, left=["new"])
+            assert left == ChangePlan(left_out=["topic new was made in the target, and is left there (--leave)"])
+    made, source = KNOWN | {"new": KnownTopic("s2", "t2")}, with_new(side("s1"), topic_id="s2", partitions=1)
+    assert plan(source, with_new(THEN), known=made).changes, "without the option it is as in the target"
+    left = plan(source, with_new(THEN), known=made, left=["new"])
+    (told,) = left.left_out
+    assert left.changes == [] and "the source has what was copied of it before" in told
+    gone = plan(source, THEN, known=made, left=["new"])
+    assert gone == ChangePlan(), "deleted in the target meanwhile"
+
+
+def test_only_topics_that_were_made_since_the_switch_can_be_left() -> None:
+    then = AtSwitch(with_new(THEN, topic_id="before"))
+    assert find_leavable(AtSwitch(THEN), with_new(THEN), KNOWN) == ["new"]
+    assert find_leavable(then, with_new(THEN, topic_id="before"), KNOWN) == []
+    assert find_leavable(then, with_new(THEN), KNOWN) == ["new"], "made again"
+    assert find_leavable(AtSwitch(THEN), THEN, {**KNOWN, "begun": KnownTopic("", "t3", True)}) == ["begun"]
+    assert find_leavable(None, with_new(THEN), KNOWN) == []
+
+
+def test_topics_that_are_not_copied_are_part_of_the_plan() -> None:
+    gone, again = replace(THEN, topics={}), side("t9")
+    (told,) = plan(side("s1"), gone).uncopied
+    assert told == "topic t is not in the target any more: delete it in the source, or call this with --delete-topics"
+    assert "was deleted in the target and made again" in plan(side("s1"), again).uncopied[0]
+    assert "was deleted in the source and made again" in plan(side("s9"), THEN).uncopied[0]
+    assert "is not in the source any more" in plan(replace(THEN, topics={}), THEN).uncopied[0]
+    for target in (gone, again):
+        assert plan(side("s1"), target, deletes={"t"}).uncopied == [], "it is deleted by then"
+    assert plan(side("s1"), again, left=["t"]).uncopied, "the mirrored one is not what is left"
+    assert plan(side("s1"), THEN).uncopied == []
+
+
+def test_a_topic_that_is_not_shown_is_not_taken_for_a_deleted_one() -> None:
+    hidden = replace(THEN, topics={}, unknown_topics={"t": "is not shown by the target"})
+    found = plan(side("s1"), hidden, deletes={"t"})
+    assert found == ChangePlan(uncopied=["topic t is not shown by the target"])
+    source = replace(THEN, topics={}, unknown_topics={"t": "is not shown by the source"})
+    assert plan(source, THEN) == ChangePlan(uncopied=["topic t is not shown by the source"])
 
 
 def test_topics_that_are_not_to_be_made_are_named() -> None:
@@ -124,18 +184,19 @@ def test_topics_that_are_not_to_be_made_are_named() -> None:
 
 def test_topics_are_deleted_only_if_they_are_named_and_are_the_mirrored_ones() -> None:
     gone = replace(THEN, topics={})
-    assert plan(side("s1"), gone) == ChangePlan()
+    assert plan(side("s1"), gone).changes == []
     found = plan(side("s1"), gone, deletes={"t", "other"})
     assert found.deletions == ["t"] and texts(found) == ["topic t: 2 partitions, 3 replicas becomes nothing"]
-    assert plan(side("s9"), gone, deletes={"t"}) == ChangePlan(), "another one of that name"
+    assert plan(side("s9"), gone, deletes={"t"}).changes == [], "another one of that name"
     assert plan(side("s1"), THEN, deletes={"t"}) == ChangePlan(), "it is there"
     assert plan(side("s1"), gone, known={}, deletes={"t"}) == ChangePlan()
 
 
 def test_a_topic_that_was_made_again_is_deleted_first_and_made_then() -> None:
     again = side("t9")
-    assert plan(side("s1"), again) == ChangePlan(), "the copy of records names it"
-    assert plan(side("s1"), again, deletes={"t"}).deletions == ["t"]
+    assert plan(side("s1"), again).changes == []
+    found = plan(side("s1"), again, deletes={"t"})
+    assert found.deletions == ["t"] and "is made again once the old one is deleted" in found.left_out[0]
     wide = replace(THEN, topics={"t": TopicState("t9", 2, 4, {})})
     refused = plan(side("s1"), wide, deletes={"t"})
     assert refused.deletions == [] and "is to have 4 replicas, and the source has 3 brokers" in refused.problems[0]

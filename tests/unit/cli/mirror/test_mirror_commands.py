@@ -83,7 +83,9 @@ def test_one_mirror_at_a_time_has_a_directory(tmp_path: Path) -> None:
     assert not files.is_running()
     with files.lock():
         assert files.is_running()
-        with pytest.raises(MirrorFileError, match="another"):
+        with pytest.raises(
+            MirrorFileError, match="another `kafkalite mirror run` or `kafkalite mirror back` is at work"
+        ):
             MirrorDirectory(tmp_path).lock()
     assert not files.is_running()
 

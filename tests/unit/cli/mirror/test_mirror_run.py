@@ -16,7 +16,19 @@ from kafkalite.cli.mirror.files import MirrorDirectory, MirrorState
 from kafkalite.cli.mirror.mirroring import Mirror, Wanted
 from kafkalite.cli.mirror.plan import KnownTopic
 from kafkalite.cli.mirror.positions import Positions
-from kafkalite.client import ClientError, ConfigResource
+from kafkalite.client import (
+    AclBinding,
+    AclEntry,
+    ClientError,
+    ClientQuota,
+    ConfigResource,
+    Operation,
+    PatternType,
+    PermissionType,
+    QuotaEntity,
+    ResourcePattern,
+    ResourceType,
+)
 from kafkalite.client.cluster.view import BrokerNode, ClusterView, PartitionView
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -40,6 +52,11 @@ class Side:
         """Its followers are always where it ends."""
         self.failures: list[Exception] = []
         """What happens when the mirror leaves."""
+        self.settings: dict[str, str] = {}
+        self.acls: set[AclBinding] = set()
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.is_hidden = False
+        """True while its topic may not be described."""
 
     def watch_all_topics(self) -> None:
         pass
@@ -49,22 +66,48 @@ class Side:
 
     async def request_any(self, request: Any) -> Any:
         if isinstance(request, messages.DescribeAclsRequest):
-            return messages.DescribeAclsResponse(resources=[])
+            return messages.DescribeAclsResponse(resources=[_tell_acl(each) for each in sorted(self.acls)])
+        if isinstance(request, messages.MetadataRequest):
+            topic = messages.metadata_response.MetadataResponseTopic
+            names = [each.name for each in request.topics or ()]
+            return messages.MetadataResponse(
+                topics=[topic(error_code=self._find_error(name), name=name) for name in names]
+            )
         if self.failures:
             raise self.failures.pop()
         return None
 
+    def _find_error(self, name: str | None) -> int:
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED if self.is_hidden else ErrorCode.NONE
+        return refused if name == "t" else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     async def list_topics(self, include_internal: bool = False) -> list[str]:
-        return ["t"]
+        return [] if self.is_hidden else ["t"]
 
     async def describe_topics(self, names: list[str]) -> list[Any]:
         return [SimpleNamespace(name="t", topic_id=self.topic_id, partitions=tuple(self.partitions.values()))]
 
     async def describe_resource_configs(self, resources: list[ConfigResource]) -> Any:
-        return {each: {} for each in resources}
+        found = {
+            key: SimpleNamespace(name=key, value=value, source="DYNAMIC_TOPIC_CONFIG")
+            for key, value in self.settings.items()
+        }
+        return dict.fromkeys(resources, found)
 
     async def incremental_alter_configs(self, changes: Any) -> None:
-        pass
+        for each in (each for some in changes.values() for each in some):
+            self.settings.pop(each.name, None)
+            if each.operation == "set":
+                self.settings[each.name] = each.value
+
+    async def create_acls(self, acls: list[AclBinding]) -> None:
+        self.acls |= set(acls)
+
+    async def describe_client_quotas(self) -> list[ClientQuota]:
+        return [ClientQuota(entity, quotas) for entity, quotas in self.quotas.items()]
+
+    async def alter_client_quotas(self, changes: Any) -> None:
+        self.quotas |= changes
 
     async def list_offsets(self, asked: dict[TopicPartition, str], isolation_level: str = "") -> Any:
         for place in asked:
@@ -74,8 +117,18 @@ class Side:
     async def _list_nothing(self, *_: Any) -> Any:
         return {}
 
-    list_groups = describe_client_quotas = describe_user_scram_credentials = _list_nothing
+    list_groups = describe_user_scram_credentials = _list_nothing
     describe_producers = _list_nothing
+
+
+def _tell_acl(acl: AclBinding) -> Any:
+    m, (resource, entry) = messages.describe_acls_response, acl
+    described = m.AclDescription(
+        principal=entry.principal, host=entry.host, operation=entry.operation, permission_type=entry.permission
+    )
+    return m.DescribeAclsResource(
+        resource_type=resource.type, resource_name=resource.name, pattern_type=resource.pattern, acls=[described]
+    )
 
 
 class Quorum:
@@ -243,6 +296,71 @@ def test_late_records_are_told_before_the_state_says_that_all_is_done(
         room.files.request_switch()
         await room.start()
         assert seen == [[LATE]]
+
+    play(test)
+
+
+ALICE = QuotaEntity((("user", "alice"),))
+READ = AclBinding(
+    ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL),
+    AclEntry("User:a", "*", Operation.READ, PermissionType.ALLOW),
+)
+HELD = "unclean.leader.election.enable"
+
+
+def test_what_administrators_change_while_a_switch_is_interrupted_stays_and_counts_as_changed_since(play: Any) -> None:
+    async def test(room: Room) -> None:
+        for side in (room.source, room.target):
+            side.settings, side.acls = {"retention.ms": "1", HELD: "true"}, {READ}
+            side.quotas = {ALICE: {"producer_byte_rate": 5.0}}
+        room.quorum.refused, room.quorum.after = [{T1}], room.files.withdraw_switch
+        room.files.request_switch()
+        running = room.start()
+        await wait_until(lambda: (room.files.path / "at-switch.json").exists() and room.status()["handed_over"] == 1)
+        await stop(running)
+        then = room.files.read_at_switch()
+        assert room.target.settings[HELD] == "false", "the rest is mirrored still"
+        room.target.settings["retention.ms"] = "2"
+        room.target.acls, room.target.quotas = set(), {ALICE: {"producer_byte_rate": 9.0}}
+        room.files.request_switch()
+        assert await room.start() == []
+        assert room.target.settings == {"retention.ms": "2", HELD: "true"}
+        assert (room.target.acls, room.target.quotas) == (set(), {ALICE: {"producer_byte_rate": 9.0}})
+        assert then is not None and room.files.read_at_switch() == then
+        assert then.target.topics["t"].settings == {"retention.ms": "1", HELD: "true"}, (
+            "held settings are of the mirror"
+        )
+        assert then.target.acls == {READ} and then.target.quotas == room.source.quotas
+
+    play(test)
+
+
+def test_what_the_target_had_is_noted_before_a_partition_is_handed_over_and_again_where_none_was(play: Any) -> None:
+    async def test(room: Room) -> None:
+        room.quorum.refused, room.quorum.after = [{T0, T1}], room.files.withdraw_switch
+        room.files.request_switch()
+        running = room.start()
+        await wait_until(lambda: (room.files.path / "at-switch.json").exists())
+        assert room.files.read_at_switch() is not None
+        room.target.quotas = {ALICE: {"producer_byte_rate": 9.0}}
+        room.quorum.after = lambda: room.target.quotas.clear()
+        room.files.request_switch()
+        assert await running == []
+        then = room.files.read_at_switch()
+        assert then is not None and then.target.quotas == {ALICE: {"producer_byte_rate": 9.0}}
+
+    play(test)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_that_is_not_shown_is_not_taken_for_a_deleted_one(play: Any, side: str) -> None:
+    async def test(room: Room) -> None:
+        (room.source if side == "source" else room.target).is_hidden = True
+        running = room.start()
+        await wait_until(lambda: (room.files.path / "status.json").exists() and bool(room.status()["problems"]))
+        (problem,) = room.status()["problems"]
+        assert problem.startswith(f"topic t is not shown by the {side}, which may have it")
+        await stop(running)
 
     play(test)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from kafkalite.cli.mirror.back.deleted_records import Starts
 from kafkalite.cli.mirror.back.way_back import WayBack
 from kafkalite.cli.mirror.clusters import Clusters
 from kafkalite.cli.mirror.plan import KnownTopic, MirroredTopic
@@ -47,6 +48,8 @@ class Cluster:
     def __init__(self, topic_id: bytes, *batches: bytes, start: int = 0) -> None:
         self.topic_id, self.batches, self.start = topic_id, list(batches), start
         self.partitions, self.stable = 1, -1
+        self.absence, self.refusals = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, dict[str, ErrorCode]()
+        """What is said of topics that are not listed, and of some of them."""
         self.topics = ["t", "other"] if topic_id == TARGET_ID else ["t"]
         self.failures: list[Any] = []
         """What happens at the next appends: an error code, or an exception after the append."""
@@ -71,6 +74,11 @@ class Cluster:
 
     async def refresh(self) -> None:
         pass
+
+    async def request_any(self, request: messages.MetadataRequest) -> messages.MetadataResponse:
+        topic = messages.metadata_response.MetadataResponseTopic
+        codes = {each.name: self.refusals.get(each.name or "", self.absence) for each in request.topics or ()}
+        return messages.MetadataResponse(topics=[topic(error_code=code, name=name) for name, code in codes.items()])
 
     async def request(self, broker: int, request: Any) -> Any:
         if isinstance(request, messages.InitProducerIdRequest):
@@ -106,6 +114,7 @@ class Cluster:
     # As an admin
 
     async def delete_records(self, offsets: dict[TopicPartition, int]) -> None:
+        assert self.start < offsets[T0] <= self.end, "Kafka refuses others"
         self.start = offsets[T0]
 
     async def list_topics(self, include_internal: bool = False) -> list[str]:
@@ -265,7 +274,7 @@ def test_topics_of_another_id_and_partitions_of_the_source_alone_are_named() -> 
     assert "topic t has got more partitions in the source" in copy(source, Cluster(TARGET_ID))[0]
 
 
-def judge(source: dict[str, bytes], target: dict[str, bytes], **changes: str) -> str:
+def judge(source: dict[str, bytes], target: dict[str, bytes], **changes: Any) -> str:
     """Return what the way back says of a topic with these ids; `changes` are those of what is known of it."""
 
     def describe(side: dict[str, bytes]) -> Any:
@@ -277,7 +286,9 @@ def judge(source: dict[str, bytes], target: dict[str, bytes], **changes: str) ->
 
 def test_a_topic_that_one_side_has_lost_is_named_until_the_other_has_deleted_it() -> None:
     source, target, other = {"t": SOURCE_ID}, {"t": TARGET_ID}, {"t": b"x" * 16}
-    assert judge(source, target) == "" and judge({}, target, source_id="") == "", "it is being made in the source"
+    assert judge(source, target) == ""
+    for sides in ((source, target), ({}, target), (source, {}), (other, other)):
+        assert judge(*sides, source_id="", is_unconfirmed=True) == "", "nothing of the source is its own"
     for there in ({}, other):
         assert "delete it in the source" in judge(source, there)
         assert judge({}, there) == ""
@@ -297,6 +308,58 @@ def test_a_topic_that_is_not_copied_does_not_keep_others_from_it() -> None:
         in problem
     )
     assert source.end == 1 and source.used_up >= 3
+
+
+def test_a_topic_that_may_be_of_somebody_else_or_is_left_is_not_copied() -> None:
+    for known, left in (({"t": replace(KNOWN["t"], source_id="", is_unconfirmed=True)}, ""), (KNOWN, "t")):
+        target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+        way = way_between(source, target, known)
+        way._is_left = left.__eq__
+        assert asyncio.run(way.copy_once()) == [] and source.batches == []
+
+
+def test_a_topic_that_is_not_shown_is_not_taken_for_a_deleted_one() -> None:
+    for hides_source in (True, False):
+        target, source = Cluster(TARGET_ID, batch(0)), Cluster(SOURCE_ID)
+        side = source if hides_source else target
+        side.topics, side.refusals = [], {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        (problem,) = copy(source, target)
+        assert f"topic t is not shown by the {'source' if hides_source else 'target'}, which may have it" in problem
+        assert "delete" not in problem and source.batches == []
+        side.refusals = {"t": ErrorCode.LEADER_NOT_AVAILABLE}
+        assert "may be there (LEADER_NOT_AVAILABLE): it is asked again" in copy(source, target)[0]
+
+
+def copy_and_delete(source: Cluster, target: Cluster) -> tuple[list[str], Starts]:
+    """What is in the way after deletions that somebody has agreed to, and which starts still differ."""
+
+    async def play() -> tuple[list[str], Starts]:
+        way = way_between(source, target)
+        way.deletes = await way.find_moved_starts()
+        problems = await way.copy_once()
+        return problems + way.behind, await way.find_moved_starts()
+
+    return asyncio.run(play())
+
+
+def test_records_that_were_deleted_in_the_target_are_deleted_with_consent_alone() -> None:
+    target = Cluster(TARGET_ID, batch(0), batch(1), batch(2), start=1)
+    source = Cluster(SOURCE_ID, batch(0), batch(1))
+    assert copy(source, target) == [] and (source.start, source.end) == (0, 3)
+    assert asyncio.run(way_between(source, target).find_moved_starts()) == {T0: (0, 1)}
+    assert copy_and_delete(source, target) == ([], {}) and (source.start, source.end) == (1, 3)
+    source.start = 2
+    assert copy_and_delete(source, target) == ([], {}) and source.start == 2, "it may have less"
+
+
+def test_a_source_whose_end_is_deleted_in_the_target_goes_on_there_with_consent() -> None:
+    for batches, end in (((batch(8), batch(9)), 10), ((), 8)):
+        target = Cluster(TARGET_ID, *batches, start=8)
+        source = Cluster(SOURCE_ID, batch(0), batch(1))
+        assert "nothing is left at offset 1 to be compared" in copy(source, target)[0]
+        assert copy_and_delete(source, target) == ([], {}) and (source.start, source.end) == (8, end)
+        assert source.batches[3:] == with_epoch(list(batches))
+        assert copy(source, target) == []
 
 
 def test_an_open_transaction_keeps_the_source_from_being_level() -> None:
