@@ -56,8 +56,8 @@ class Switch:
                 return [f"{place} was not handed over: {error_name(code)}" for place, code in sorted(failed.items())]
         finally:
             self._relay.is_frozen = False
-        left = await self._wait_for_leaders(topics)
-        return [f"{each} is still led by the mirror" for each in left]
+        left = await self._wait_for_leaders(topics, targets)
+        return [f"{each} is not known to be led by a broker of the target" for each in left]
 
     async def _compare_frozen(
         self, targets: Mapping[TopicPartition, tuple[int, ...]]
@@ -86,13 +86,16 @@ class Switch:
         ]
         return await self._quorum.hand_over(handed_over, self._positions.broker_epochs)
 
-    async def _wait_for_leaders(self, topics: Mapping[str, MirroredTopic]) -> list[TopicPartition]:
-        """Return the partitions that the mirror still has a replica of when the time is over."""
+    async def _wait_for_leaders(
+        self, topics: Mapping[str, MirroredTopic], targets: Collection[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Return the partitions that the mirror still has a replica of, and those of topics that are not shown, when the time is over."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + _LEADERS_S
         while True:
             current = await copying.read_topics(self._clusters.target, topics)
             left = [place for place, _, _ in plan.find_targets(current.values(), self._mirror_id, ())]
+            left += [place for place in targets if place.topic not in current]
             if not left or loop.time() > deadline_s:
                 return left
             await asyncio.sleep(_POLL_S)

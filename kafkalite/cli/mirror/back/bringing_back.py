@@ -71,8 +71,13 @@ class BringingBack:
         then = Administered() if self._at_switch is None else self._at_switch.target
         return is_left(name, self._state.topics, then, self.wanted)
 
-    async def find_leavable(self) -> list[str]:
-        """Return the topics of the target that can be left there. Raises ClientError, OSError."""
+    async def find_leavable(self) -> list[str] | None:
+        """Return the topics of the target that can be left there, None where the directory does not tell what was there at the switch.
+
+        Raises ClientError, OSError.
+        """
+        if self._at_switch is None:
+            return None
         return find_leavable(self._at_switch, await self._read(of_target=True), self._state.topics)
 
     async def plan(self) -> ChangePlan:

@@ -115,12 +115,10 @@ class ChangePlan:
     """Why topics are not copied. A copy finds the same; a plan that is only shown has no copy."""
 
 
-def find_leavable(at_switch: AtSwitch | None, target: Administered, known: Collection[str]) -> list[str]:
+def find_leavable(at_switch: AtSwitch, target: Administered, known: Collection[str]) -> list[str]:
     """Return the topics that can be left in the target: those that were made there since the switch, also if they are `known` because they
     were begun in the source.
     """
-    if at_switch is None:
-        return []
     then = at_switch.target.topics
     made = {name for name, each in target.topics.items() if name not in then or then[name].topic_id != each.topic_id}
     return sorted(made | (set(known) - then.keys()))

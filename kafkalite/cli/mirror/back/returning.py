@@ -168,6 +168,9 @@ class _Way:
         if not self.wanted.left:
             return
         known = await changes.find_leavable()
+        if known is None:
+            why = "the directory does not tell which topics were made in the target since the switch, and none is brought back"
+            fail(f"--leave has no effect: {why}", Exit.USAGE)
         if wrong := [each for each in self.wanted.left if each not in known]:
             fail_each([_describe_unleavable(each, known) for each in wrong], Exit.USAGE)
 

@@ -149,7 +149,6 @@ def test_only_topics_that_were_made_since_the_switch_can_be_left() -> None:
     assert find_leavable(then, with_new(THEN, topic_id="before"), KNOWN) == []
     assert find_leavable(then, with_new(THEN), KNOWN) == ["new"], "made again"
     assert find_leavable(AtSwitch(THEN), THEN, {**KNOWN, "begun": KnownTopic("", "t3", True)}) == ["begun"]
-    assert find_leavable(None, with_new(THEN), KNOWN) == []
 
 
 def test_topics_that_are_not_copied_are_part_of_the_plan() -> None:

@@ -105,6 +105,8 @@ def test_leave_takes_topics_that_were_made_in_the_target_alone(room: Room, capsy
     assert "--leave t: " in told and "--leave payments: " not in told
     asyncio.run(way_of(room, "payments")._require_leavable(room.start()))
     asyncio.run(way_of(room)._require_leavable(room.start()))
+    (room.files.path / "at-switch.json").unlink()
+    assert "the directory does not tell which topics were made" in refuse("payments"), "that none was is not known"
 
 
 @pytest.mark.parametrize("option", ["--delete-topics", "--delete-records", "--dry-run"])

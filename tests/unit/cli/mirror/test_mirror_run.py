@@ -335,6 +335,26 @@ def test_what_administrators_change_while_a_switch_is_interrupted_stays_and_coun
     play(test)
 
 
+def test_a_topic_that_is_shown_no_more_during_a_switch_is_not_taken_for_one_that_is_led(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switching, "_LEADERS_S", 0.1)
+
+    async def test(room: Room) -> None:
+        def hide() -> None:
+            room.target.is_hidden = True
+
+        room.quorum.after = hide
+        room.files.request_switch()
+        running = room.start()
+        await wait_until(lambda: (room.files.path / "status.json").exists() and bool(room.status()["problems"]))
+        assert room.status()["phase"] != "switched" and "is not shown by the target" in room.status()["problems"][0]
+        room.target.is_hidden, room.quorum.after = False, lambda: None
+        assert await running == []
+
+    play(test)
+
+
 def test_what_the_target_had_is_noted_before_a_partition_is_handed_over_and_again_where_none_was(play: Any) -> None:
     async def test(room: Room) -> None:
         room.quorum.refused, room.quorum.after = [{T0, T1}], room.files.withdraw_switch
