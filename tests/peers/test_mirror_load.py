@@ -372,7 +372,7 @@ def wait_in_sync(servers: str, replicas: int) -> None:
 
 @contextmanager
 def following(program: Program, servers: str, theirs: str) -> Iterator[None]:
-    """`kafkalite mirror back --follow`, killed at the end."""
+    """`kafkalite mirror back --follow`, at work when this is entered, since it needs both clusters to begin; killed at the end."""
     command = [
         sys.executable,
         "-m",
@@ -385,9 +385,11 @@ def following(program: Program, servers: str, theirs: str) -> Iterator[None]:
         "--to",
         theirs,
     ]
-    with program.directory.with_suffix(".back").open("wb") as output:
+    told = program.directory.with_suffix(".back")
+    with told.open("wb") as output:
         process = subprocess.Popen([*command, "--follow"], stdout=output, stderr=output)
     try:
+        wait_until(lambda: "copying back from cluster" in told.read_text(), "a way back at work", TIMEOUT_S)
         yield
     finally:
         process.kill()
