@@ -48,7 +48,7 @@ CHECKPOINTS: Final = (
         checkpoints.LOG_START,
         lambda log: log.log_start_offset if log.log_start_offset > log.segments.first_base_offset else None,
     ),
-    _Checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.durable_high_watermark),
+    _Checkpoint(checkpoints.HIGH_WATERMARK, lambda log: log.flush_state.limit_high_watermark(log.high_watermark)),
     _Checkpoint(checkpoints.CLEANER, lambda log: log.first_dirty_offset),
 )
 

@@ -96,8 +96,8 @@ class PartitionLog(NotedLog):
         self.segments = self.local.segments
         """Oldest first; the last one is the active one."""
         self.snapshots = snapshots
-        self._flush_state = FlushState(log_directory.disk, directory, recovery_point)
-        self.epoch_file = EpochFile(log_directory.disk, directory, self._flush_state, epochs, epochs_on_disk)
+        self.flush_state = FlushState(log_directory.disk, directory, recovery_point)
+        self.epoch_file = EpochFile(log_directory.disk, directory, self.flush_state, epochs, epochs_on_disk)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -111,14 +111,9 @@ class PartitionLog(NotedLog):
         return self.high_watermark if first is None else max(self.log_start_offset, min(first, self.high_watermark))
 
     @property
-    def durable_high_watermark(self) -> int:
-        """Return the high watermark for the checkpoint: one that holds after a power failure, too."""
-        return self._flush_state.limit_high_watermark(self.high_watermark)
-
-    @property
     def recovery_point(self) -> int:
         """Return the offset below which everything is on the medium."""
-        return self._flush_state.recovery_point
+        return self.flush_state.recovery_point
 
     @property
     def latest_epoch(self) -> int | None:
@@ -233,7 +228,7 @@ class PartitionLog(NotedLog):
         end = self.log_end_offset = self.producers.end_offset = headers[-1].next_offset
         if self.epochs.follow(headers):
             self.epoch_file.update(self.epochs, end)
-        if end - self._flush_state.recovery_point >= self._config.flush_messages:
+        if end - self.flush_state.recovery_point >= self._config.flush_messages:
             self.flush()
 
     # Segments
@@ -328,7 +323,7 @@ class PartitionLog(NotedLog):
 
     def _save_topic_id(self) -> None:
         write_topic_id(self.log_directory.disk, os.path.join(self.directory, PARTITION_METADATA), self.topic_id)
-        self._flush_state.note_file(PARTITION_METADATA)
+        self.flush_state.note_file(PARTITION_METADATA)
         self.is_topic_id_behind = False
 
     @changes_disk
@@ -345,7 +340,7 @@ class PartitionLog(NotedLog):
 
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
-        self._flush_state.recovery_point = max(self.recovery_point, offset)
+        self.flush_state.recovery_point = max(self.recovery_point, offset)
         self.set_high_watermark(max(self.high_watermark, offset))
         ensure_order(self)
         if self.epochs.truncate_from_start(offset):
@@ -413,7 +408,7 @@ class PartitionLog(NotedLog):
         self._truncate_future(self.segments.first_base_offset)
         self.local.restart_at(offset, self._now_ms)
         self.epochs.clear()
-        self.log_start_offset = self._flush_state.recovery_point = offset
+        self.log_start_offset = self.flush_state.recovery_point = offset
         self._end_at(offset)
         self.epoch_file.update(self.epochs, self.log_end_offset)
         self.snapshots.clear()
@@ -428,7 +423,7 @@ class PartitionLog(NotedLog):
                 logger.warning("%s: %s", self.future, problem)
 
     def _end_at(self, end: int) -> None:
-        self._flush_state.note_truncation(self.log_end_offset, self.high_watermark, end)
+        self.flush_state.note_truncation(self.log_end_offset, self.high_watermark, end)
         self.log_end_offset = end
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, end)
@@ -451,18 +446,18 @@ class PartitionLog(NotedLog):
         self.note_change()
         self._complete_files()
         has_epochs = self.epoch_file.complete(self.epochs, self.log_end_offset)
-        if self._flush_state.is_flushed(self.log_end_offset):
+        if self.flush_state.is_flushed(self.log_end_offset):
             return None
-        return self._flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
+        return self.flush_state.make_work(self.segments, self.log_end_offset, moves_recovery_point=has_epochs)
 
     def flush_due_ms(self, now_ms: int) -> int | None:
         """Return when records or a truncation are to be flushed (`FlushState.due_ms`); None where all are."""
-        return self._flush_state.due_ms(self.log_end_offset, now_ms, self._config.flush_ms)
+        return self.flush_state.due_ms(self.log_end_offset, now_ms, self._config.flush_ms)
 
     def mark_flushed(self, work: FlushWork) -> None:
         """Note that `work` ran without an error."""
         self.note_change()
-        self._flush_state.mark_done(work)
+        self.flush_state.mark_done(work)
         ensure_order(self)
 
     @changes_disk
@@ -476,11 +471,11 @@ class PartitionLog(NotedLog):
     def prepare_close(self) -> FlushWork | None:
         """Leave indexes and producers so that the next start reads nothing twice; what must be synced then, as `flush_work`."""
         if self.segments.active.seal():  # its records may be on the medium already
-            self._flush_state.note_file(offset_name(self.segments.active.base_offset, TIME_INDEX))
+            self.flush_state.note_file(offset_name(self.segments.active.base_offset, TIME_INDEX))
         self.snapshots.take_snapshot(self.producers)
         if self.snapshots.latest_name is not None and self.recovery_point < self.log_end_offset:
-            self._flush_state.note_file(self.snapshots.latest_name)
-        return None if self._flush_state.is_blank(self.log_end_offset) else self.flush_work()
+            self.flush_state.note_file(self.snapshots.latest_name)
+        return None if self.flush_state.is_blank(self.log_end_offset) else self.flush_work()
 
     @changes_disk
     def close(self) -> None:

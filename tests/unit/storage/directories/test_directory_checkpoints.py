@@ -151,7 +151,8 @@ def make_many(tmp_path):
                 topic_partition=TopicPartition(f"topic-{number // 10}", number % 10),
                 checkpoint_block=None,
                 recovery_point=number,
-                durable_high_watermark=number,
+                high_watermark=number,
+                flush_state=SimpleNamespace(limit_high_watermark=lambda offset: offset),
                 log_start_offset=0,
                 first_dirty_offset=None,
                 segments=SimpleNamespace(first_base_offset=0),
@@ -186,13 +187,13 @@ def test_a_checkpoint_of_many_logs_costs_what_has_changed(make_many, tmp_path):
             for name in NAMES_OF_CHECKPOINTS:
                 kept.write(name)
         changed = TopicPartition("topic-3", 7)
-        logs[changed].durable_high_watermark = 99_999
+        logs[changed].high_watermark = 99_999
         kept.note_changed(logs[changed], is_here=True)
         with counted_calls() as busy:
             kept.write(checkpoints.HIGH_WATERMARK)
         costs.append((len(idle), len(busy)))
         directory = LogDirectory(OsDisk(), str(tmp_path), 10)
-        expected = {each: log.durable_high_watermark for each, log in logs.items()}
+        expected = {each: log.high_watermark for each, log in logs.items()}
         assert directory.read_offsets(checkpoints.HIGH_WATERMARK) == expected
     assert costs[0] == costs[1] and costs[1][1] < 500, costs
 
@@ -200,7 +201,7 @@ def test_a_checkpoint_of_many_logs_costs_what_has_changed(make_many, tmp_path):
 def test_lines_are_made_in_short_units_and_none_is_lost_between_them(make_many, tmp_path):
     kept, logs = make_many(2000)
     for log in logs.values():
-        log.durable_high_watermark += 1
+        log.high_watermark += 1
         kept.note_changed(log, is_here=True)
     work, calls = kept.refresh(checkpoints.HIGH_WATERMARK), []
     for number in range(20):
@@ -208,12 +209,12 @@ def test_lines_are_made_in_short_units_and_none_is_lost_between_them(make_many, 
             next(work)
         calls.append(len(unit))
         changed = TopicPartition("topic-0", number % 10)
-        logs[changed].durable_high_watermark += 1000
+        logs[changed].high_watermark += 1000
         kept.note_changed(logs[changed], is_here=True)
     assert max(calls) < 500
     kept.write(checkpoints.HIGH_WATERMARK)
     in_one_go(work)
-    expected = {each: log.durable_high_watermark for each, log in logs.items()}
+    expected = {each: log.high_watermark for each, log in logs.items()}
     directory = LogDirectory(OsDisk(), str(tmp_path), 10)
     assert directory.read_offsets(checkpoints.HIGH_WATERMARK) == expected
 

@@ -175,6 +175,10 @@ def test_a_flush_vouched_for_a_file_that_was_written_again_meanwhile(tmp_path):
     assert again and log.flush_work() is None
 
 
+def checkpointed_high_watermark(log):
+    return log.flush_state.limit_high_watermark(log.high_watermark)
+
+
 def test_a_power_failure_brought_back_truncated_records_below_the_high_watermark():
     """1. Records that were never committed are truncated. 2. A checkpoint tells that those in their place are. 3. Power fails."""
     came_back = 0
@@ -191,7 +195,7 @@ def test_a_power_failure_brought_back_truncated_records_below_the_high_watermark
         for _ in range(3):
             append(log, epoch=2)
         log.set_high_watermark(7)
-        checkpointed = log.durable_high_watermark
+        checkpointed = checkpointed_high_watermark(log)
         disk.lose_power(Random(seed))
         log = reopened(log, clean=False, recovery_point=4)
         log.set_high_watermark(checkpointed)
@@ -214,14 +218,14 @@ def test_a_truncation_holds_the_high_watermark_of_checkpoints_until_it_is_flushe
     append(log, batch(count=9))
     log.set_high_watermark(13)
     work = log.flush_work()
-    assert log.segments.active.path in work.paths and log.durable_high_watermark == 4
+    assert log.segments.active.path in work.paths and checkpointed_high_watermark(log) == 4
     log.truncate_to(4)
     log.mark_flushed(work)
-    assert log.durable_high_watermark == 4, "the flush has not seen the second truncation"
+    assert checkpointed_high_watermark(log) == 4, "the flush has not seen the second truncation"
     append(log, batch(count=2))
     log.set_high_watermark(6)
     log.flush()
-    assert log.durable_high_watermark == log.high_watermark == 6
+    assert checkpointed_high_watermark(log) == log.high_watermark == 6
     assert log.flush_due_ms(NOW_MS) is None and log.flush_work() is None
 
 
@@ -245,9 +249,9 @@ def test_a_log_that_begins_elsewhere_holds_the_high_watermark_only_if_it_had_unc
     log.truncate_fully_and_start_at(100)
     append(log, batch(count=3))
     log.set_high_watermark(103)
-    assert log.durable_high_watermark == 52
+    assert checkpointed_high_watermark(log) == 52
     log.flush()
-    assert log.durable_high_watermark == 103
+    assert checkpointed_high_watermark(log) == 103
 
 
 @pytest.mark.parametrize("broken", ["high_watermark", "log_start_offset"])
