@@ -84,6 +84,7 @@ def clients_batch(
     request_version: int,
     check: ClientCheck | None = None,
     guard: VerificationGuard = UNGUARDED,
+    log_start_offset: int = 0,
 ) -> ClientsBatch:
     """Check what a client sent and give it the topic's stored form. KafkaError as `validate_produced`, `ProducerState.check`."""
     if isinstance(check, CheckedBatch):
@@ -97,7 +98,8 @@ def clients_batch(
             raise TooMuchAtOnce
         records = _without_rest(records, produced)
     if produced.header.producer_id >= 0:
-        known = producers.check(produced.header, guard)
+        # Where the broker sets timestamps, they do not tell a batch that is sent again.
+        known = producers.check(produced.header, guard, log_start_offset if log_append_time_ms < 0 else 0)
         if known is not None:
             return ClientsBatch(records, known)
     if not isinstance(check, CheckedBatch):

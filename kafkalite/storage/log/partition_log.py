@@ -151,15 +151,15 @@ class PartitionLog(NotedLog):
         `records` must be writable: offsets and epoch are set in it. It may be reused afterwards. Raises KafkaError and TooMuchAtOnce as
         `validate_produced` and `ProducerState.check` do; RECORD_LIST_TOO_LARGE above segment.bytes; KAFKA_STORAGE_ERROR.
         """
-        config = self._config
+        config, start = self._config, self.log_start_offset
         log_append_time = now_ms if config.message_timestamp_type == "LogAppendTime" else -1
         if origin is _CLIENT:
             records, known = append_checks.clients_batch(
-                records, self.producers, config, now_ms, log_append_time, request_version, check, guard
+                records, self.producers, config, now_ms, log_append_time, request_version, check, guard, start
             )
             if known is not None:
                 append_time = known.timestamp if log_append_time >= 0 else -1
-                return AppendResult(known.first_offset, known.last_offset, append_time, self.log_start_offset, True)
+                return AppendResult(known.first_offset, known.last_offset, append_time, start, True)
             positions: Sequence[int] = (0,)
         else:
             positions = append_checks.own_batches(records, self.producers, log_append_time, guard)

@@ -146,8 +146,14 @@ class ProducerState:
             self._verifications = Verifications()
         return self._verifications.start(producer_id, epoch, sequence, now_ms)
 
-    def check(self, header: BatchHeader, guard: VerificationGuard = UNGUARDED) -> ProducedRange | None:
+    def check(
+        self, header: BatchHeader, guard: VerificationGuard = UNGUARDED, log_start_offset: int = 0
+    ) -> ProducedRange | None:
         """Check a client's batch before it is appended; a batch that was appended before is returned as it lies in the log.
+
+        A producer whose batches are all below `log_start_offset` may begin with 0 again in its epoch: brokers before 2.4 forget it then and
+        say so (UNKNOWN_PRODUCER_ID), and clients before 2.5 begin again. This broker may be the next leader. Such a batch is told from one
+        that is sent again by its timestamp.
 
         Raises KafkaError INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE; for a transactional batch in a request
         that names no transaction TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
@@ -166,9 +172,11 @@ class ProducerState:
                 )
             return None
         first, epoch = header.base_sequence, header.producer_epoch
+        begins_again = epoch == producer.epoch and first == 0 and producer.last_offset < log_start_offset
         if epoch == producer.epoch:
             for batch in producer.batches:
-                if batch.first_sequence == first and batch.last_sequence == header.last_sequence:
+                is_repeated = batch.first_sequence == first and batch.last_sequence == header.last_sequence
+                if is_repeated and not (begins_again and batch.timestamp != header.max_timestamp):
                     return batch
         if is_transactional and producer.transaction_first_offset is None:
             self._verifications.check(header, guard, checks_sequence=epoch >= producer.epoch)
@@ -176,7 +184,7 @@ class ProducerState:
         if epoch != producer.epoch:
             if first != 0 and producer.epoch != NO_PRODUCER_EPOCH:
                 raise _out_of_order(header, f"its epoch {epoch} is new, so that 0 is expected")
-        else:
+        elif not begins_again:
             expected = (producer.last_sequence + 1) % SEQUENCE_LIMIT
             if first != expected:
                 raise _out_of_order(header, f"{expected} is expected")
@@ -228,6 +236,8 @@ class ProducerState:
     def update(self, header: BatchHeader) -> None:
         """Follow an appended batch of data with a producer id."""
         producer = self._enter_producer(header)
+        if header.base_sequence == 0 and producer.last_sequence != SEQUENCE_LIMIT - 1:
+            producer.batches = ()  # it begins, or begins again: what has the same numbers is no repetition of an older batch
         producer.add_batch(
             ProducedRange(header.last_sequence, header.last_offset, header.last_offset_delta, header.max_timestamp)
         )
