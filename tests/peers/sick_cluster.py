@@ -43,7 +43,7 @@ TOPICS: Final[Mapping[str, tuple[tuple[int, ...], ...]]] = {
     "leaderless": ((DEAD,), (CONTROLLER,)),
     "strict": ((CONTROLLER, DEAD),),
     "deleted": ((CONTROLLER, DEAD), (DEAD, OTHER)),
-    **{f"doomed-{version}": ((CONTROLLER, DEAD),) for version in range(7)},
+    **{f"deleted-{version}": ((CONTROLLER, DEAD),) for version in range(7)},
 }
 """Replicas by partition, the preferred leader first."""
 CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -157,9 +157,9 @@ def _delete_topics(known: Known) -> Iterator[Named]:
 
     for name in (UNKNOWN, DELETED):
         yield name, delete(name=name)
-    doomed = f"doomed-{known.version}"
+    deleted = f"deleted-{known.version}"
     for _ in range(2):  # the first one succeeds, which may take a busy machine some time
-        yield doomed, delete(LONG_TIMEOUT_MS, name=doomed)
+        yield deleted, delete(LONG_TIMEOUT_MS, name=deleted)
     if known.version >= 6:
         for name in (UNKNOWN, DELETED):
             yield f"id of {name}", delete(name=None, topic_id=known.topic_id(name))

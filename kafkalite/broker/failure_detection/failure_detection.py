@@ -56,6 +56,7 @@ _END_S: Final = 2.0
 _MAY_STILL_END_S: Final = 4.0
 """How long nobody else ends a session after an ending that was not answered: ZooKeeper may still carry it out."""
 _LOOK_AGAIN_S: Final = 60.0
+"""Longest wait for new brokers in the metadata; each change of them ends it."""
 _LEAVE_S: Final = 0.5
 """Longest wait of a broker that stops until its neighbours know; those that do not may end its session while it closes its logs."""
 
@@ -271,8 +272,7 @@ class FailureDetection:
             met = self._metadata.brokers
             self._take_brokers()
             self._follow_neighbours()
-            while not await self._metadata.wait_until(partial(self._has_not_met, met), _LOOK_AGAIN_S):
-                pass
+            await self._metadata.wait_until(partial(self._has_not_met, met), _LOOK_AGAIN_S)
 
     def _has_not_met(self, met: Mapping[BrokerId, LiveBroker]) -> bool:
         return self._metadata.brokers is not met
