@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kafkalite.broker.shared_states import SharedStates
 from kafkalite.change_signal import ChangeSignal
 from kafkalite.controller.control_requests import (
+    LeaderAndIsrPartition,
     LiveBroker,
     PartitionMetadata,
     UpdateMetadata,
@@ -59,6 +60,17 @@ class MetadataCache:
     def partition(self, topic_partition: TopicPartition) -> PartitionMetadata | None:
         topic = self.topics.get(topic_partition.topic)
         return topic.partitions.get(topic_partition.partition) if topic else None
+
+    def is_superseded(self, topic_id: bytes, state: LeaderAndIsrPartition) -> bool:
+        """True if this state of a partition is older than what the cache has: a later leader epoch of the same topic is known.
+
+        Without topic ids, a state that is new may belong to another topic of the same name.
+        """
+        topic = self.topics.get(state.topic_partition.topic)
+        if topic is None or topic.topic_id != topic_id or (state.is_new and topic_id == NO_TOPIC_ID):
+            return False
+        known = topic.partitions.get(state.topic_partition.partition)
+        return known is not None and state.leader_epoch < known.leader_epoch
 
     def is_alive(self, broker_id: BrokerId) -> bool:
         return broker_id in self.brokers

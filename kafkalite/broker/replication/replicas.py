@@ -248,10 +248,11 @@ class Replicas:
     ) -> Partition | None:
         """Return the partition, opened if need be, None if its state has changed in nothing. Raises KafkaError for a stale state."""
         topic_partition = state.topic_partition
-        if self.metadata.is_former(topic_id, self.controller_epoch):
-            raise KafkaError(
-                ErrorCode.STALE_CONTROLLER_EPOCH
-            )  # the topic is gone: the request was overtaken by later ones
+        if self.metadata.is_former(topic_id, self.controller_epoch) or (
+            partition is None and self.metadata.is_superseded(topic_id, state)
+        ):
+            # The topic is gone, or its replica was taken from this broker: later requests have overtaken this one.
+            raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
         if partition is None and self.logs.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         log = self.logs.get(topic_partition) if partition is None else partition.log
