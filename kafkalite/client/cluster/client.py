@@ -14,13 +14,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafkalite.client.cluster.heap import keep_freed_memory
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code
 from kafkalite.client.cluster.secured import SecuredConnections
-from kafkalite.client.cluster.view import ClusterView, views_of
+from kafkalite.client.cluster.view import ClusterView, drop_unreliable_epochs, views_of
 from kafkalite.client.errors import (
     ClientClosedError,
     ClientError,
@@ -369,7 +370,8 @@ class ClusterClient:
         everything = self._all_topics
         topics = None if everything else [m.MetadataRequestTopic(name=name) for name in sorted(self._topics)]
         request = m.MetadataRequest(topics=topics, allow_auto_topic_creation=self._auto_create)
-        self._apply_metadata(await self._request_on(connection, request), everything)
+        response = drop_unreliable_epochs(await self._request_on(connection, request), version_for(connection, request))
+        self._apply_metadata(response, everything)
 
     def _apply_metadata(self, response: messages.metadata_response.MetadataResponse, everything: bool) -> None:
         if not everything:
@@ -425,11 +427,9 @@ class ClusterClient:
         """Refresh when nudged and when the view has reached its greatest age; failures are spaced by the retry policy."""
         failures = 0
         while True:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._metadata_max_age_s):
                     await self._nudge.wait()
-            except TimeoutError:
-                pass
             self._nudge.clear()
             try:
                 await self.refresh()

@@ -18,6 +18,7 @@ from kafkalite.types import NO_BROKER, NO_TOPIC_ID, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.protocol import messages
 
+_RELIABLE_EPOCHS_FROM = 9
 TOPICS_AT_ONCE = 500
 """Of all topics so many are taken in before others have a turn of the event loop: some milliseconds."""
 
@@ -140,6 +141,20 @@ class ClusterView:
     def with_brokers(self, nodes: Iterable[BrokerNode]) -> ClusterView:
         """Return the view with `nodes` added or replaced (the node endpoints of KIP-951)."""
         return replace(self, brokers=MappingProxyType({**self.brokers, **{node.id: node for node in nodes}}))
+
+
+def drop_unreliable_epochs(
+    response: messages.metadata_response.MetadataResponse, version: int
+) -> messages.metadata_response.MetadataResponse:
+    """Return the answer, without leader epochs (-1) if it is of a version before 9.
+
+    Brokers before 2.4, which speak no later one, may name a leader epoch of the past for ever (KAFKA-9212).
+    """
+    if version < _RELIABLE_EPOCHS_FROM:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_epoch = -1
+    return response
 
 
 def views_of(response: messages.metadata_response.MetadataResponse) -> Iterator[ClusterView]:

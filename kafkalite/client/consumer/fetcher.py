@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from kafkalite.client.cluster.client import ClusterClient, version_for
@@ -19,7 +20,7 @@ from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetch_session import ConsumerFetchSession, FetchPosition
 from kafkalite.client.consumer.options import ConsumerOptions
-from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch
+from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch, find_past_leader
 from kafkalite.client.errors import (
     ClientError,
     ClientTimeoutError,
@@ -89,11 +90,9 @@ class Fetcher:
                 self._start_fetches(loop.time())
             except Exception as problem:
                 self._fail_unexpectedly(self._buffer.states.values(), problem)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._until_next_retry_s(loop.time())):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     async def stop(self) -> None:
         self._stopped = True
@@ -235,7 +234,9 @@ class Fetcher:
                 waits_for_room.add(leader)
             if not self._buffer.wants_fetch(state, now_s) or self._restart_if_recreated(state):
                 continue
-            if leader in view.brokers:
+            if (past := find_past_leader(view.partition(state.topic_partition), state.fetch_epoch)) is not None:
+                self._handle_failed_fetch([state], past)
+            elif leader in view.brokers:
                 by_leader.setdefault(leader, []).append(state)
             else:
                 self._cluster.request_refresh()

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.retry import is_stale_metadata
-from kafkalite.client.errors import error_of
+from kafkalite.client.cluster.view import PartitionView
+from kafkalite.client.errors import ClientError, error_of
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition
@@ -24,6 +25,18 @@ class EpochEnd:
 
     leader_epoch: int
     end_offset: int
+
+
+def find_past_leader(known: PartitionView | None, position_epoch: int) -> ClientError | None:
+    """Return an error (FENCED_LEADER_EPOCH) if metadata name a leader of an earlier leader epoch than the position's, None otherwise.
+
+    A leader that is cut off from the controller goes on naming itself. Where its log ends before the position, it would answer
+    OFFSET_OUT_OF_RANGE, and a group would begin again at the start. Without leader epochs in the metadata the leader is believed.
+    """
+    if known is None or not 0 <= known.leader_epoch < position_epoch:
+        return None
+    reason = f"metadata have leader epoch {known.leader_epoch}, the position is of leader epoch {position_epoch}"
+    return error_of(ErrorCode.FENCED_LEADER_EPOCH, "the leader is one of the past", reason)
 
 
 async def end_of_epoch(cluster: ClusterClient, topic_partition: TopicPartition, leader_epoch: int) -> EpochEnd:

@@ -23,7 +23,6 @@ from kafkalite.controller.control_requests import (
     StopReplica,
     StopReplicaPartition,
     UpdateMetadata,
-    UpdateMetadataTopic,
 )
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.testing.simulation import virtual_time
@@ -153,12 +152,6 @@ class Node:
     async def stop(self, epoch: int = -1, delete: bool = False) -> ErrorCode:
         request = StopReplica(3, 1, -1, {TP: StopReplicaPartition(epoch, delete)})
         return (await self.replicas.stop_replicas(request))[TP]
-
-    async def publish_elsewhere(self, epoch: int, topic_id: bytes) -> None:
-        """UpdateMetadata of the one partition, with replicas on the other two brokers only."""
-        state = PartitionMetadata(3, epoch, [2, 3], [2, 3], [], 0, 1)
-        topic = UpdateMetadataTopic("t", topic_id, {0: state})
-        await self.replicas.update_metadata(UpdateMetadata(3, 1, -1, [topic], list(self.metadata.brokers.values())))
 
 
 def on_node(act: Callable[[Node], Awaitable[None]]) -> Node:
@@ -345,34 +338,6 @@ def test_stopping_and_deleting() -> None:
         assert (node.replicas.partitions, node.logs.deleted) == ({}, [TP])
         assert node.replicas.topic_name(ID) is None
         assert await node.stop(delete=True) == ErrorCode.NONE, "a log that is not hosted is deleted all the same"
-
-    on_node(act)
-
-
-@pytest.mark.parametrize("topic_id", [ID, NO_TOPIC_ID])
-def test_a_late_request_does_not_bring_back_a_replica_that_was_taken_away(topic_id: bytes) -> None:
-    """A reassignment had deleted the replica; a LeaderAndIsr from before it made an empty log, which led the old epoch for old clients."""
-
-    async def act(node: Node) -> None:
-        await node.order(epoch=9, is_new=False, topic_id=topic_id)
-        await node.publish_elsewhere(11, topic_id)
-        assert await node.stop(epoch=11, delete=True) == ErrorCode.NONE
-
-        for late in (9, 10):
-            assert await node.order(epoch=late, is_new=False, topic_id=topic_id) == ErrorCode.STALE_CONTROLLER_EPOCH
-            assert (node.replicas.partitions, node.logs.logs) == ({}, {})
-        assert await node.order(epoch=12, is_new=False, topic_id=topic_id) == ErrorCode.NONE, "it has been moved back"
-
-    on_node(act)
-
-
-@pytest.mark.parametrize(("was", "becomes"), [(ID, OTHER_ID), (NO_TOPIC_ID, NO_TOPIC_ID), (NO_TOPIC_ID, ID)])
-def test_a_topic_that_is_made_again_starts_with_lower_leader_epochs(was: bytes, becomes: bytes) -> None:
-    """This broker had no replica of the old topic, and the UpdateMetadata that deletes it was lost with its controller."""
-
-    async def act(node: Node) -> None:
-        await node.publish_elsewhere(11, was)
-        assert await node.order(epoch=0, is_new=True, topic_id=becomes) == ErrorCode.NONE
 
     on_node(act)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from tests.unit.client.consumer.scripted_consumer import T0, consumer, fill, offsets, run
 from tests.unit.client.fake_broker import FakeCluster
+from tests.unit.client.group.scripted_group import committed, group_cluster
+from tests.unit.client.hostile_broker import run as run_against
 
 
 def end_of_epoch_answer(end_offset: int, leader_epoch: int = 0) -> Any:
@@ -86,3 +89,49 @@ def test_a_partition_revoked_while_its_epoch_is_checked_is_left_alone(caplog: py
 
     run(scenario())
     assert "fetching failed" not in caplog.text
+
+
+def committed_in_epoch_3(broker_id: int, request: Any) -> Any:
+    answer = committed(broker_id, request, 5)
+    for partition in answer.groups[0].topics[0].partitions:
+        partition.committed_leader_epoch = 3
+    return answer
+
+
+@pytest.mark.parametrize("stale_answers", [1, 30])
+def test_a_leader_of_the_past_does_not_make_a_group_begin_again(
+    stale_answers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Broker 1 was cut off from the controller: it named itself as the leader, and its log ended below what the group had committed."""
+
+    def move_on(*_: Any) -> None:
+        cluster.epochs[T0], cluster.leaders[T0] = 3, 2
+        fill(cluster, T0, 5)
+
+    async def scenario(_: FakeCluster) -> None:
+        async with consumer(cluster, group_id="g", enable_auto_commit=False) as target:
+            cluster.script[ApiKey.METADATA] = deque([*[lambda *_: None] * stale_answers, move_on])
+            target.assign([T0])
+            assert await offsets(target, 3) == [5, 6, 7]
+
+    cluster = group_cluster(offset_fetch=committed_in_epoch_3)
+    cluster.brokers[2] = ("fake", 9002)
+    fill(cluster, T0, 3)
+    run_against(scenario, cluster)
+    assert {broker for broker, request in cluster.requests if request.API.key == ApiKey.FETCH} == {2}
+    assert not cluster.requests_of(ApiKey.LIST_OFFSETS), "the position was not reset"
+    told = "metadata have leader epoch 0, the position is of leader epoch 3" in caplog.text
+    assert told == (stale_answers > 2)
+
+
+def test_leader_epochs_of_old_brokers_are_not_waited_for() -> None:
+    """Before 2.4 metadata may name a leader epoch of the past for ever (KAFKA-9212)."""
+
+    async def scenario(cluster: FakeCluster) -> None:
+        fill(cluster, T0, 8)
+        cluster.max_versions[ApiKey.METADATA] = 8
+        async with consumer(cluster, group_id="g", enable_auto_commit=False) as target:
+            target.assign([T0])
+            assert await offsets(target, 3) == [5, 6, 7]
+
+    run_against(scenario, group_cluster(offset_fetch=committed_in_epoch_3))
