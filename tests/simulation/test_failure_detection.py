@@ -1,74 +1,37 @@
-"""A whole cluster detects its dead: how soon, on what evidence, and who is spared."""
+"""A whole cluster detects its dead: how soon, on what evidence, and who is spared; rings of witnesses are in test_witness_rings."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from kafkalite.broker.failure_detection.detector import Verdict
 from kafkalite.broker.failure_detection.evidence import Evidence
-from kafkalite.broker.failure_detection.failure_detection import FailureDetection, Outcome
+from kafkalite.broker.failure_detection.failure_detection import Outcome
 from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink
-from kafkalite.client import Admin, ConfigChange, ConfigResource, NewTopic
+from kafkalite.client import Admin, ConfigChange, ConfigResource
 from kafkalite.errors import AuthenticationError
 from kafkalite.net.connection import Connection
 from kafkalite.storage.directories.log_store import LogStore
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.lies import carry_out
-from kafkalite.testing.simulation.processes import Simulation
-from kafkalite.types import Endpoint, TopicPartition
+from kafkalite.types import Endpoint
+from tests.simulation.detection import (
+    controller,
+    create_topic,
+    detection,
+    end_of_registration,
+    isolate,
+    outcomes,
+    run,
+    verdicts,
+)
 from zk import paths
-from zk.znodes.controller import ControllerSeat
 
 SESSION_S = 18.0
 SILENCE_S, INTERVAL_S = 1.2, 0.2
-SETTINGS = {"zookeeper.session.timeout.ms": "18000"}
 VICTIM = 3
-
-
-def run(
-    scenario: Callable[[SimulatedCluster], Awaitable[None]],
-    brokers: int = 3,
-    seed: int = 1,
-    racks: Mapping[int, str] | None = None,
-    **settings: str,
-) -> None:
-    simulation = Simulation(seed)
-    more = {f"kafkalite.failover.{name.replace('_', '.')}": value for name, value in settings.items()}
-    cluster = SimulatedCluster(simulation, brokers, SETTINGS | more, racks=dict(racks or {}))
-
-    async def whole() -> None:
-        await cluster.start()
-        await asyncio.sleep(3)  # of virtual time: all have heard of each other
-        await scenario(cluster)
-
-    simulation.run(whole())
-
-
-def detection(cluster: SimulatedCluster, broker: int) -> FailureDetection:
-    app = cluster.brokers[broker].app
-    assert app is not None and app.serving is not None
-    return app.serving.parts.failure_detection
-
-
-def verdicts(cluster: SimulatedCluster) -> dict[Evidence, int]:
-    of_all = [detection(cluster, each.broker_id).verdicts for each in cluster.running()]
-    return {evidence: count for evidence in Evidence if (count := sum(each[evidence] for each in of_all))}
-
-
-def outcomes(cluster: SimulatedCluster) -> dict[Outcome, int]:
-    of_all = [detection(cluster, each.broker_id).outcomes for each in cluster.running()]
-    return {outcome: count for outcome in Outcome if (count := sum(each[outcome] for each in of_all))}
-
-
-async def end_of_registration(cluster: SimulatedCluster, broker: int, epoch: int | None, timeout_s: float) -> float:
-    """Wait until the broker is not registered under this epoch any more, and return the seconds that took."""
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
-    await cluster.until(lambda: cluster.broker_epoch(broker) != epoch, "the end of a registration", timeout_s)
-    return loop.time() - began_s
 
 
 @pytest.mark.parametrize("victim", [1, 2, 3])
@@ -186,17 +149,6 @@ def test_all_may_pause_together_for_longer_than_the_bound() -> None:
         assert verdicts(cluster) == {}
 
     run(scenario, detection="evidence")
-
-
-def controller(cluster: SimulatedCluster) -> int:
-    data = cluster.read_znode(paths.CONTROLLER)
-    assert data is not None
-    return ControllerSeat.decode(data).broker_id
-
-
-def isolate(cluster: SimulatedCluster, broker: int) -> None:
-    for other in cluster.brokers.keys() - {broker}:
-        cluster.cut(f"broker-{broker}", f"broker-{other}")
 
 
 def test_a_broker_whose_packets_are_lost_is_found_silent() -> None:
@@ -323,21 +275,6 @@ def test_a_cut_between_two_brokers_kills_neither() -> None:
     run(scenario, detection="evidence")
 
 
-async def create_topic(cluster: SimulatedCluster, replicas: list[int], **configs: str) -> TopicPartition:
-    async def create() -> None:
-        async with Admin(
-            bootstrap_servers=cluster.bootstrap_servers, chance=cluster.simulation.chance("admin").random
-        ) as admin:
-            await admin.create_topics([NewTopic("flights", replica_assignments={0: replicas}, topic_configs=configs)])
-
-    process = cluster.simulation.process("admin")
-    await process.run(create())
-    process.kill()
-    partition = TopicPartition("flights", 0)
-    await cluster.until(lambda: not cluster.out_of_sync() and cluster.partition_state(partition), "the topic")
-    return partition
-
-
 @pytest.mark.parametrize(("unclean", "is_spared"), [("true", True), ("false", False)])
 def test_the_only_one_in_sync_is_spared_where_a_successor_would_lose_records(unclean: str, is_spared: bool) -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
@@ -412,115 +349,6 @@ async def alter_listener(cluster: SimulatedCluster, broker: int, port: int) -> N
     process = cluster.simulation.process("admin")
     await process.run(alter())
     process.kill()
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_planned_restart_in_a_cluster_with_racks_accuses_nobody(seed: int) -> None:
-    """The ring of witnesses shifts and shifts back: whoever is watched again was not silent meanwhile."""
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        await create_topic(cluster, [3, 4, 5, 6, 7, 8, 9, 2])
-        await cluster.stop(1)
-        await asyncio.sleep(12)
-        await cluster.start(1)
-        await asyncio.sleep(4)
-        assert verdicts(cluster) == {} and outcomes(cluster) == {}
-
-    racks = {broker: f"rack-{broker % 3}" for broker in range(1, 10)}
-    run(scenario, brokers=9, seed=seed, racks=racks, detection="evidence")
-
-
-@pytest.mark.parametrize("brokers", [5, 7, 8, 10])
-@pytest.mark.parametrize("how", ["both ways", "refused"])
-def test_two_witnesses_on_one_side_are_no_match_for_those_on_the_other(brokers: int, how: str) -> None:
-    """Of a ring: who stands farthest away hears none of those that hear the victim."""
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        await create_topic(cluster, list(range(1, brokers + 1)))
-        epoch = cluster.broker_epoch(5)
-        for other in (3, 4):
-            if how == "refused":
-                cluster.simulation.network.reject(f"broker-{other}", "broker-5", 1.0)
-                cluster.simulation.network.reset(f"broker-{other}", "broker-5")
-            else:
-                cluster.cut("broker-5", f"broker-{other}")
-        await asyncio.sleep(8)
-        assert cluster.broker_epoch(5) == epoch
-
-    run(scenario, brokers=brokers, detection="evidence")
-
-
-@pytest.mark.parametrize("how", ["lost", "refused"])
-@pytest.mark.parametrize("brokers", [6, 10, 12])
-def test_two_halves_of_a_ring_that_have_lost_each_other_end_no_session(brokers: int, how: str) -> None:
-    """Without racks those at the seams hear more than they have lost."""
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        await create_topic(cluster, list(cluster.brokers))
-        epochs = {broker: cluster.broker_epoch(broker) for broker in cluster.brokers}
-        for one in range(1, brokers // 2 + 1):
-            for other in range(brokers // 2 + 1, brokers + 1):
-                pair = f"broker-{one}", f"broker-{other}"
-                if how == "lost":
-                    cluster.cut(*pair)
-                else:
-                    for source, target in (pair, pair[::-1]):
-                        cluster.simulation.network.reject(source, target, 1.0)
-                    cluster.simulation.network.reset(*pair)
-        await asyncio.sleep(8)
-        assert {broker: cluster.broker_epoch(broker) for broker in cluster.brokers} == epochs
-
-    run(scenario, brokers=brokers, detection="evidence")
-
-
-@pytest.mark.parametrize(("brokers", "racks"), [(9, 3), (12, 3), (12, 4), (8, 0), (12, 0)])
-@pytest.mark.parametrize("how", ["killed", "vanished"])
-def test_a_rack_that_is_lost_is_found_dead(brokers: int, racks: int, how: str) -> None:
-    """The ring shifts when the first one is gone; who watches the others then has never had a connection to them.
-
-    Without racks these are three neighbours.
-    """
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        await create_topic(cluster, list(cluster.brokers))
-        lost = [broker for broker in cluster.brokers if (broker % racks == 1 if racks else 3 <= broker <= 5)]
-        epochs = {broker: cluster.broker_epoch(broker) for broker in lost}
-        for broker in lost:
-            if how == "vanished":
-                for other in cluster.brokers.keys() - {broker}:
-                    cluster.cut(f"broker-{broker}", f"broker-{other}")
-                store = cluster.brokers[broker].store
-                assert store is not None
-                store.suspend(60.0)
-            else:
-                cluster.kill(broker)
-        for broker, epoch in epochs.items():
-            await end_of_registration(cluster, broker, epoch, 4)
-
-    of_racks = {broker: f"rack-{broker % racks}" for broker in range(1, brokers + 1)} if racks else None
-    run(scenario, brokers=brokers, racks=of_racks, detection="evidence")
-
-
-@pytest.mark.parametrize(("brokers", "foreign", "victim"), [(6, (2, 4, 6), 5), (6, (4, 5, 6), 3), (8, (2, 4), 3)])
-def test_brokers_that_know_no_heartbeats_keep_nobody_from_being_found_dead(
-    brokers: int, foreign: tuple[int, ...], victim: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a cluster with Apache Kafka's. Those that are left to watch may be no neighbours of each other."""
-    open_connection = HeartbeatLink._open
-
-    async def open_to_ours(self: HeartbeatLink, endpoint: Endpoint) -> Connection:
-        if {self._peer, self._sender.broker_id} & set(foreign):
-            raise ValueError("no heartbeats")
-        return await open_connection(self, endpoint)
-
-    monkeypatch.setattr(HeartbeatLink, "_open", open_to_ours)
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        epoch = cluster.broker_epoch(victim)
-        cluster.kill(victim)
-        assert await end_of_registration(cluster, victim, epoch, 30) < 0.8
-
-    run(scenario, brokers=brokers, detection="evidence")
 
 
 def test_a_slow_zookeeper_ends_sessions_too() -> None:
