@@ -72,6 +72,7 @@ def long(request: pytest.FixtureRequest) -> bool:
 
 
 _LONGEST_FIRST = (
+    "simulation/test_simulation.py",
     "system/test_broker_failures.py",
     "containers/test_cluster_contract.py",
     "containers/test_clusters.py",
@@ -96,7 +97,10 @@ _LONGEST_FIRST = (
     "contract",
     "simulation",
 )
-"""Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end."""
+"""Files and folders that take long: workers that share a run begin with them, so that none is left with one at the end.
+
+The first of them computes for minutes, while others wait.
+"""
 
 
 _ONLY_LONG = frozenset({TESTS / "peers/test_swap_under_load.py"})
