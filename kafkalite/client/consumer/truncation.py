@@ -2,6 +2,8 @@
 
 After an unclean election the new leader's log may lack records that this consumer has seen, and have others at their offsets. A leader that
 knows the epoch of the last record read tells where that epoch ends in its log: below the position, the log was truncated.
+
+A leader whose leader epoch is earlier than the position's is not asked at all: it does not know yet that it leads no more.
 """
 
 from __future__ import annotations
