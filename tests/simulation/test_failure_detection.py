@@ -326,6 +326,26 @@ def test_a_broker_that_has_just_come_back_witnesses_a_death() -> None:
     run(scenario, detection="evidence")
 
 
+def test_a_broker_that_stops_begins_nothing_any_more() -> None:
+    """Its failure detection is closed while it still hears heartbeats, and others' connections end."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        stopping, epoch = cluster.brokers[1], cluster.broker_epoch(VICTIM)
+        assert stopping.process is not None and epoch is not None
+        closed = detection(cluster, 1)
+        await stopping.process.run(closed.close())
+        before = set(stopping.process.tasks())
+        carry_out(stopping, Verdict(VICTIM, epoch, Evidence.SILENT))
+        cluster.kill(2)
+        await asyncio.sleep(1)
+        begun = [each for each in stopping.process.tasks() if each not in before]
+        assert not [each for each in begun if "session" in each or "listeners" in each or "host" in each]
+        assert cluster.broker_epoch(VICTIM) == epoch and not closed.verdicts.total()
+        await cluster.start(2)
+
+    run(scenario, detection="evidence")
+
+
 def test_a_listener_that_moves_is_no_death() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         for broker in cluster.brokers:

@@ -117,6 +117,7 @@ class FailureDetection:
         self._restraints = Restraints(store, metadata, unclean_topics)
         self._watchers = Watchers(self._sender)
         self._claim = EndingClaim(store)
+        self._is_closed = False
         self._may_still_end = False
         """True if this broker stopped while it ended a session."""
         self._refusing: dict[BrokerId, frozenset[Endpoint]] = {}
@@ -195,7 +196,11 @@ class FailureDetection:
             self._spawn(self._meet_brokers(), "meeting other brokers")
 
     async def close(self) -> None:
-        """Take leave of the neighbours, end all connections and whatever is being done."""
+        """Take leave of the neighbours, end all connections and whatever is being done, and begin nothing any more.
+
+        Heartbeats are heard for a while yet, because connections are closed later than this.
+        """
+        self._is_closed = True
         await asyncio.gather(*(link.take_leave(_LEAVE_S) for link, _ in self._links.values()))
         tasks = [task for _, task in self._links.values()]
         self._links.clear()
@@ -346,6 +351,8 @@ class FailureDetection:
 
         `holds` says whether the verdict would be given now, too, and is asked last; by default of the detector and other brokers.
         """
+        if self._is_closed:
+            return
         self.verdicts[verdict.evidence] += 1
         self._spawn(self._carry_out(verdict, holds or self._holds), f"ending the session of broker {verdict.broker_id}")
 
@@ -446,6 +453,9 @@ class FailureDetection:
             self.outcomes[Outcome.RIGHT] += 1
 
     def _spawn(self, coroutine: Coroutine[object, object, None], name: str) -> None:
+        if self._is_closed:
+            coroutine.close()
+            return
         task = start_task(coroutine, name)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
