@@ -6,7 +6,8 @@ known. This broker accuses a neighbour
 - of REFUSED, when an established connection to it broke and all its listeners refused connections in `_REFUSALS` rounds since;
 - of SILENT, when no sign of life came from it for `silence_ms`, without the time in which this process stood still itself. While its
   system acknowledges what is sent or accepts new connections, its host lives, and its process may be stopped or wait for a processor: it
-  has `_STANDING_STILL` times as long. That a connection is not acknowledged proves little, because it may be lost alone (half-open).
+  has `_STANDING_STILL` times as long. That a connection is not acknowledged proves little, because it may be lost alone (half-open). One
+  sign of that kind within this time takes the accusation back: on a busy machine this process may have been too slow to see others.
 
 A verdict takes two accusers of the same registration, one of which is this broker; it is REFUSED if both are. The rules of restraint:
 
@@ -219,17 +220,14 @@ class FailureDetector:
             logger.info("broker %d has closed its connection and refuses others", broker)
 
     def find_silent(self, now_ms: float) -> list[tuple[BrokerId, int]]:
-        """Return the brokers, with their epochs, whose listeners are to be tried: those that have been silent for half of their limit.
-
-        One whose listener has accepted a connection is returned again one heartbeat before that does not count any more.
+        """Return the brokers, with their epochs, whose listeners are to be tried now: those that have been silent for half of their limit,
+        and not for so long that nothing else counts.
         """
-        recent_ms = now_ms - (_MIN_HEARTBEATS_MISSED - 1) * self._settings.heartbeat_interval_ms
+        limit_ms = self._limit_ms
         return [
             (broker, known.broker_epoch)
             for broker, known in self._find_watched()
-            if self._may_be_silent(known)
-            and now_ms - known.last_sign_ms > self._limit_ms / 2
-            and known.accepted_ms <= recent_ms
+            if self._may_be_silent(known) and limit_ms / 2 < now_ms - known.last_sign_ms <= limit_ms * _STANDING_STILL
         ]
 
     def note_accepted(self, broker: BrokerId, broker_epoch: int, now_ms: float) -> None:
@@ -270,15 +268,25 @@ class FailureDetector:
         if paused_ms > 0:
             for known in self._neighbours.values():
                 known.last_sign_ms = min(now_ms, known.last_sign_ms + paused_ms)
-        limit_ms = self._limit_ms
+                known.accepted_ms = min(now_ms, known.accepted_ms + paused_ms)
         for broker, known in self._find_watched():
-            silent_ms = now_ms - known.last_sign_ms
-            if silent_ms <= limit_ms or not self._may_be_silent(known):
-                continue
-            has_accepted = now_ms - known.accepted_ms <= _MIN_HEARTBEATS_MISSED * interval_ms
-            if silent_ms > limit_ms * _STANDING_STILL or not (has_accepted or is_acknowledging(broker)):
-                known.accused_of = Evidence.SILENT
-                logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
+            self._judge_silence(broker, known, now_ms, is_acknowledging)
+
+    def _judge_silence(
+        self, broker: BrokerId, known: _Neighbour, now_ms: float, is_acknowledging: Callable[[BrokerId], bool]
+    ) -> None:
+        """Accuse a broker that is silent for too long, and no more one whose host turns out to live while that gives it time."""
+        silent_ms, limit_ms = now_ms - known.last_sign_ms, self._limit_ms
+        if silent_ms <= limit_ms or not self._may_be_silent(known):
+            return
+        has_accepted = known.accepted_ms >= self._oldest_ms(now_ms)
+        is_excused = silent_ms <= limit_ms * _STANDING_STILL and (has_accepted or is_acknowledging(broker))
+        if known.accused_of is None and not is_excused:
+            known.accused_of = Evidence.SILENT
+            logger.info("broker %d has not answered for %.0f ms", broker, silent_ms)
+        elif known.accused_of is not None and is_excused:
+            known.accused_of = None
+            logger.info("broker %d has not answered for %.0f ms, and its host lives", broker, silent_ms)
 
     @property
     def _limit_ms(self) -> float:
@@ -287,9 +295,9 @@ class FailureDetector:
         return self.patience * max(settings.silence_ms, _MIN_HEARTBEATS_MISSED * settings.heartbeat_interval_ms)
 
     def _may_be_silent(self, known: _Neighbour) -> bool:
-        """True if the silence of a neighbour is evidence, and it is accused of nothing yet."""
+        """True if the silence of a neighbour is evidence, and it is not accused of more."""
         is_heeded = self._settings.silence_ms > 0 and known.was_connected and not known.is_leaving
-        return is_heeded and known.accused_of is None
+        return is_heeded and known.accused_of is not Evidence.REFUSED
 
     def _find_watched(self) -> list[tuple[BrokerId, _Neighbour]]:
         return [(each, known) for each in self.neighbours if (known := self._neighbours.get(each)) is not None]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -24,7 +24,7 @@ from kafkalite.broker.failure_detection.detector import MIN_BETWEEN_VERDICTS_MS,
 from kafkalite.broker.failure_detection.ending_claim import VALID_S, EndingClaim
 from kafkalite.broker.failure_detection.evidence import Evidence, PeerHeartbeat, Sighting
 from kafkalite.broker.failure_detection.heartbeats import HeartbeatLink, Sender
-from kafkalite.broker.failure_detection.listeners import all_refuse, any_accepts
+from kafkalite.broker.failure_detection.listeners import Trial, all_refused, try_listeners
 from kafkalite.broker.failure_detection.restraints import Restraints, SessionIsOver
 from kafkalite.broker.failure_detection.watchers import Watchers
 from kafkalite.lifecycle import end_tasks, start_task
@@ -111,7 +111,7 @@ class FailureDetection:
         )
         self._detector = FailureDetector(broker_id, settings, clock.monotonic_ms())
         self._links: dict[BrokerId, tuple[HeartbeatLink, asyncio.Task[None]]] = {}
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[asyncio.Task[object], None] = {}
         self._told: object = ()
         """The accusations and sightings that heartbeats have carried last."""
         self._restraints = Restraints(store, metadata, unclean_topics)
@@ -125,8 +125,6 @@ class FailureDetection:
         self._known_brokers = metadata.brokers
         self._left: dict[BrokerId, tuple[LiveBroker, float]] = {}
         """Brokers that have left a short while ago, and when."""
-        self._asked_hosts: set[BrokerId] = set()
-        """Silent brokers whose listeners are being tried."""
         self._observed: dict[BrokerId, Verdict] = {}
         """Verdicts that were only noted, until it shows whether they were right."""
         self.verdicts: Counter[Evidence] = Counter()
@@ -252,17 +250,26 @@ class FailureDetection:
 
     async def _try_listeners(self, broker: BrokerId, broker_epoch: int) -> None:
         """Try all listeners of a broker until it is accused, is connected again, or has another registration."""
-        trials = 0
+        rounds = 0
         while self._detector.is_to_be_tried(broker, broker_epoch):
             registered = self._metadata.brokers.get(broker)
             if registered is None:
                 return
-            refused = await all_refuse(self._counted_endpoints(registered.endpoints), _CONNECT_S)
+            trials = await self._try(broker, broker_epoch, registered, _CONNECT_S)
             self._refusing[broker] = frozenset(registered.endpoints.values())
-            self._detector.note_trial(broker, broker_epoch, refused=refused)
+            self._detector.note_trial(broker, broker_epoch, refused=all_refused(trials))
             self._act()
-            trials += 1
-            await asyncio.sleep(_BETWEEN_TRIALS_S if trials < _QUICK_TRIALS else self._interval_s)
+            rounds += 1
+            await asyncio.sleep(_BETWEEN_TRIALS_S if rounds < _QUICK_TRIALS else self._interval_s)
+
+    async def _try(
+        self, broker: BrokerId, broker_epoch: int, registered: LiveBroker, timeout_s: float
+    ) -> Collection[Trial]:
+        """Try the listeners of a broker, and note if one of them accepts."""
+        trials = await try_listeners(self._counted_endpoints(registered.endpoints), timeout_s)
+        if Trial.ACCEPTED in trials:
+            self._detector.note_accepted(broker, broker_epoch, self._clock.monotonic_ms())
+        return trials
 
     def _counted_endpoints(self, endpoints: Mapping[str, Endpoint]) -> list[Endpoint]:
         return [
@@ -308,21 +315,15 @@ class FailureDetection:
         return broker in self._links and self._links[broker][0].is_acknowledged
 
     def _ask_hosts(self) -> None:
-        """Try the listeners of silent brokers, whose connection may be lost while their host lives."""
-        for broker, broker_epoch in self._detector.find_silent(self._clock.monotonic_ms()):
-            if broker not in self._asked_hosts and not self._is_acknowledging(broker):
-                self._asked_hosts.add(broker)
-                self._spawn(self._ask_host(broker, broker_epoch), f"trying the host of broker {broker}")
+        """Try the listeners of silent brokers, whose connection may be lost while their host lives.
 
-    async def _ask_host(self, broker: BrokerId, broker_epoch: int) -> None:
-        registered = self._metadata.brokers.get(broker)
-        try:
-            if registered is not None and await any_accepts(
-                self._counted_endpoints(registered.endpoints), self._interval_s
-            ):
-                self._detector.note_accepted(broker, broker_epoch, self._clock.monotonic_ms())
-        finally:
-            self._asked_hosts.discard(broker)
+        Some trials of one broker may be under way: on a busy machine each takes a while.
+        """
+        for broker, broker_epoch in self._detector.find_silent(self._clock.monotonic_ms()):
+            registered = self._metadata.brokers.get(broker)
+            if registered is not None and not self._is_acknowledging(broker):
+                trial = self._try(broker, broker_epoch, registered, _CONNECT_S)
+                self._spawn(trial, f"trying the host of broker {broker}")
 
     def _follow_neighbours(self) -> None:
         """Let there be a connection to each neighbour, and to those that may confirm what this broker suspects."""
@@ -452,7 +453,7 @@ class FailureDetection:
             del self._observed[broker]
             self.outcomes[Outcome.RIGHT] += 1
 
-    def _spawn(self, coroutine: Coroutine[object, object, None], name: str) -> None:
+    def _spawn(self, coroutine: Coroutine[object, object, object], name: str) -> None:
         if self._is_closed:
             coroutine.close()
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 from kafkalite.types import Endpoint
@@ -19,19 +19,14 @@ class Trial(Enum):
     UNANSWERED = "unanswered"
 
 
-async def all_refuse(endpoints: Iterable[Endpoint], timeout_s: float) -> bool:
-    """True if there are listeners, and each of them refuses a connection; a connection that comes about is closed at once."""
-    trials = await _try_all(endpoints, timeout_s)
-    return bool(trials) and all(each is Trial.REFUSED for each in trials)
-
-
-async def any_accepts(endpoints: Iterable[Endpoint], timeout_s: float) -> bool:
-    """True if one of the listeners accepts a connection, which is closed at once."""
-    return Trial.ACCEPTED in await _try_all(endpoints, timeout_s)
-
-
-async def _try_all(endpoints: Iterable[Endpoint], timeout_s: float) -> list[Trial]:
+async def try_listeners(endpoints: Iterable[Endpoint], timeout_s: float) -> list[Trial]:
+    """Try to connect to all listeners at once; a connection that comes about is closed at once."""
     return await asyncio.gather(*(_try(each, timeout_s) for each in endpoints))
+
+
+def all_refused(trials: Collection[Trial]) -> bool:
+    """True if there were listeners, and each of them refused a connection."""
+    return bool(trials) and all(each is Trial.REFUSED for each in trials)
 
 
 async def _try(endpoint: Endpoint, timeout_s: float) -> Trial:

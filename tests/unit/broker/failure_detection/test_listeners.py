@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafkalite.broker.failure_detection.listeners import all_refuse, any_accepts
+from kafkalite.broker.failure_detection.listeners import Trial, all_refused, try_listeners
 from kafkalite.types import Endpoint
 
 TIMEOUT_S = 5.0
@@ -38,7 +38,7 @@ NO_ADDRESS = endpoint(70_000)
 
 def test_a_broker_refuses_if_each_listener_does(accepting: Endpoint, refusing: Endpoint) -> None:
     async def refuses(*endpoints: Endpoint) -> bool:
-        return await all_refuse(endpoints, TIMEOUT_S)
+        return all_refused(await try_listeners(endpoints, TIMEOUT_S))
 
     assert asyncio.run(refuses(refusing, refusing))
     for others in ([], [refusing, accepting], [refusing, NO_ADDRESS]):
@@ -47,7 +47,7 @@ def test_a_broker_refuses_if_each_listener_does(accepting: Endpoint, refusing: E
 
 def test_a_host_lives_if_one_listener_accepts(accepting: Endpoint, refusing: Endpoint) -> None:
     async def accepts(*endpoints: Endpoint) -> bool:
-        return await any_accepts(endpoints, TIMEOUT_S)
+        return Trial.ACCEPTED in await try_listeners(endpoints, TIMEOUT_S)
 
     assert asyncio.run(accepts(refusing, NO_ADDRESS, accepting))
     for others in ([], [refusing], [NO_ADDRESS]):

@@ -43,7 +43,7 @@ def test_a_host_that_accepts_connections_has_as_long_as_one_that_acknowledges() 
         return found
 
     assert pass_time(2 * SETTINGS.silence_ms) == []
-    assert tried == [800, 1200, 1600, 2000, 2400], "from half the limit on, and before an answer is too old"
+    assert tried == list(range(800, 2600, 200)), "from half the limit on, with every heartbeat"
     accepts = False
     assert pass_time(4 * SETTINGS.heartbeat_interval_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
 
@@ -58,6 +58,32 @@ def test_a_host_that_accepts_connections_has_its_limit_too() -> None:
         found = watcher.pass_time(SETTINGS.heartbeat_interval_ms)
     assert found == [Verdict(VICTIM, EPOCH, Evidence.SILENT)]
     assert watcher.now_ms == 4 * SETTINGS.silence_ms + SETTINGS.heartbeat_interval_ms
+
+
+def test_whose_host_turns_out_to_live_is_accused_no_more_within_its_time() -> None:
+    watcher = Watcher()
+    watcher.answering = [OTHER]
+    watcher.pass_time(SETTINGS.silence_ms + SETTINGS.heartbeat_interval_ms)
+    assert watcher.accused() == {VICTIM: Evidence.SILENT}
+    assert watcher.detector.find_silent(watcher.now_ms) == [(VICTIM, EPOCH)], "its host is tried further on"
+    watcher.detector.note_accepted(VICTIM, EPOCH, watcher.now_ms)
+    watcher.be_told(Evidence.SILENT)
+    assert watcher.pass_time(2 * SETTINGS.heartbeat_interval_ms) == [] and watcher.accused() == {}
+    watcher.acknowledging = {VICTIM}
+    assert watcher.pass_time(2 * SETTINGS.silence_ms) == [] and watcher.accused() == {}
+    assert watcher.pass_time(SETTINGS.silence_ms) == [Verdict(VICTIM, EPOCH, Evidence.SILENT)], "its time is over"
+    assert watcher.detector.find_silent(watcher.now_ms) == []
+
+
+def test_that_a_host_accepted_is_no_older_for_the_time_in_which_this_process_stood_still() -> None:
+    """Watcher and watched were stopped together, the one for a little longer."""
+    watcher = Watcher()
+    watcher.be_told(Evidence.SILENT)
+    watcher.answering = [OTHER]
+    watcher.pass_time(SETTINGS.silence_ms)
+    watcher.detector.note_accepted(VICTIM, EPOCH, watcher.now_ms)
+    watcher.now_ms += 3000
+    assert watcher.pass_time(2 * SETTINGS.heartbeat_interval_ms) == [] and watcher.accused() == {}
 
 
 def test_listeners_are_tried_of_silent_brokers_that_may_be_accused_alone() -> None:
