@@ -182,7 +182,8 @@ class FrameReader:
         may_take: Callable[[int], bool] | None = None,
         first_bytes: int = RECEIVE_BYTES,
     ) -> None:
-        self._buffers, self._shared, self._may_take = buffers, buffers.shared[:first_bytes], may_take
+        self._buffers, self._may_take = buffers, may_take
+        self._shared = buffers.shared if first_bytes >= len(buffers.shared) else buffers.shared[:first_bytes]
         self.max_bytes = max_bytes
         self.buffered_bytes = 0
         """Memory held for a frame that is still arriving."""

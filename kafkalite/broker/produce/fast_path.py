@@ -23,7 +23,7 @@ from kafkalite.broker.parts import HasClock, HasQuotas, HasReplicas, HasTraffic
 from kafkalite.broker.produce.commit_waits import CommitWaits
 from kafkalite.broker.produce.delayed_produce import find_refusal_log_start
 from kafkalite.broker.produce.partition_batches import PartitionBatches, open_batches
-from kafkalite.broker.produce.request_template import HEAD_BYTES, RequestTemplate, make_template
+from kafkalite.broker.produce.request_template import HEAD_BYTES, RequestTemplate, SharedTemplates, make_template
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.lifecycle import report
 from kafkalite.protocol import messages
@@ -49,6 +49,12 @@ class ResponseSlot(Protocol):
 
 class TemplateOwner(Protocol):
     """A connection whose requests may repeat each other."""
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def principal(self) -> KafkaPrincipal: ...
 
     @property
     def wants_template(self) -> bool:
@@ -126,6 +132,7 @@ class FastPath:
     ) -> None:
         self._parts, self._latency, self._now_s, self._schedule = parts, latency, now_s, schedule
         self._authorizer = authorizer
+        self._templates = SharedTemplates()
         self._requests: list[_Request] = []
         self._is_scheduled = False
         self._paced: asyncio.TimerHandle | None = None
@@ -182,7 +189,7 @@ class FastPath:
     ) -> None:
         """Add a template to the sender, if this request makes one; requests like it are passed to the fast path from now on."""
         if sender.wants_template and (template := make_template(frame, version, body_position, request)) is not None:
-            sender.add_template(template, self)
+            sender.add_template(self._templates.share(template, sender.principal, sender.peer_host), self)
 
     def _end_turn(self) -> None:
         self._is_scheduled = False

@@ -49,8 +49,9 @@ class PartitionBatches:
 
     def add(self, number: int, template: RequestTemplate, frame: bytes, begin: int) -> bool:
         """Add the batch of request `number`; False if it might be refused, and has to be served as any other."""
-        end, layout = len(frame) - template.tail_bytes, template.layout
+        end = len(frame) - template.tail_bytes
         size, position = end - begin, len(self.records)
+        layout = template.layouts.get(size)
         header = plain_header(frame, begin, end, position, layout)
         if (
             header is None
@@ -64,7 +65,7 @@ class PartitionBatches:
         self.headers.append(header)
         self.numbers.append(number)
         self.records += frame[begin:end]
-        if layout is None or layout.size != size:
+        if layout is None:
             template.note_layout(frame, begin, end)
         return True
 

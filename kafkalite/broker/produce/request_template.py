@@ -2,14 +2,16 @@
 
 A producer that sends single records repeats itself: all bytes before the records are those of its request before, but for the
 correlation id and the lengths. `make_template` notes them once a request was served as any other; `RequestTemplates.find` recognises the
-next one by them, whichever partition it is for. Pure.
+next one by them, whichever partition it is for. Many producers of one program send the same bytes, so connections of one principal and
+host share their templates (`SharedTemplates`), and what recognises the requests of hundreds of them stays in the processor's cache. Pure.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from kafkalite.broker.identity.authorizer import ALLOW_ALL
 from kafkalite.errors import ErrorCode, ProtocolViolation
@@ -20,6 +22,9 @@ from kafkalite.protocol.record_batches.plain_batch import RecordLayout, layout_o
 from kafkalite.protocol.record_batches.records import MAGIC, header_at
 from kafkalite.protocol.schemas.reader_source import read_uvarint
 from kafkalite.types import INTERNAL_TOPICS, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkalite.security.principal import KafkaPrincipal
 
 FRAME_BYTES: Final = 16 * 1024
 """A longer request gains nothing by being served with others."""
@@ -38,6 +43,8 @@ _FIRST_VERSION: Final = 3
 _LOG_START_FROM: Final = 5
 """The first version whose response tells where the log starts."""
 _FLEXIBLE_FROM: Final = 9
+_SIZES_MAX: Final = 8
+"""Lengths of requests, and of batches, of which a template remembers where everything is."""
 _NO_TAGS: Final = b"\0\0\0"
 """Behind the records: those of partition, topic and request."""
 _PLACE: Final = struct.Struct(">qqq")
@@ -46,22 +53,25 @@ _API: Final = APIS[ApiKey.PRODUCE]
 
 
 class RequestTemplate:
-    """The bytes that requests of one connection to one partition have in common. Positions count from the length of the frame on."""
+    """The bytes that requests to one partition have in common, of one connection or of some of one principal and host.
+
+    Positions count from the length of the frame on.
+    """
 
     __slots__ = (
+        "__weakref__",
         "_api",
-        "_batch_bytes",
         "_before",
         "_behind",
         "_is_flexible",
-        "_last",
+        "_last_of",
         "_place_bytes",
         "acks",
         "allowed_in",
         "client_id",
         "fields",
         "fields_end",
-        "layout",
+        "layouts",
         "tail_bytes",
         "timeout_ms",
         "topic_partition",
@@ -74,13 +84,12 @@ class RequestTemplate:
         self.version, self.acks, self.timeout_ms, self.topic_partition = version, acks, timeout_ms, topic_partition
         self._api, self.fields, self.fields_end = frame[4:8], frame[12:fields_end], fields_end
         self._is_flexible = version >= _FLEXIBLE_FROM
-        self._last: tuple[int, bytes, bytes, int] = 0, b"", b"", 0
-        """The last request: its length, its bytes up to the correlation id, those from there to the records, where these begin."""
+        self._last_of: dict[int, tuple[bytes, bytes, int]] = {}
+        """The last request of each length: its bytes up to the correlation id, those from there to the records, where these begin."""
         self.tail_bytes = len(_NO_TAGS) if self._is_flexible else 0
         """Bytes behind the records."""
-        self.layout: RecordLayout | None = None
-        """The layout of the last two batches that were alike."""
-        self._batch_bytes = 0
+        self.layouts: dict[int, RecordLayout | None] = {}
+        """The layout of batches of a length in bytes, None while there was one of it only."""
         client_id_bytes = max(0, int.from_bytes(frame[12:14], "big", signed=True))
         self.client_id = frame[14 : 14 + client_id_bytes].decode()
         self.allowed_in = ALLOW_ALL.generation
@@ -91,9 +100,9 @@ class RequestTemplate:
 
     def find_records(self, frame: bytes) -> int:
         """Return where the records begin in a request of this template; 0 if it is none, or not one whole request."""
-        size, first, before, begin = self._last
-        if len(frame) == size and frame.startswith(first) and frame.startswith(before, 12):
-            return begin if not self._is_flexible or frame.endswith(_NO_TAGS) else 0
+        last = self._last_of.get(len(frame))
+        if last is not None and frame.startswith(last[0]) and frame.startswith(last[1], 12):
+            return last[2] if not self._is_flexible or frame.endswith(_NO_TAGS) else 0
         if not (frame.startswith(self._api, 4) and frame.startswith(self.fields, 12)):
             return 0
         if int.from_bytes(frame[:4], "big") != len(frame) - 4:
@@ -110,14 +119,20 @@ class RequestTemplate:
             fits = begin + length + 2 == len(frame) and frame.endswith(_NO_TAGS)
         if not fits:
             return 0
-        self._last = len(frame), frame[:8], frame[12:begin], begin
+        if len(self._last_of) >= _SIZES_MAX:
+            self._last_of.clear()
+        self._last_of[len(frame)] = frame[:8], frame[12:begin], begin
         return begin
 
     def note_layout(self, frame: bytes, begin: int, end: int) -> None:
-        """Keep the layout of a batch that is not like the one before, if it is as long."""
-        if self._batch_bytes == end - begin:
-            self.layout = layout_of(frame, begin, end)
-        self._batch_bytes = end - begin
+        """Keep the layout of a batch whose length has none yet, if it is the second of that length."""
+        layouts, size = self.layouts, end - begin
+        if size in layouts:
+            layouts[size] = layout_of(frame, begin, end)
+        else:
+            if len(layouts) >= _SIZES_MAX:
+                layouts.clear()
+            layouts[size] = None
 
     def make_response(self, frame: bytes, offset: int, log_start_offset: int) -> bytes:
         """Return the frame of the response to a request whose record has this offset."""
@@ -154,6 +169,19 @@ class TemplateBudget:
     """The number of templates that all connections may borrow beyond those that each may have of its own."""
 
     left: int = _SHARED_TEMPLATES_MAX
+
+
+class SharedTemplates:
+    """The templates of all connections, each as long as one of them has it."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[KafkaPrincipal, str, int, bytes], RequestTemplate] = (
+            WeakValueDictionary()
+        )
+
+    def share(self, template: RequestTemplate, principal: KafkaPrincipal, host: str) -> RequestTemplate:
+        """Return the template that a connection of this principal and host has already for such requests, or this one."""
+        return self._known.setdefault((principal, host, template.version, template.fields), template)
 
 
 class RequestTemplates:

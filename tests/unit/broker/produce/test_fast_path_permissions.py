@@ -15,6 +15,7 @@ from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.produce.fast_path_broker import Broker, Peer, produce
 
 ALICE = KafkaPrincipal("User", "alice")
+BOB = KafkaPrincipal("User", "bob")
 SESSION_MS = 1000
 
 
@@ -48,8 +49,12 @@ def run(path: Path, act: Callable[[Broker, Judge], Coroutine[Any, Any, None]]) -
 
 async def alices(broker: Broker, lifetime_ms: int | None = None) -> Peer:
     """A connection of hers that has sent a request like those that follow."""
+    return await connected(broker, ALICE, lifetime_ms)
+
+
+async def connected(broker: Broker, principal: KafkaPrincipal, lifetime_ms: int | None = None) -> Peer:
     peer = Peer(broker)
-    peer.connection.complete_authentication(ALICE, broker.dispatcher, lifetime_ms)
+    peer.connection.complete_authentication(principal, broker.dispatcher, lifetime_ms)
     await read_codes(peer)
     broker.served.clear()
     return peer
@@ -88,6 +93,23 @@ def test_who_may_write_no_more_is_refused_as_any_other(tmp_path: Path) -> None:
             assert await read_codes(peer) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
             assert broker.served == served
         assert broker.logs[0].log_end_offset == 2
+
+    run(tmp_path, act)
+
+
+def test_what_one_may_another_may_not_who_sends_the_same(tmp_path: Path) -> None:
+    """Connections of one principal share what is known of their requests; those of different ones do not."""
+
+    async def act(broker: Broker, judge: Judge) -> None:
+        judge.writers.add(BOB)
+        bobs = await connected(broker, BOB)
+        assert await read_codes(bobs) == [ErrorCode.NONE] and not broker.served
+        judge.forbid(BOB)
+        for peer in (await alices(broker), await alices(broker)):
+            judge.asked.clear()
+            assert await read_codes(peer) == [ErrorCode.NONE] and not broker.served
+            assert len(judge.asked) <= 1, "once for both"
+        assert await read_codes(bobs) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
     run(tmp_path, act)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import pytest
 
-from kafkalite.broker.produce.request_template import RequestTemplate, RequestTemplates, TemplateBudget
+from kafkalite.broker.produce.request_template import RequestTemplate, RequestTemplates, SharedTemplates, TemplateBudget
 from kafkalite.errors import ErrorCode
 from kafkalite.net.frames import response_body_position
 from kafkalite.protocol import codec
@@ -14,10 +17,13 @@ from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches import plain_batch
 from kafkalite.protocol.record_batches.record_walk import record_at
 from kafkalite.protocol.record_batches.records import NewRecord, Record, build_batch, iter_batches, iter_records
+from kafkalite.security.principal import KafkaPrincipal
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.produce.fast_path_broker import API, Broker, produce, run, template_of
 from tests.unit.storage.logs import NOW_MS, all_bytes
+
+ALICE = KafkaPrincipal("User", "alice")
 
 
 def test_templates_are_found_by_all_that_precedes_the_records() -> None:
@@ -55,6 +61,26 @@ def test_so_many_templates_are_kept_of_a_connection_and_no_more() -> None:
     templates.close()
     assert shared.left == 2 and others.has_room, "what a connection had beyond its own goes back with it"
     assert template_of(produce(client_id="c" * 600)) is None
+
+
+def test_connections_of_one_principal_and_host_share_templates() -> None:
+    def made(value: bytes = b"v", **fields: Any) -> RequestTemplate:
+        template = template_of(produce(value, **fields), fields.get("version", 7))
+        assert template is not None
+        return template
+
+    shared = SharedTemplates()
+    first = shared.share(made(), ALICE, "10.0.0.1")
+    assert shared.share(made(b"another value"), ALICE, "10.0.0.1") is first
+    for other in ({"index": 1}, {"topic": "u"}, {"client_id": "you"}, {"version": 8}, {"acks": -1}):
+        assert shared.share(made(**other), ALICE, "10.0.0.1") is not first
+    assert shared.share(made(), ALICE, "10.0.0.2") is not first
+    assert shared.share(made(), KafkaPrincipal("User", "bob"), "10.0.0.1") is not first
+    earlier = ref(first)
+    del first
+    gc.collect()
+    assert earlier() is None, "a template ends with the last connection that has it"
+    assert shared.share(made(), ALICE, "10.0.0.1") is not None
 
 
 def test_requests_to_several_partitions_in_turn_are_all_recognised(tmp_path: Path) -> None:
@@ -123,6 +149,30 @@ def test_no_record_is_walked_through_behind_two_that_are_alike(monkeypatch: pyte
         peer.send(produce(b"another one"))
         await virtual_time.settle()
         assert peer.list_outcomes() == [(5, 0, 3)] and not broker.served and len(walks) == 1
+
+    run(tmp_path, act)
+
+
+def test_producers_with_records_of_different_lengths_do_not_disturb_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They share their templates."""
+    walks = []
+
+    def walked(data: bytes, position: int) -> object:
+        walks.append(position)
+        return record_at(data, position)
+
+    async def act(broker: Broker) -> None:
+        values = [b"x" * 10 * length for length in range(1, 5)]
+        peers = [await broker.peer(*[produce(value)] * 3) for value in values]
+        monkeypatch.setattr(plain_batch, "record_at", walked)
+        for _ in range(3):
+            for peer, value in zip(peers, values, strict=True):
+                peer.send(produce(value))
+            await virtual_time.settle()
+        assert not broker.served and not walks
+        assert broker.logs[0].log_end_offset == 4 * 6
 
     run(tmp_path, act)
 
