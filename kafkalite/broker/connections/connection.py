@@ -46,6 +46,32 @@ class ServerConnection(asyncio.BufferedProtocol):
     the gate takes its requests; without one `identify` may tell from the transport which principal it belongs to.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_flow",
+        "_frames",
+        "_gate",
+        "_identify",
+        "_is_proven",
+        "_loop",
+        "_max_frame_bytes",
+        "_muted",
+        "_order",
+        "_sender",
+        "_session_end_s",
+        "_transport",
+        "_writer",
+        "closed",
+        "dispatcher",
+        "get_buffer",
+        "last_used_s",
+        "listener",
+        "peer_host",
+        "principal",
+        "server",
+        "unread",
+    )
+
     def __init__(
         self,
         server: Acceptor[ServerConnection],
