@@ -121,7 +121,9 @@ class LeaderFetcher:
         log = partition.log
         state = PartitionFetchState(partition, topic_id, partition.leader_epoch, is_in_sync=partition.began_in_sync)
         if log.latest_epoch is None:
-            log.truncate_to(min(log.high_watermark, log.log_end_offset))
+            # An idle log, as nearly all are, has nothing to cut, and is not to be noted as changed for each new leader.
+            if log.high_watermark < log.log_end_offset or log.future is not None:
+                log.truncate_to(min(log.high_watermark, log.log_end_offset))
         else:
             state.must_ask_epoch = self._context.versions.fetch < DIVERGING_EPOCH_FROM
         now_ms = self._context.now_ms()

@@ -366,6 +366,22 @@ def test_records_of_an_epoch_not_heard_of_yet_are_refused_unless_the_leader_has_
     assert log.followed_epochs[0] == checked
 
 
+@pytest.mark.parametrize(("log_end_offset", "cuts"), [(0, []), (4, []), (6, [4])])
+def test_following_notes_no_idle_log_as_changed(
+    monkeypatch: pytest.MonkeyPatch, log_end_offset: int, cuts: list[int]
+) -> None:
+    """A log without epochs is cut at its high watermark, and whatever is cut is looked at by all jobs of its store."""
+    cut: list[int] = []
+    monkeypatch.setattr(FakeLog, "truncate_to", lambda log, offset: cut.append(offset))
+
+    async def act(following: Following) -> None:
+        following.follow(FakeLog(log_end_offset=log_end_offset, high_watermark=min(log_end_offset, 4)))
+        await asyncio.sleep(1)
+
+    run(monkeypatch, lambda request: None, act)
+    assert cut == cuts
+
+
 @pytest.mark.parametrize(("newest", "asked"), [(17, 10), (8, 8)])
 def test_a_follower_names_its_epoch_wherever_the_leader_reads_it(
     monkeypatch: pytest.MonkeyPatch, newest: int, asked: int
