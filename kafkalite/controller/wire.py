@@ -250,19 +250,8 @@ def _broker_epoch_position(api_key: ApiKey, version: int) -> int | None:
 
 
 def _role_key(state: LeaderAndIsrPartition) -> tuple[object, ...]:
-    """Return all of a state but its partition."""
-    return (
-        state.leader,
-        state.leader_epoch,
-        state.partition_epoch,
-        state.controller_epoch,
-        state.isr,
-        state.replicas,
-        state.adding_replicas,
-        state.removing_replicas,
-        state.is_new,
-        state.recovering,
-    )
+    """Return all of a state but its partition, which is its first field."""
+    return state[1:]
 
 
 def _leader_and_isr_state(state: LeaderAndIsrPartition, index: int) -> messages.leader_and_isr_request.PartitionState:
