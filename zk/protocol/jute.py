@@ -12,7 +12,7 @@ from typing import Final
 from zk.store import Stat
 
 INT: Final = struct.Struct(">i")
-_STAT: Final = struct.Struct(">qqqqii4xqii8x")
+STAT: Final = struct.Struct(">qqqqii4xqii8x")
 """Without the version of the ACL, and the zxid of the last change of children."""
 _NO_BUFFER: Final = INT.pack(-1)
 
@@ -82,6 +82,6 @@ def decode_strings(message: bytes, offset: int) -> tuple[list[str], int]:
 def decode_stat(message: bytes, offset: int) -> tuple[Stat, int]:
     """Return the metadata of a znode. Raises MalformedError."""
     try:
-        return Stat(*_STAT.unpack_from(message, offset)), offset + _STAT.size
+        return Stat(*STAT.unpack_from(message, offset)), offset + STAT.size
     except struct.error:
         raise MalformedError("a stat is cut off") from None

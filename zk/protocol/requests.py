@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from zk.protocol.jute import (
     INT,
+    STAT,
     MalformedError,
     decode_buffer,
     decode_int,
@@ -266,28 +267,40 @@ def _decode_acl(message: bytes, offset: int) -> list[ZnodeAcl]:
 
 
 def decode_results(message: bytes, offset: int) -> list[Any]:
-    """Return the results of a multi or a multiRead."""
+    """Return the results of a multi or a multiRead. Reads and writes are decoded without calls: there may be very many."""
     results: list[Any] = []
-    while True:
-        try:
-            code, is_end, _ = _OPERATION.unpack_from(message, offset)
-        except error:
-            raise MalformedError("a list of results is cut off") from None
-        offset += _OPERATION.size
-        result: Any = None
-        if is_end:
-            return results
-        if code == _ERROR_RESULT:
-            number, offset = decode_int(message, offset)
-            result = ResultError(number)
-        elif code == Code.GET_DATA:
-            data, offset = decode_buffer(message, offset)
-            stat, offset = decode_stat(message, offset)
-            result = (data, stat)
-        elif code == Code.CREATE:
-            result, offset = decode_string(message, offset)
-        elif code == Code.SET_DATA:
-            result, offset = decode_stat(message, offset)
-        elif code not in (Code.DELETE, Code.CHECK):
-            raise MalformedError(f"a result of type {code} was not asked for")
-        results.append(result)
+    unpack, unpack_stat, unpack_size = _OPERATION.unpack_from, STAT.unpack_from, INT.unpack_from
+    try:
+        while True:
+            code, is_end, _ = unpack(message, offset)
+            offset += _OPERATION.size
+            if is_end:
+                return results
+            if code == Code.SET_DATA:
+                results.append(Stat(*unpack_stat(message, offset)))
+                offset += STAT.size
+            elif code == Code.GET_DATA:
+                (size_bytes,) = unpack_size(message, offset)
+                start = offset + INT.size
+                offset = start + size_bytes if size_bytes > 0 else start
+                # Without all of its data there is no stat behind it either, and nothing is copied before the stat is there.
+                stat = Stat(*unpack_stat(message, offset))
+                results.append((message[start:offset], stat))
+                offset += STAT.size
+            else:
+                result, offset = _decode_other_result(code, message, offset)
+                results.append(result)
+    except error:
+        raise MalformedError("a list of results is cut off") from None
+
+
+def _decode_other_result(code: int, message: bytes, offset: int) -> tuple[Any, int]:
+    """Return the result of another operation than a read or a write, or the error of any, and the offset behind it."""
+    if code == _ERROR_RESULT:
+        number, offset = decode_int(message, offset)
+        return ResultError(number), offset
+    if code == Code.CREATE:
+        return decode_string(message, offset)
+    if code not in (Code.DELETE, Code.CHECK):
+        raise MalformedError(f"a result of type {code} was not asked for")
+    return None, offset
