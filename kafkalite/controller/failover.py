@@ -2,20 +2,21 @@
 
 Watches are armed before or together with the reads, so no change is missed. Brokers receive the list of brokers before any
 partition, because a follower refuses a leader that it does not know. Each partition is sent once, after its election; those whose state
-changes come first. In a large cluster a broker is not sent the metadata that it has proven to know (`known_metadata`).
+changes come first. In a large cluster a broker is not sent the metadata that it has proven to know (`known_metadata`), and what the dead
+brokers led, by this broker's own metadata, is read, elected and sent before the state of any other partition is read.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from kafkalite.controller.brokers import restarted_replicas
 from kafkalite.controller.brokers.broker_znodes import read_brokers
-from kafkalite.controller.cluster_state import ClusterState, PartitionStatus, ReplicaStatus
+from kafkalite.controller.cluster_state import ClusterState, PartitionContext, PartitionStatus, ReplicaStatus
 from kafkalite.controller.control_requests import Command, MetadataDigests
 from kafkalite.controller.features import set_up_feature_versioning
 from kafkalite.controller.known_metadata import KnownMetadata
@@ -44,6 +45,8 @@ from zk import paths
 
 logger = logging.getLogger(__name__)
 
+_Known: TypeAlias = tuple[TopicPartition, PartitionContext]
+
 _DIGESTS_TIMEOUT_S: Final = 1.0
 _DIGEST_TIMEOUT_S: Final = 20e-6
 """Longest wait for digests, after everything that changes was sent, and what each partition adds to it: of a million they take some seconds
@@ -60,7 +63,8 @@ def on_controller_failover(
     """Fill an empty `cluster` from ZooKeeper and make this broker its active controller.
 
     `clean_brokers` are known to have all the records that they had before their restart; the earlier controller was elected at
-    `earlier_zxid`. `own_metadata` is what this broker was sent by earlier controllers.
+    `earlier_zxid`. `own_metadata` is what this broker was sent by earlier controllers. It may be out of date, and decides only what is read
+    first and what others need not be sent.
     """
     yield from set_up_feature_versioning(cluster)
     for path in (paths.LOG_DIR_EVENTS, paths.ISR_CHANGES):
@@ -70,10 +74,18 @@ def on_controller_failover(
     yield from _load_cluster(cluster)
     yield from _load_deletions(cluster)
     yield from publish_metadata(cluster)
-    renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, clean_brokers, earlier_zxid)
-    yield from _set_replica_states(cluster)
-    yield from _set_partition_states(cluster, renewed)
-    yield from _elect_and_announce(cluster)
+    urgent: set[TopicPartition] = set()
+    settled: set[TopicPartition] = set()
+    if cluster.known_metadata is not None:
+        urgent = yield from _find_led_by_the_dead(cluster, own_metadata)
+    if urgent:
+        some = [(each, cluster.partition(each)) for each in sorted(urgent)]
+        yield from _load_states(cluster, some, clean_brokers, earlier_zxid)
+        settled.update(cluster.leaderless)
+        yield from _settle_all(cluster, sorted(settled), GrowingBatches(cluster))
+    others = [each for each in cluster.partitions() if each[0] not in urgent]
+    yield from _load_states(cluster, others, clean_brokers, earlier_zxid)
+    yield from _elect_and_announce(cluster, settled)
     cluster.known_metadata = None
     yield from reassignment.process_zk_reassignment(cluster)
     if cluster.reassigning:
@@ -98,9 +110,7 @@ def _load_cluster(cluster: ClusterState) -> Steps[None]:
     if cluster.known_metadata is not None:
         yield from _ask_for_digests(cluster, cluster.known_metadata)
     names = legal_names((yield from list_children(paths.TOPICS, watch=True)))
-    partitions = yield from load_topics(cluster, names)
-    for partition, leadership in (yield from read_leaderships(partitions)).items():
-        cluster.partition(partition).leadership = leadership
+    yield from load_topics(cluster, names)
     if not cluster.settings.inter_broker_protocol_version.alters_partitions:
         yield from watch_leaderships(sorted(cluster.reassigning))
 
@@ -128,14 +138,38 @@ def _load_deletions(cluster: ClusterState) -> Steps[None]:
     cluster.deletions.ineligible |= topic_deletion.ineligible_topics(cluster, queued)
 
 
-def _set_replica_states(cluster: ClusterState) -> Steps[None]:
+def _find_led_by_the_dead(cluster: ClusterState, own_metadata: Mapping[str, KnownTopic]) -> Steps[set[TopicPartition]]:
+    """Return the partitions whose leader, as far as this broker was told, is not registered any more."""
+    found: set[TopicPartition] = set()
+    for some in pieces(cluster.partitions()):
+        for partition, _ in some:
+            topic = own_metadata.get(partition.topic)
+            state = None if topic is None else topic.partitions.get(partition.partition)
+            if state is not None and state.leader not in cluster.brokers:
+                found.add(partition)
+        yield Pause()
+    return found
+
+
+def _load_states(
+    cluster: ClusterState, partitions: Sequence[_Known], clean_brokers: Collection[BrokerId], earlier_zxid: int
+) -> Steps[None]:
+    """Read the states of partitions, take restarted replicas out of the ISRs, and set what follows in memory."""
+    for partition, leadership in (yield from read_leaderships([partition for partition, _ in partitions])).items():
+        cluster.partition(partition).leadership = leadership
+    renewed = yield from restarted_replicas.demote_restarted_replicas(cluster, partitions, clean_brokers, earlier_zxid)
+    yield from _set_replica_states(cluster, partitions)
+    yield from _set_partition_states(cluster, partitions, renewed)
+
+
+def _set_replica_states(cluster: ClusterState, partitions: Iterable[_Known]) -> Steps[None]:
     """Set the state of every replica by its broker and log directory; offline ones are still in their ISRs.
 
     Partitions with the same replicas have the same object, unless a log directory is offline.
     """
     alike: dict[tuple[BrokerId, ...], Mapping[BrokerId, ReplicaStatus]] = {}
     have_directories = not cluster.has_offline_directories
-    for some in pieces(cluster.partitions()):
+    for some in pieces(partitions):
         for partition, state in some:
             replicas = state.assignment.replicas
             if have_directories and replicas in alike:
@@ -153,10 +187,12 @@ def _set_replica_states(cluster: ClusterState) -> Steps[None]:
         yield Pause()
 
 
-def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartition]) -> Steps[None]:
+def _set_partition_states(
+    cluster: ClusterState, partitions: Iterable[_Known], renewed: Collection[TopicPartition]
+) -> Steps[None]:
     """Set the state of every partition by its leader; `renewed` need an election although their leaders are online."""
     sound = cluster.sound_brokers
-    for some in pieces(cluster.partitions()):
+    for some in pieces(partitions):
         for partition, state in some:
             leadership = state.leadership
             if leadership is None:
@@ -170,9 +206,9 @@ def _set_partition_states(cluster: ClusterState, renewed: Collection[TopicPartit
         yield Pause()
 
 
-def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
+def _elect_and_announce(cluster: ClusterState, already: Collection[TopicPartition]) -> Steps[None]:
     """Elect missing leaders and send them to the brokers, then take offline replicas out of the other ISRs and send those partitions, then
-    send the others.
+    send the others, but for those that were settled `already`.
 
     An election writes an ISR without offline replicas, so each state is written once. Kafka takes all offline replicas out of their ISRs
     first, and writes the states of leaderless partitions a second time when it elects.
@@ -180,10 +216,10 @@ def _elect_and_announce(cluster: ClusterState) -> Steps[None]:
     Kafka also sends the states that it has read before it elects. A client that gets metadata in between keeps that leader epoch and is
     refused with FENCED_LEADER_EPOCH until it refreshes its metadata, which some do not do for that reason (librdkafka's ListOffsets).
     """
-    leaderless = sorted(cluster.leaderless)
+    leaderless = sorted(cluster.leaderless.difference(already))
     requests = GrowingBatches(cluster)
     yield from _settle_all(cluster, leaderless, requests)
-    settled = set(leaderless)
+    settled = {*already, *leaderless}
     if cluster.known_metadata is not None:
         shrinking = yield from _find_shrinking(cluster, settled)
         yield from _settle_all(cluster, shrinking, requests)

@@ -19,25 +19,28 @@ records that it lost, acknowledged ones too:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from kafkalite.controller.cluster_state import ClusterState
+from kafkalite.controller.cluster_state import ClusterState, PartitionContext
 from kafkalite.controller.machines.replica_state_machine import remove_from_isr
 from kafkalite.controller.steps import Pause, Steps, pieces
 from kafkalite.types import BrokerId, TopicPartition
 
 
 def demote_restarted_replicas(
-    cluster: ClusterState, clean_brokers: Collection[BrokerId] = (), earlier_zxid: int = 0
+    cluster: ClusterState,
+    partitions: Iterable[tuple[TopicPartition, PartitionContext]],
+    clean_brokers: Collection[BrokerId] = (),
+    earlier_zxid: int = 0,
 ) -> Steps[set[TopicPartition]]:
-    """Take restarted replicas out of their ISRs; return the partitions whose leader epoch must be raised.
+    """Take restarted replicas out of the ISRs of these partitions; return those whose leader epoch must be raised.
 
-    To be called before anything is sent to a broker.
+    To be called before anything is sent of them to a broker.
     """
     newest = max((broker.epoch for broker in cluster.brokers.values()), default=0)
     leaving: defaultdict[BrokerId, list[TopicPartition]] = defaultdict(list)
     renewed: set[TopicPartition] = set()
-    for some in pieces(cluster.partitions()):
+    for some in pieces(partitions):
         for partition, state in some:
             leadership = state.leadership
             if leadership is None or leadership.read_zxid >= newest or cluster.is_queued_for_deletion(partition.topic):
@@ -56,8 +59,8 @@ def demote_restarted_replicas(
                 for broker in restarted:
                     leaving[broker].append(partition)
         yield Pause()
-    for broker, partitions in leaving.items():
-        current = yield from remove_from_isr(cluster, broker, partitions)
+    for broker, left in leaving.items():
+        current = yield from remove_from_isr(cluster, broker, left)
         for partition, leadership in current.items():
             cluster.partition(partition).leadership = leadership
     return renewed

@@ -98,13 +98,18 @@ def test_when_all_began_again_those_leave_who_did_so_since_the_election_before()
 def first_step(state: ClusterState, earlier_zxid: int) -> object:
     """What is done about ISRs; None where nothing is."""
     return next(
-        (each for each in demote_restarted_replicas(state, (), earlier_zxid) if not isinstance(each, Pause)), None
+        (
+            each
+            for each in demote_restarted_replicas(state, state.partitions(), (), earlier_zxid)
+            if not isinstance(each, Pause)
+        ),
+        None,
     )
 
 
 def renewed(state: ClusterState, clean: Collection[int]) -> set[TopicPartition]:
     """What needs a new epoch, where nobody has to leave an ISR."""
-    steps = demote_restarted_replicas(state, clean)
+    steps = demote_restarted_replicas(state, state.partitions(), clean)
     try:
         while True:
             assert isinstance(next(steps), Pause)
