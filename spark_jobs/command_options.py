@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
@@ -14,12 +15,15 @@ from spark_jobs.batch.window import parse_date, time_zone
 from spark_jobs.report import FORMATS
 
 if TYPE_CHECKING:
-    from spark_jobs.batch.records import Formats
+    from spark_jobs.batch.formats import Format, Formats
     from spark_jobs.jobs.compact import Compaction
     from spark_jobs.jobs.nightly import Program
     from spark_jobs.jobs.reprocess import Reprocessing
+    from spark_jobs.registry.client import Registry
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_USER_INFO_VARIABLE = "KAFKALITE_SCHEMA_REGISTRY_USER_INFO"
 
 
 def options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated], Decorated]:
@@ -104,17 +108,46 @@ FORMATS_OF_RECORDS = options(
     *(
         click.option(
             f"--{part}-format",
-            type=click.Choice(("bytes", "string", "json", "msgpack")),
+            type=click.Choice(("bytes", "string", "json", "msgpack", "avro")),
             default="bytes",
             show_default=True,
+            help=f"How {part}s are decoded; avro: in the wire format of a schema registry.",
         )
         for part in ("key", "value")
     ),
     *(
         click.option(
-            f"--{part}-schema", metavar="FIELDS", help="Like 'carrier string, dep_delay int', or @file; for objects."
+            f"--{part}-schema",
+            metavar="SCHEMA",
+            help="Of objects, fields like 'carrier string, dep_delay int', or @file. Of avro, the schema to read with: latest "
+            "(the default), the number of a version, or @file.",
         )
         for part in ("key", "value")
+    ),
+    *(
+        click.option(
+            f"--{part}-subject",
+            metavar="SUBJECT,...",
+            help=f"Subjects in the schema registry, instead of the topic's name and -{part}.",
+        )
+        for part in ("key", "value")
+    ),
+    click.option(
+        "--schema-registry",
+        envvar="KAFKALITE_SCHEMA_REGISTRY",
+        show_envvar=True,
+        metavar="URL",
+        help="The schema registry, like http://localhost:8081.",
+    ),
+    click.option(
+        "--schema-registry-user-info",
+        metavar="FILE",
+        help="A file with user:password for the schema registry. [or env var: KAFKALITE_SCHEMA_REGISTRY_USER_INFO]",
+    ),
+    click.option(
+        "--schema-registry-ca",
+        metavar="FILE",
+        help="Certificates (PEM) that sign the schema registry's, if not the system's.",
     ),
     click.option(
         "--dead-letters-allowed",
@@ -175,10 +208,52 @@ def program(options: Mapping[str, Any]) -> Program:
 
 
 def formats(options: Mapping[str, Any]) -> Formats:
-    from spark_jobs.batch.records import Format, Formats
+    """Return how keys and values are decoded; what is wrong with schemas of a registry is told here. BadRequestError, RegistryError."""
+    from spark_jobs.batch.formats import Formats
 
-    key, value = (Format(options[f"{part}_format"], _schema(options[f"{part}_schema"])) for part in ("key", "value"))
-    return Formats(key, value).validate()
+    registry = _registry(options)
+    found = Formats(*(_format(options, part, registry) for part in ("key", "value"))).validate()
+    for topic in options["topics"]:
+        found.check_topic(topic)
+    return found
+
+
+def _format(options: Mapping[str, Any], part: str, registry: Registry | None) -> Format:
+    from spark_jobs.batch.formats import Format
+    from spark_jobs.registry.lookup import LATEST, REGISTRY_FORMATS, Choice, Lookup
+
+    name, schema, subject = (options[f"{part}_{what}"] for what in ("format", "schema", "subject"))
+    if name not in REGISTRY_FORMATS:
+        if subject is not None:
+            raise BadRequestError(f"--{part}-subject is for formats of a schema registry, not for {name}: leave it out")
+        return Format(name, _schema(schema))
+    if registry is None:
+        raise BadRequestError(f"the format {name} needs --schema-registry URL")
+    return Format(name, lookup=Lookup(Choice(part, name, schema or LATEST, subject), registry))
+
+
+def _registry(options: Mapping[str, Any]) -> Registry | None:
+    from spark_jobs.registry.client import Registry, RegistryOptions
+
+    url, ca_file = options["schema_registry"], options["schema_registry_ca"]
+    if url is None:
+        return None
+    user_info = os.environ.get(_USER_INFO_VARIABLE)
+    if (file := options["schema_registry_user_info"]) is not None:
+        user_info = _read_text(file, "--schema-registry-user-info")
+    if ca_file is not None:
+        _read_text(ca_file, "--schema-registry-ca")
+    try:
+        return Registry(RegistryOptions(url, user_info, ca_file))
+    except ValueError as problem:
+        raise BadRequestError(f"--schema-registry: {problem}") from None
+
+
+def _read_text(file: str, option: str) -> str:
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadRequestError(f"{option}: cannot read {file}: {problem}") from None
 
 
 def _schema(text: str | None) -> str | None:

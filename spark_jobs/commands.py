@@ -58,9 +58,9 @@ def main() -> None:
 
     Options can be given by environment variables: KAFKALITE_SPARK_NIGHTLY_OUTPUT is `nightly --output`.
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage (also: a last date before the first), 3 unknown topic, 4 another run is active, 5 brokers or
-    ZooKeeper out of reach, 6 not authorized, 7 log and archive differ, 8 offsets gone by retention, 9 output not writable, 10 done, but
-    with more undecodable records than allowed, 130 interrupted.
+    Exit codes: 0 done, 1 failed, 2 wrong usage (also: a last date before the first), 3 unknown topic or schema, 4 another run is active,
+    5 brokers, ZooKeeper or the schema registry out of reach, 6 not authorized, 7 log and archive differ, 8 offsets gone by retention,
+    9 output not writable, 10 done, but with more undecodable records than allowed, 130 interrupted.
     """
 
 

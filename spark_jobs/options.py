@@ -106,14 +106,14 @@ class SubscribePattern:
     pattern: str
 
 
-Choice = Assign | Subscribe | SubscribePattern
+Selection = Assign | Subscribe | SubscribePattern
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """The options of `spark.read` and `spark.readStream`; times in ms, `None` for no limit. `kafka` has the client's settings."""
 
-    choice: Choice
+    choice: Selection
     start: Bound
     end: Bound
     kafka: Mapping[str, str] = field(repr=False)
@@ -207,7 +207,7 @@ def include_headers(options: Mapping[str, str]) -> bool:
 
 
 def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
-    choice = _choice(given)
+    choice = selection_of(given)
     min_partitions = _positive(given, "minPartitions")
     max_records = _positive(given, "maxRecordsPerPartition")
     settings = _kafka_settings(given)
@@ -238,7 +238,8 @@ def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
     )
 
 
-def _choice(given: Options) -> Choice:
+def selection_of(given: Options) -> Selection:
+    """Return what is read. OptionError."""
     chosen = [name for name in _STRATEGIES if name in given]
     if len(chosen) != 1:
         count = "Only one" if chosen else "One"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
-from spark_jobs.options import Assign, Choice, SourceOptions, Subscribe, client_options
+from spark_jobs.options import Assign, Selection, SourceOptions, Subscribe, client_options
 from spark_jobs.ranges import (
     EARLIEST,
     LATEST,
@@ -156,7 +156,7 @@ class Positions:
         return self._connected
 
 
-def _choose_partitions(admin: SyncAdmin, choice: Choice) -> set[TopicPartition]:
+def _choose_partitions(admin: SyncAdmin, choice: Selection) -> set[TopicPartition]:
     if isinstance(choice, Assign):
         topics = {each.topic for each in choice.partitions}
     elif isinstance(choice, Subscribe):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -14,20 +14,23 @@ from pyspark.sql.types import StructType
 
 from kafkalite.client import ClientError, ConsumerOptions, SyncConsumer, TopicPartition
 from kafkalite.client.errors import ClientTimeoutError
+from spark_jobs.decoded_columns import ColumnDecoders, DecodingFinder, RegistryColumns, decoded_fields
 from spark_jobs.options import SourceOptions, client_options
 from spark_jobs.positions import Positions
 from spark_jobs.ranges import DataLossError, OffsetRange
+from spark_jobs.registry.schemas import Decoding
 from spark_jobs.rows import check_schema, client_columns, converter, range_end_row
 
 log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """The work of one task; None is nothing to do."""
+    """The work of one task, and what it decodes with; None is nothing to do."""
 
-    def __init__(self, offset_range: OffsetRange | None) -> None:
+    def __init__(self, offset_range: OffsetRange | None, decodings: Mapping[str, Decoding] | None = None) -> None:
         super().__init__(None)
         self.offset_range = offset_range
+        self.decodings = decodings or {}
 
     def __repr__(self) -> str:
         return f"RangePartition({self.offset_range})"
@@ -36,17 +39,19 @@ class RangePartition(InputPartition):
 class BatchReader(DataSourceReader):
     """What `spark.read.format("kafkalite")` runs."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        check_schema(schema)
+    def __init__(self, options: SourceOptions, schema: StructType, columns: RegistryColumns | None = None) -> None:
+        check_schema(schema, decoded_fields(columns))
         self._options = options
         self._schema = schema
+        self._finder = DecodingFinder(columns, schema)
 
     def partitions(self) -> list[RangePartition]:
         """Return one for each task; where a query ends is decided here, once. OptionError, OffsetsError, ClientError."""
         with Positions(self._options) as positions:
             ranges = positions.batch_ranges()
+        decodings = self._finder.find()
         # Spark makes a partition with the value None of an empty list.
-        return [RangePartition(each) for each in ranges] or [RangePartition(None)]
+        return [RangePartition(each, decodings) for each in ranges] or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self._options, self._schema)
@@ -57,7 +62,8 @@ def read_partition(partition: InputPartition, options: SourceOptions, schema: St
     offset_range = getattr(partition, "offset_range", None)
     if offset_range is None:
         return
-    convert, columns = converter(schema, offset_range.topic), client_columns(schema)
+    decoders = ColumnDecoders(getattr(partition, "decodings", {}))
+    convert, columns = converter(schema, offset_range.topic, decoders.decode), client_columns(schema)
     settings = client_options(
         ConsumerOptions, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)}
     )

@@ -30,6 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_jobs.batch.schemas import arrow_type
+from spark_jobs.decoded_columns import DECODED_COLUMNS
 from spark_jobs.options import OptionError
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -83,12 +85,18 @@ def declared_schema(names: Sequence[str]) -> StructType:
     return StructType([StructField(name, kinds[name]) for name in names])
 
 
-def check_schema(schema: StructType) -> None:
-    """Raise OptionError when `.schema(…)` asks for a column that the source does not have, or of another type."""
+def check_schema(schema: StructType, decoded: Sequence[StructField] = ()) -> None:
+    """Raise OptionError when `.schema(…)` asks for a column that the source does not have, or of another type.
+
+    `decoded` are those of `decoded_columns`.
+    """
+    kinds = {**_SPARK_TYPES, **_DECLARED_TYPES, **{each.name: each.dataType for each in decoded}}
     for field in schema.fields:
-        kind = _SPARK_TYPES.get(field.name) or _DECLARED_TYPES.get(field.name)
+        kind = kinds.get(field.name)
+        if kind is None and field.name in DECODED_COLUMNS:
+            raise OptionError(f"column {field.name} needs the option '{DECODED_COLUMNS[field.name]}Format', like avro")
         if kind is None:
-            listed = ", ".join([*_SPARK_TYPES, TIMESTAMP_MS])
+            listed = ", ".join([*_SPARK_TYPES, *(each.name for each in decoded), TIMESTAMP_MS])
             raise OptionError(f"the source has no column {field.name}; its columns are {listed}")
         if field.dataType.simpleString() != kind.simpleString():
             raise OptionError(
@@ -98,16 +106,27 @@ def check_schema(schema: StructType) -> None:
 
 def client_columns(schema: StructType) -> list[str]:
     """Return the columns of `Consumer.read_range` that rows of `schema` are made of; offsets always, they tell how far a task came."""
-    names = [_CLIENT_NAMES.get(name, name) for name in schema.names if name not in ("topic", *RANGE_COLUMNS)]
+    names = [
+        _CLIENT_NAMES.get(name) or DECODED_COLUMNS.get(name, name)
+        for name in schema.names
+        if name not in ("topic", *RANGE_COLUMNS)
+    ]
     return list(dict.fromkeys(["offset", *names]))
 
 
-def converter(schema: StructType, topic: str) -> Callable[[Any], Any]:
-    """Return the function that makes a record batch of `schema` from one of `Consumer.read_range` for a partition of `topic`."""
-    arrow_schema = pa.schema([pa.field(each.name, _ARROW_TYPES[each.name], each.nullable) for each in schema.fields])
+def converter(
+    schema: StructType, topic: str, decode: Callable[[Any], Mapping[str, Any]] = lambda batch: {}
+) -> Callable[[Any], Any]:
+    """Return the function that makes a record batch of `schema` from one of `Consumer.read_range` for a partition of `topic`.
+
+    `decode` gives the arrays of `decoded_columns` for one.
+    """
+    arrow_schema = _arrow_schema(schema)
     name = pa.scalar(topic, pa.string())
 
-    def column(batch: Any, field: str) -> Any:
+    def column(batch: Any, decoded: Mapping[str, Any], field: str) -> Any:
+        if field in decoded:
+            return decoded[field]
         if field == "topic":
             return pa.repeat(name, batch.num_rows)
         if field in RANGE_COLUMNS:
@@ -120,7 +139,9 @@ def converter(schema: StructType, topic: str) -> Callable[[Any], Any]:
         return found.cast(_ARROW_TYPES[field])
 
     def convert(batch: Any) -> Any:
-        return pa.RecordBatch.from_arrays([column(batch, field) for field in schema.names], schema=arrow_schema)
+        decoded = decode(batch)
+        arrays = [column(batch, decoded, field) for field in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema)
 
     return convert
 
@@ -130,8 +151,16 @@ def range_end_row(schema: StructType, partition: int, start: int, end: int, reco
     if RANGE_END not in schema.names:
         return None
     row = {"partition": partition, "offset": start, RANGE_END: end, RANGE_RECORDS: records}
-    arrow_schema = pa.schema([pa.field(each.name, _ARROW_TYPES[each.name], each.nullable) for each in schema.fields])
-    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in schema.names}], schema=arrow_schema)
+    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in schema.names}], schema=_arrow_schema(schema))
+
+
+def _arrow_schema(schema: StructType) -> Any:
+    return pa.schema(
+        [
+            pa.field(each.name, _ARROW_TYPES.get(each.name) or arrow_type(each.dataType), each.nullable)
+            for each in schema.fields
+        ]
+    )
 
 
 def _none_for_odd(timestamps: Any) -> Any:

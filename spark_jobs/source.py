@@ -8,6 +8,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from spark_jobs.decoded_columns import decoded_fields, registry_columns
 from spark_jobs.options import OptionError, batch_options, include_headers, sink_options, stream_options
 from spark_jobs.reader import BatchReader
 from spark_jobs.rows import source_schema
@@ -27,10 +28,11 @@ class KafkaliteSource(DataSource):
         return "kafkalite"
 
     def schema(self) -> StructType:
-        return source_schema(include_headers(self.options))
+        fields = source_schema(include_headers(self.options)).fields
+        return StructType([*fields, *decoded_fields(registry_columns(self.options))])
 
     def reader(self, schema: StructType) -> BatchReader:
-        return BatchReader(batch_options(self.options), schema)
+        return BatchReader(batch_options(self.options), schema, registry_columns(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
@@ -43,7 +45,7 @@ class KafkaliteSource(DataSource):
         _check_streams()
         from spark_jobs.stream import StreamReader
 
-        return StreamReader(stream_options(self.options), schema)
+        return StreamReader(stream_options(self.options), schema, columns=registry_columns(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """Complete mode (`overwrite`) appends all rows of the result at each trigger, as Spark's own sink."""

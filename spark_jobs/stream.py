@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from kafkalite.client import TopicPartition
+from spark_jobs.decoded_columns import DecodingFinder, RegistryColumns, decoded_fields
 from spark_jobs.options import SourceOptions
 from spark_jobs.positions import Positions
 from spark_jobs.ranges import (
@@ -60,8 +61,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema: StructType,
         ask: Callable[[SourceOptions], Positions] = Positions,
         now_s: Callable[[], float] = time.time,
+        columns: RegistryColumns | None = None,
     ) -> None:
-        check_schema(schema)
+        check_schema(schema, decoded_fields(columns))
+        self._finder = DecodingFinder(columns, schema)
         self._options = options
         self._schema = schema
         self._ask, self._now_s = ask, now_s
@@ -141,7 +144,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges.append(OffsetRange(*topic_partition, first, last))
         options = self._options
         tasks = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(each) for each in tasks]
+        decodings = self._finder.find()
+        return [RangePartition(each, decodings) for each in tasks]
 
     def _starts_of_new(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the beginnings of partitions that were added while the query ran, which should be 0."""

@@ -31,17 +31,15 @@ class UndecodableError(Exception):
     """Why a value cannot be decoded."""
 
 
-class Decoder:
-    """`format` is one of FORMATS; `schema` the struct of the fields, for the formats that have any."""
+class BatchDecoder:
+    """Decodes binary values to an array of `type`. A subclass says how one value is parsed."""
 
-    def __init__(self, format_name: str, schema: pa.StructType | None = None) -> None:
-        if format_name not in FORMATS:
-            raise ValueError(f"{format_name!r} is none of the formats {', '.join(FORMATS)}")
-        if (schema is not None) != (format_name in FORMATS_WITH_SCHEMA):
-            raise ValueError(f"the format {format_name} {'needs a' if schema is None else 'has no'} schema")
-        self._parse = _PARSERS[format_name]
-        self._check = _struct_check(schema) if schema is not None else _as_it_is
-        self.type = schema if schema is not None else pa.binary() if format_name == "bytes" else pa.string()
+    def __init__(self, kind: pa.DataType) -> None:
+        self.type = kind
+
+    def parse(self, value: bytes) -> Any:
+        """Return what Arrow takes for a value of `type`. UndecodableError."""
+        raise NotImplementedError
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, list[str | None]]:
         """Return binary values as an array of `type`, and for each the reason why it is null although it had a value."""
@@ -51,7 +49,7 @@ class Decoder:
             reason = None
             if value is not None:
                 try:
-                    value = self._check(self._parse(value))
+                    value = self.parse(value)
                 except UndecodableError as problem:
                     value, reason = None, str(problem)[:_MAX_REASON_LENGTH]
             found.append(value)
@@ -68,6 +66,22 @@ class Decoder:
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
                 found[index], reasons[index] = None, f"does not fit the schema: {problem}"[:_MAX_REASON_LENGTH]
         return pa.array(found, self.type)
+
+
+class Decoder(BatchDecoder):
+    """`format` is one of FORMATS; `schema` the struct of the fields, for the formats that have any."""
+
+    def __init__(self, format_name: str, schema: pa.StructType | None = None) -> None:
+        if format_name not in FORMATS:
+            raise ValueError(f"{format_name!r} is none of the formats {', '.join(FORMATS)}")
+        if (schema is not None) != (format_name in FORMATS_WITH_SCHEMA):
+            raise ValueError(f"the format {format_name} {'needs a' if schema is None else 'has no'} schema")
+        self._parse = _PARSERS[format_name]
+        self._check = _struct_check(schema) if schema is not None else _as_it_is
+        super().__init__(schema if schema is not None else pa.binary() if format_name == "bytes" else pa.string())
+
+    def parse(self, value: bytes) -> Any:
+        return self._check(self._parse(value))
 
 
 def _parse_json(value: bytes) -> Any:

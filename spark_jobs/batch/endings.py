@@ -13,6 +13,14 @@ from kafkalite.client.errors import ClientTimeoutError, NoBrokersAvailableError
 from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import Exit, JobError
 from spark_jobs.options import OptionError
+from spark_jobs.registry.client import (
+    RegistryError,
+    RegistryNotAuthorizedError,
+    RegistryUnreachableError,
+    UnknownSchemaError,
+)
+from spark_jobs.registry.lookup import ChoiceError
+from spark_jobs.registry.schemas import SchemaError
 from spark_jobs.worker_python import WorkerPythonError
 
 _NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -24,6 +32,12 @@ _RAISED: Final = re.compile(r"[^\W\d][\w.]*(?:: .*|:?\s*$)")
 """The line of a traceback that names the exception, which may have no message."""
 _OF_JAVA: Final = re.compile(r"(?:org|java|py4j)\.")
 
+_REGISTRY_EXITS: Final[dict[type[RegistryError], Exit]] = {
+    RegistryUnreachableError: Exit.UNREACHABLE,
+    RegistryNotAuthorizedError: Exit.NOT_AUTHORIZED,
+    UnknownSchemaError: Exit.NOT_FOUND,
+}
+
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a query may raise."""
 
@@ -32,7 +46,9 @@ def ending(problem: Exception) -> tuple[Exit | None, str]:
     """Return exit code and message; None for a code when it is a fault of the program, whose trace should be seen."""
     if isinstance(problem, JobError):
         return problem.code, str(problem)
-    if isinstance(problem, OptionError | WorkerPythonError):
+    if isinstance(problem, RegistryError):
+        return _REGISTRY_EXITS.get(type(problem), Exit.FAILED), str(problem)
+    if isinstance(problem, OptionError | WorkerPythonError | SchemaError | ChoiceError):
         return Exit.USAGE, str(problem)
     if isinstance(problem, ClientError):
         return _client_exit(problem), f"{problem} [{problem.name}]"

@@ -20,10 +20,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
-from spark_jobs.batch.decoders import FORMATS_WITH_SCHEMA, Decoder
-from spark_jobs.batch.failures import BadRequestError
+from spark_jobs.batch.formats import DecodedColumn, Formats
 from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
-from spark_jobs.batch.schemas import arrow_type
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
 from spark_jobs.rows import (
     FIRST_TIMESTAMP_MS,
@@ -39,50 +37,6 @@ KEY_COLUMN, VALUE_COLUMN = "decoded_key", "decoded"
 NO_TIMESTAMP: Final = -1
 """What a record without a time has, as in Kafka's RecordBatch.NO_TIMESTAMP."""
 _DATE, _RUN, _REASON, _PIECE = "date", "run", "reason", "piece"
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How keys or values are decoded: a name of `decoders.FORMATS`, and for objects the fields as Spark writes them in DDL."""
-
-    name: str = "bytes"
-    fields: str | None = None
-
-    def check(self) -> None:
-        """BadRequestError when the fields are missing or superfluous."""
-        if (self.fields is not None) != (self.name in FORMATS_WITH_SCHEMA):
-            what = "needs a schema, like 'carrier string, dep_delay int'" if self.fields is None else "has no schema"
-            raise BadRequestError(f"the format {self.name} {what}")
-
-    def arrow_type(self) -> pa.StructType | None:
-        """Needs a Spark session. BadRequestError when the fields are missing, superfluous or cannot be read."""
-        self.check()
-        if self.fields is None:
-            return None
-        try:
-            return arrow_type(StructType.fromDDL(self.fields))
-        except Exception as problem:  # whatever Spark's parser raises
-            raise BadRequestError(f"{self.fields!r} is no schema: {str(problem).strip().splitlines()[0]}") from None
-
-    def spark_type(self) -> Any:
-        """Return the type of the decoded column; None for bytes, which stay as they are."""
-        if self.fields is not None:
-            return StructType.fromDDL(self.fields)
-        return StringType() if self.name == "string" else None
-
-
-@dataclass(frozen=True, slots=True)
-class Formats:
-    """Of a topic's keys and values."""
-
-    key: Format = Format()
-    value: Format = Format()
-
-    def validate(self) -> Formats:
-        """Return self. BadRequestError when a format lacks its schema or has one that it does not need."""
-        for each in (self.key, self.value):
-            each.check()
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,27 +189,24 @@ class DecodedRecords:
     """Records with decoded columns, `reason` and `piece`, in the order in which they were read.
 
     Dead letters are counted while the good ones are written, so that they cost a second reading only where there are some.
-    `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run.
+    `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run; they are of `topic`, and were planned before this.
     """
 
-    def __init__(self, records: DataFrame, formats: Formats, max_file_bytes: int) -> None:
-        self._formats, self._max_file_bytes = formats, max_file_bytes
-        self._records = records
-        self._key_type, self._value_type = formats.key.arrow_type(), formats.value.arrow_type()
+    def __init__(self, records: DataFrame, topic: str, formats: Formats, max_file_bytes: int) -> None:
+        self._records, self._max_file_bytes = records, max_file_bytes
+        self._key, self._value = formats.key.column(topic), formats.value.column(topic)
         self._good, self._dead = self._convert_records(), self._convert_records()
 
     def _convert_records(self) -> Counted:
-        records, formats = self._records, self._formats
+        records = self._records
         fields = [each for each in records.schema.fields if each.name not in (TIMESTAMP_MS, *RANGE_COLUMNS)]
-        for name, form in ((KEY_COLUMN, formats.key), (VALUE_COLUMN, formats.value)):
-            if (kind := form.spark_type()) is not None:
-                fields.append(StructField(name, kind))
+        for name, column in ((KEY_COLUMN, self._key), (VALUE_COLUMN, self._value)):
+            if column is not None:
+                fields.append(StructField(name, column.kind))
         fields += [StructField(_REASON, StringType()), StructField(_PIECE, IntegerType())]
         # An Observation never gets a value where Spark finds out that it need not read the rows.
         tallies = new_tallies(records.sparkSession.sparkContext)
-        convert = _Conversion(
-            formats.key.name, self._key_type, formats.value.name, self._value_type, self._max_file_bytes, tallies
-        )
+        convert = _Conversion(self._key, self._value, self._max_file_bytes, tallies)
         return Counted(records.mapInArrow(convert, StructType(fields)), tallies)
 
     @property
@@ -296,21 +247,16 @@ class DecodedRecords:
 class _Conversion:
     """What executors run; plain data, so that it can be sent to them."""
 
-    key_format: str
-    key_type: pa.StructType | None
-    value_format: str
-    value_type: pa.StructType | None
+    key: DecodedColumn | None
+    value: DecodedColumn | None
     max_file_bytes: int
     tallies: Accumulator[Tallies]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoders = [
-            (column, label, Decoder(name, kind))
-            for column, label, name, kind in (
-                ("key", KEY_COLUMN, self.key_format, self.key_type),
-                ("value", VALUE_COLUMN, self.value_format, self.value_type),
-            )
-            if name != "bytes"
+            (column, label, decoded.make_decoder())
+            for column, label, decoded in (("key", KEY_COLUMN, self.key), ("value", VALUE_COLUMN, self.value))
+            if decoded is not None
         ]
         pieces = Pieces(self.max_file_bytes // (2 if decoders else 1))
         tally = Tally()

@@ -20,6 +20,7 @@ _SIMPLE: Final[Mapping[type[T.DataType], pa.DataType]] = {
     T.BinaryType: pa.binary(),
     T.DateType: pa.date32(),
     T.TimestampType: pa.timestamp("us", tz="UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
 }
 
 

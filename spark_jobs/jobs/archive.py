@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from pyspark.sql import DataFrame
-
 from spark_jobs.batch import layout
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger, Unit
 from spark_jobs.batch.night import (
     Night,
@@ -41,7 +40,6 @@ from spark_jobs.batch.records import (
     RECORD_COLUMNS,
     VALUE_COLUMN,
     DecodedRecords,
-    Formats,
     records_of,
     write_parquet,
 )
@@ -74,11 +72,6 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
     return take_undated(with_late, others, bounds.begin)
 
 
-def transform(records: DataFrame, formats: Formats, max_file_bytes: int) -> DecodedRecords:
-    """Decode the records, apart from the dead letters."""
-    return DecodedRecords(records, formats, max_file_bytes)
-
-
 def main(night: Night, topic: str, day: date, formats: Formats) -> Entry:
     """Archive one date of a topic. JobError, ClientError."""
     ledger = Ledger(night.storage, JOB)
@@ -92,7 +85,7 @@ def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], format
     attempt = new_attempt(JOB, topic, plans[0].date)
     entries = record_plans(ledger, plans, attempt)
     found = records_of(night.spark, night.reading, plans)
-    records = transform(found, formats, night.reading.max_file_bytes)
+    records = DecodedRecords(found, topic, formats, night.reading.max_file_bytes)
     units = _stage(night, topic, attempt, plans, records)
     return [_finish(night, ledger, entry, units) for entry in entries]
 

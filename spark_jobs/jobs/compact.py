@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 
 from spark_jobs.batch import layout
 from spark_jobs.batch.dated_result import Places, complete, record_plan
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
-from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, Formats, calendar_date, counted_log
+from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, calendar_date, counted_log
 from spark_jobs.batch.tally import check_read
 
 JOB: Final = "compact"
@@ -70,7 +71,7 @@ class _Snapshot:
         shown = self._log.rows.where("reason is null").drop("reason")
         before = shown.where(calendar_date("timestamp", night.reading.zone) <= F.lit(planned.date))
         latest = transform(before, latest_by).withColumn("date", F.lit(planned.date)).withColumn("run", F.col("date"))
-        self._records = DecodedRecords(latest, formats, night.reading.max_file_bytes)
+        self._records = DecodedRecords(latest, planned.topic, formats, night.reading.max_file_bytes)
 
     @property
     def result(self) -> DataFrame:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from spark_jobs.batch.failures import DeadLettersError
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry
 from spark_jobs.batch.night import Night
-from spark_jobs.batch.records import Formats
 from spark_jobs.jobs import archive, audit, compact, reprocess
 
 

@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame
 from spark_jobs.batch import layout
 from spark_jobs.batch.dated_result import Places, Sink, complete, record_plan
 from spark_jobs.batch.failures import BadRequestError, JobError
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, check_unread, first_offsets, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, Whereabouts, plan_runs, read_ranges, take_undated
-from spark_jobs.batch.records import DecodedRecords, Formats, records_of, task_count
+from spark_jobs.batch.records import DecodedRecords, records_of, task_count
 from spark_jobs.batch.tally import check_read
 
 Transform = Callable[[DataFrame], DataFrame]
@@ -109,7 +110,7 @@ class _Reprocessed:
         self._topic, self._ranges = planned.topic, read_ranges([planned])
         self._tasks = task_count(night.reading, self._ranges)
         found = records_of(night.spark, night.reading, [planned])
-        self._records = DecodedRecords(found, formats, night.reading.max_file_bytes)
+        self._records = DecodedRecords(found, planned.topic, formats, night.reading.max_file_bytes)
         self._result = transform(self._records.good.drop("run", "piece"), function, wanted.function)
 
     @property

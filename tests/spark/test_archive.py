@@ -13,8 +13,8 @@ from kafkalite.client import NewTopic, SyncAdmin, TopicPartition
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import DataLossError, DeadLettersError, DifferencesError, OutputError, UnknownTopicError
+from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger
-from spark_jobs.batch.records import Format, Formats
 from spark_jobs.jobs import archive, audit, backfill, nightly
 from spark_jobs.jobs.nightly import Program
 from tests.spark.conftest import TopicMaker

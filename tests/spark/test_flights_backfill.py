@@ -22,7 +22,7 @@ from deploy.examples.flights.records import departures_ms, load_flights
 from kafkalite.client import NewTopic, SyncAdmin
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
-from spark_jobs.batch.records import Format, Formats
+from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.jobs import backfill
 from spark_jobs.jobs.nightly import Program
 from spark_jobs.jobs.reprocess import Reprocessing

@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch.failures import OutputError
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.hadoop_storage import HadoopStorage
-from spark_jobs.batch.records import Formats
 from spark_jobs.batch.storage import Entry
 from spark_jobs.jobs import archive, audit
 from tests.spark.conftest import TopicMaker

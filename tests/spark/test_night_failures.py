@@ -25,7 +25,7 @@ from kafkalite.local.cluster import LocalCluster
 from kafkalite.testing.spark_cluster import SparkCluster
 from spark_jobs import commands
 from spark_jobs.batch import layout, session
-from spark_jobs.batch.records import Formats
+from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.run_lock import run_lock
 from spark_jobs.jobs import audit, backfill
 from spark_jobs.jobs.nightly import Program

@@ -15,8 +15,8 @@ from kafkalite.client import SyncConsumer, SyncProducer, TopicPartition
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import BadRequestError, JobError
+from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import PUBLISHING, Ledger
-from spark_jobs.batch.records import Format, Formats
 from spark_jobs.batch.topic_sink import ROW_HEADER, RUN_HEADER, transactional_prefix
 from spark_jobs.jobs import compact, nightly, reprocess
 from spark_jobs.jobs.compact import Compaction

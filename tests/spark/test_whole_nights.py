@@ -19,9 +19,9 @@ from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout, records, topic_sink
 from spark_jobs.batch.endings import SPARK_ERRORS, ending
 from spark_jobs.batch.failures import DeadLettersError, Exit, MissingOutputError, MissingRecordsError
+from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.hadoop_storage import HadoopStorage
 from spark_jobs.batch.ledger import PLANNED, Ledger
-from spark_jobs.batch.records import Format, Formats
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.jobs import archive, audit, backfill, compact, nightly, reprocess
 from spark_jobs.jobs.compact import Compaction

@@ -18,8 +18,12 @@ from spark_jobs.batch.failures import DataLossError, Exit
 from spark_jobs.batch.session import has_utf8_locale
 from spark_jobs.command_options import program
 from spark_jobs.commands import main, nightly
+from spark_jobs.registry.schemas import Schema
+from tests.unit.spark_jobs.registry.http_registry import http_registry
 
 PLACE = ["--topic", "t", "--output", "/nowhere"]
+AVRO = ["nightly", *PLACE, "--value-format", "avro"]
+NO_REGISTRY = ["--schema-registry", "http://127.0.0.1:1"]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,19 @@ PLACE = ["--topic", "t", "--output", "/nowhere"]
         (["nightly", *PLACE, "--value-format", "json"], "the format json needs a schema"),
         (["nightly", *PLACE, "--key-schema", "a int"], "the format bytes has no schema"),
         (["nightly", *PLACE, "--value-format", "json", "--value-schema", "@/nowhere/x"], "cannot read the schema"),
+        (["nightly", *PLACE, "--key-format", "thrift"], "Invalid value for '--key-format': 'thrift' is not one of"),
+        (AVRO, "the format avro needs --schema-registry URL"),
+        ([*AVRO, "--schema-registry", "localhost:8081"], "'localhost:8081' is not like http://localhost:8081"),
+        ([*AVRO, "--schema-registry", "http://me:secret@h"], "the schema registry at h has credentials in it"),
+        ([*AVRO, *NO_REGISTRY, "--schema-registry-user-info", "/nowhere"], "--schema-registry-user-info: cannot read"),
+        ([*AVRO, *NO_REGISTRY, "--schema-registry-ca", "/nowhere"], "--schema-registry-ca: cannot read /nowhere"),
+        ([*AVRO, *NO_REGISTRY, "--value-schema", "newest"], "the schema 'newest' for values is neither latest, nor"),
+        ([*AVRO, *NO_REGISTRY, "--value-schema", "@/nowhere"], "cannot read the schema /nowhere"),
+        ([*AVRO, *NO_REGISTRY, "--value-subject", " , "], "the subject for values is empty"),
+        (
+            [*AVRO, *NO_REGISTRY, "--key-subject", "a"],
+            "--key-subject is for formats of a schema registry, not for bytes",
+        ),
         (["nightly", *PLACE, "--transform", "delays"], "'delays' is not like module:function"),
         (["nightly", *PLACE, "--transform", "no_such_module:f"], "cannot import no_such_module"),
         (["nightly", *PLACE, "--transform", "json:no_such"], "module json has no function no_such"),
@@ -52,6 +69,53 @@ def test_no_zookeeper_and_no_broker_is_exit_code_5() -> None:
     result = CliRunner().invoke(main, ["nightly", *PLACE, "--no-lock", "-b", "127.0.0.1:1", "--date", "2013-06-15"])
     assert result.exit_code == 5
     assert "no broker can be reached (127.0.0.1:1: " in result.stderr
+
+
+def test_no_registry_is_exit_code_5() -> None:
+    result = CliRunner().invoke(main, [*AVRO, *NO_REGISTRY, "--no-lock", "--date", "2013-06-15"])
+    assert result.exit_code == 5, result.output
+    assert "the schema registry http://127.0.0.1:1 cannot be reached" in result.stderr
+
+
+VERSION = {"subject": "t-value", "version": 2, "id": 7, "schema": '"long"'}
+
+
+def test_formats_of_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    password = tmp_path / "password"
+    password.write_text("me:secret\n")
+    paths = {"/subjects/t-value/versions/latest": VERSION, "/subjects/k/versions/2?deleted=true": VERSION}
+    with http_registry(paths, user_info="me:secret") as url:
+        monkeypatch.setenv("KAFKALITE_SCHEMA_REGISTRY", url)
+        given = [*AVRO[1:], "--key-format", "avro", "--key-schema", "2", "--key-subject", "k"]
+        context = nightly.make_context("nightly", [*given, "--schema-registry-user-info", str(password)])
+        found = program(context.params).formats
+        assert found.value.lookup is not None and found.key.lookup is not None
+        assert found.value.lookup.reader("t") == found.key.lookup.reader("t") == Schema('"long"')
+        monkeypatch.setenv("KAFKALITE_SCHEMA_REGISTRY_USER_INFO", "me:secret")
+        assert program(nightly.make_context("nightly", given).params).formats.value.name == "avro"
+
+
+@pytest.mark.parametrize(
+    ("subject", "user_info", "code", "message"),
+    [
+        ("absent", "me:secret", 3, "the schema registry has no such subject or version"),
+        ("k", "me:wrong", 6, "the schema registry answered 401"),
+        ("not-avro", "me:secret", 2, "version 2 of subject not-avro at http://127.0.0.1:"),
+    ],
+)
+def test_what_a_registry_refuses_has_its_exit_code(
+    subject: str, user_info: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKALITE_SCHEMA_REGISTRY_USER_INFO", user_info)
+    paths = {
+        "/subjects/k/versions/latest": VERSION,
+        "/subjects/not-avro/versions/latest": {**VERSION, "schema": '"colour"'},
+    }
+    with http_registry(paths, user_info="me:secret") as url:
+        arguments = ["--schema-registry", url, "--value-subject", subject, "--no-lock"]
+        result = CliRunner().invoke(main, [*AVRO, *arguments])
+    assert result.exit_code == code, result.output
+    assert message in result.stderr and "secret" not in result.stderr
 
 
 def test_status_of_an_empty_folder(tmp_path: Path) -> None:

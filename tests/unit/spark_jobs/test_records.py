@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.batch.failures import BadRequestError
-from spark_jobs.batch.records import Format, Formats, Pieces
+from spark_jobs.batch.formats import Format, Formats
+from spark_jobs.batch.records import Pieces
 
 HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(

@@ -1,0 +1,126 @@
+"""Records of a real schema registry, whose own topic is on our brokers: nights and queries, row for row as fastavro's reader has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from pyarrow import parquet
+
+from kafkalite.local.cluster import LocalCluster
+from spark_jobs.batch import layout
+from spark_jobs.batch.formats import Format, Formats
+from spark_jobs.jobs import archive
+from spark_jobs.registry.client import Registry, RegistryOptions, UnknownSchemaError
+from spark_jobs.registry.lookup import Choice, Lookup
+from spark_jobs.registry.wire_format import with_header
+from tests.spark.conftest import TopicMaker
+from tests.spark.nights import DAY, FOREVER, Sent, archived, night_on, send
+from tests.spark.schema_registry import SchemaRegistry, schema_registry
+from zk.servers.ensemble import free_ports
+
+pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.timeout(900)]
+
+V1 = {
+    "type": "record",
+    "name": "Flight",
+    "fields": [
+        {"name": "carrier", "type": "string"},
+        {"name": "delay", "type": ["null", "int"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+V2 = {**V1, "fields": [*V1["fields"], {"name": "source", "type": "string", "default": "unknown"}]}
+UNKNOWN_ID = 1 << 30
+DAMAGES = (f"unknown schema id {UNKNOWN_ID}", "not in the schema registry's wire format", "not Avro of the schema")
+"""The reasons of the records that `fill` sends last."""
+AT = datetime(2013, 6, 15, 10, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def registry(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    with schema_registry(cluster.bootstrap_servers, tmp_path_factory.mktemp("registry"), free_ports(1)[0]) as running:
+        yield running
+
+
+def packed(number: int, schema: Any, value: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return with_header(number, stream.getvalue())
+
+
+def fill(cluster: LocalCluster, registry: SchemaRegistry, topic: str) -> list[dict[str, Any] | None]:
+    """Send records of both versions, damaged ones and a tombstone; return what fastavro's own reader makes of the good ones."""
+    first, second = registry.register(f"{topic}-value", V1), registry.register(f"{topic}-value", V2)
+    rows = [{"carrier": "UA", "delay": number if number % 3 else None, "at": AT} for number in range(100)]
+    values: list[bytes | None] = [packed(first, V1, row) for row in rows[:50]]
+    values += [packed(second, V2, {**row, "source": "radar"}) for row in rows[50:]]
+    old, new = fastavro.parse_schema(V1), fastavro.parse_schema(V2)
+    expected: list[Any] = [
+        fastavro.schemaless_reader(BytesIO(value[5:]), new if index >= 50 else old, new)
+        for index, value in enumerate(values)
+        if value is not None
+    ]
+    odd: list[bytes | None] = [None, with_header(UNKNOWN_ID, b"x"), b"{}", with_header(first, b"\xff")]
+    send(cluster.bootstrap_servers, topic, [Sent(DAY, index, value=value) for index, value in enumerate(values + odd)])
+    return [*expected, None]
+
+
+def test_a_night_decodes_all_versions_and_puts_the_rest_among_the_dead_letters(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    expected = fill(cluster, registry, topic)
+    lookup = Lookup(Choice("value", "avro"), Registry(RegistryOptions(registry.url)))
+    with night_on(spark, cluster.bootstrap_servers, tmp_path) as night:
+        entry = archive.main(night, topic, DAY, Formats(value=Format("avro", lookup=lookup)))
+    assert entry.counts == {"records": 101, "late": 0, "dead_letters": 3}
+    assert [row["decoded"] for row in archived(tmp_path, topic, DAY)] == expected
+    reasons = [row["reason"] for row in archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)]
+    assert len(reasons) == len(DAMAGES)
+    assert all(damage in reason for damage, reason in zip(DAMAGES, reasons, strict=True)), reasons
+
+
+def test_a_query_has_the_decoded_column_beside_the_bytes(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    expected = fill(cluster, registry, topic)
+    reader = spark.read.format("kafkalite").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    reader = reader.options(subscribe=topic, valueFormat="avro", **{"schema.registry.url": registry.url})
+    rows = reader.load().orderBy("offset").select("decodedValue", "valueError", "value").collect()
+    found = [None if row.decodedValue is None else row.decodedValue.asDict() for row in rows]
+    assert [row and {**row, "at": row["at"].replace(tzinfo=UTC)} for row in found] == [*expected, None, None, None]
+    assert [row.valueError is not None for row in rows] == [False] * 101 + [True] * 3
+    assert rows[0].value[:1] == b"\x00"
+    old = reader.option("valueSchema", "1").load()
+    assert old.schema["decodedValue"].dataType.names == ["carrier", "delay", "at"]
+    assert old.where("decodedValue.carrier = 'UA'").count() == 100
+
+
+def test_a_stream_has_the_decoded_column(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    expected = fill(cluster, registry, topic)
+    reader = spark.readStream.format("kafkalite").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    reader = reader.options(
+        subscribe=topic, valueFormat="avro", startingOffsets="earliest", **{"schema.registry.url": registry.url}
+    )
+    rows = reader.load().select("offset", "decodedValue", "valueError").writeStream.format("parquet")
+    places = {"path": str(tmp_path / "rows"), "checkpointLocation": str(tmp_path / "checkpoint")}
+    rows.options(**places).trigger(availableNow=True).start().awaitTermination()
+    found = sorted(parquet.read_table(tmp_path / "rows").to_pylist(), key=lambda row: row["offset"])
+    assert [row["decodedValue"] for row in found] == [*expected, None, None, None]
+    errors = [row["valueError"] for row in found[-3:]]
+    assert all(damage in error for damage, error in zip(DAMAGES, errors, strict=True)), errors
+
+
+def test_subjects_that_there_are_not(registry: SchemaRegistry) -> None:
+    with pytest.raises(UnknownSchemaError, match="no such subject or version"):
+        Lookup(Choice("value", "avro"), Registry(RegistryOptions(registry.url))).reader("absent")
