@@ -108,10 +108,10 @@ FORMATS_OF_RECORDS = options(
     *(
         click.option(
             f"--{part}-format",
-            type=click.Choice(("bytes", "string", "json", "msgpack", "avro")),
+            type=click.Choice(("bytes", "string", "json", "msgpack", "avro", "protobuf")),
             default="bytes",
             show_default=True,
-            help=f"How {part}s are decoded; avro: in the wire format of a schema registry.",
+            help=f"How {part}s are decoded; avro and protobuf: in the wire format of a schema registry.",
         )
         for part in ("key", "value")
     ),
@@ -119,8 +119,8 @@ FORMATS_OF_RECORDS = options(
         click.option(
             f"--{part}-schema",
             metavar="SCHEMA",
-            help="Of objects, fields like 'carrier string, dep_delay int', or @file. Of avro, the schema to read with: latest "
-            "(the default), the number of a version, or @file.",
+            help="Of objects, fields like 'carrier string, dep_delay int', or @file. Of a schema registry, the schema to read "
+            "with: latest (the default), the number of a version, or @file.",
         )
         for part in ("key", "value")
     ),
@@ -129,6 +129,14 @@ FORMATS_OF_RECORDS = options(
             f"--{part}-subject",
             metavar="SUBJECT,...",
             help=f"Subjects in the schema registry, instead of the topic's name and -{part}.",
+        )
+        for part in ("key", "value")
+    ),
+    *(
+        click.option(
+            f"--{part}-message",
+            metavar="NAME",
+            help="Of protobuf, the full name of the message, if not the first of the schema.",
         )
         for part in ("key", "value")
     ),
@@ -222,14 +230,17 @@ def _format(options: Mapping[str, Any], part: str, registry: Registry | None) ->
     from spark_jobs.batch.formats import Format
     from spark_jobs.registry.lookup import LATEST, REGISTRY_FORMATS, Choice, Lookup
 
-    name, schema, subject = (options[f"{part}_{what}"] for what in ("format", "schema", "subject"))
+    name, schema, subject, message = (options[f"{part}_{what}"] for what in ("format", "schema", "subject", "message"))
     if name not in REGISTRY_FORMATS:
-        if subject is not None:
-            raise BadRequestError(f"--{part}-subject is for formats of a schema registry, not for {name}: leave it out")
+        for option, value in (("subject", subject), ("message", message)):
+            if value is not None:
+                raise BadRequestError(
+                    f"--{part}-{option} is for formats of a schema registry, not for {name}: leave it out"
+                )
         return Format(name, _schema(schema))
     if registry is None:
         raise BadRequestError(f"the format {name} needs --schema-registry URL")
-    return Format(name, lookup=Lookup(Choice(part, name, schema or LATEST, subject), registry))
+    return Format(name, lookup=Lookup(Choice(part, name, schema or LATEST, subject, message), registry))
 
 
 def _registry(options: Mapping[str, Any]) -> Registry | None:

@@ -115,7 +115,7 @@ def registry_columns(options: Mapping[str, str]) -> RegistryColumns | None:
         if name not in ("bytes", *REGISTRY_FORMATS):
             listed = ", ".join(("bytes", *REGISTRY_FORMATS))
             raise OptionError(f"Option '{part}Format' is '{name}', none of {listed}; decode others in the query")
-        for what in ("Schema", "Subject"):
+        for what in ("Schema", "Subject", "Message"):
             if part not in asked and f"{part}{what}" in given:
                 raise OptionError(f"Option '{part}{what}' needs the option '{part}Format', like avro")
     if not asked:
@@ -137,6 +137,7 @@ def registry_columns(options: Mapping[str, str]) -> RegistryColumns | None:
             given[f"{part}Format"].strip().lower(),
             given.get(f"{part}Schema", LATEST).strip(),
             given.get(f"{part}Subject"),
+            given.get(f"{part}Message"),
         )
         for part in asked
     }

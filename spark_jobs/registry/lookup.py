@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_jobs.registry.client import Registry
-from spark_jobs.registry.decoders import column_type
+from spark_jobs.registry.decoders import column_type, prepare_schemas, writer_schema
 from spark_jobs.registry.schemas import MAX_DECODING_BYTES, TYPES_OF_FORMATS, Decoding, Schema, SchemaError
 
 LATEST: Final = "latest"
+PROTOBUF_FORMAT: Final = "protobuf"
 REGISTRY_FORMATS: Final = tuple(TYPES_OF_FORMATS)
 """Formats whose values name a registered schema."""
 
@@ -30,16 +31,19 @@ class Choice:
 
     `reader` is "latest", the number of a version, or `@` and a file. `subjects`, by commas: their schemas are those of the writers, and the
     reader's is one of the first; without them it is the subject that producers take by default, the topic's name and `-key` or `-value`
-    (TopicNameStrategy).
+    (TopicNameStrategy). `message` is the full name of a Protobuf message, where it is not the first of the reader's schema.
     """
 
     part: str
     format: str
     reader: str = LATEST
     subjects: str | None = None
+    message: str | None = None
 
     def subjects_of(self, topic: str) -> list[str]:
         """Return the subjects of a topic. ChoiceError."""
+        if self.message is not None and self.format != PROTOBUF_FORMAT:
+            raise ChoiceError(f"a message for {self.part}s is for the format {PROTOBUF_FORMAT}, not for {self.format}")
         if self.subjects is None:
             return [f"{topic}-{self.part}"]
         found = [subject for each in self.subjects.split(",") if (subject := each.strip())]
@@ -54,6 +58,7 @@ class Lookup:
     def __init__(self, choice: Choice, registry: Registry) -> None:
         self._choice, self._registry = choice, registry
         self._readers: dict[str, Schema] = {}
+        self._prepared: dict[Schema, Schema] = {}
 
     def reader(self, topic: str) -> Schema:
         """Return the schema that gives the column its type. RegistryError, SchemaError, ChoiceError."""
@@ -67,14 +72,21 @@ class Lookup:
         reader, subjects = self.reader(topic), self._choice.subjects_of(topic)
         registered = [each for subject in subjects for each in self._registry.versions(subject)]
         wanted = TYPES_OF_FORMATS[self._choice.format]
-        writers = {each.id: each.schema for each in registered if each.schema.type == wanted}
+        found = {each.id: each.schema for each in registered if each.schema.type == wanted}
         where = f"subject {', '.join(subjects)}"
-        _check_size(writers.values(), where)
-        return Decoding(reader, writers, where)
+        _check_size(found.values(), where)
+        self._prepare(found.values())
+        writers = {number: writer_schema(self._prepared[schema]) for number, schema in found.items()}
+        return Decoding(reader, writers, where, self._choice.message)
 
     def spark_type(self, topic: str) -> Any:
         """Return the type of the column. RegistryError, SchemaError, ChoiceError."""
-        return column_type(self.reader(topic))
+        return column_type(self.reader(topic), self._choice.message)
+
+    def _prepare(self, schemas: Iterable[Schema]) -> None:
+        """Prepare those schemas that are not yet, all at once."""
+        missing = [each for each in dict.fromkeys(schemas) if each not in self._prepared]
+        self._prepared.update(zip(missing, prepare_schemas(missing), strict=True))
 
     def _find_reader(self, topic: str) -> Schema:
         choice, wanted = self._choice, TYPES_OF_FORMATS[self._choice.format]
@@ -92,10 +104,12 @@ class Lookup:
                 f"{where} is a schema of the type {found.type}, not {wanted}: give its format for {choice.part}s"
             )
         try:
-            column_type(found)  # says what cannot be a column before anything is read
+            self._prepare([found])
+            prepared = self._prepared[found]
+            column_type(prepared, choice.message)  # says what cannot be a column before anything is read
         except SchemaError as problem:
             raise SchemaError(f"{where}: {problem}") from None
-        return found
+        return prepared
 
 
 def _check_size(schemas: Iterable[Schema], where: str) -> None:

@@ -11,7 +11,8 @@ from typing import Final
 
 AVRO: Final = "AVRO"
 """The registry's name of the type; it leaves it out of its responses for Avro."""
-TYPES_OF_FORMATS: Final[Mapping[str, str]] = {"avro": AVRO}
+PROTOBUF: Final = "PROTOBUF"
+TYPES_OF_FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF}
 """The registry's types of schema by the names of `--value-format` and `valueFormat`."""
 
 MAX_SCHEMA_BYTES: Final = 1 << 20
@@ -22,6 +23,8 @@ MAX_NODES: Final = 10_000
 """Of a schema in which each name is replaced by what it stands for: fields, members, items. So many columns are the most at once."""
 MAX_DEPTH: Final = 100
 """Of that schema."""
+MAX_VALUES: Final = 1_000_000
+"""Of a record: fields, items and members, also those that are null."""
 
 
 class SchemaError(ValueError):
@@ -38,11 +41,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, and the schemas that it refers to, each behind those that it needs itself."""
+    """A schema's text, and the schemas that it refers to, each behind those that it needs itself.
+
+    Of a Protobuf schema that decodes, `compiled` is a FileDescriptorSet whose last file is this one, or `problem` says why there is none.
+    """
 
     text: str
     type: str = AVRO
     references: tuple[Reference, ...] = ()
+    compiled: bytes = field(default=b"", repr=False)
+    problem: str | None = None
 
     def size(self) -> int:
         """Return the characters of all of its texts."""
@@ -57,3 +65,5 @@ class Decoding:
     writers: Mapping[int, Schema] = field(default_factory=dict)
     known_from: str = "the schema registry"
     """Where `writers` are from, for the reason of a record that has another id."""
+    message: str | None = None
+    """Of Protobuf, the full name of the message that is decoded; None is the first of the schema."""

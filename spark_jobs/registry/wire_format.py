@@ -10,6 +10,9 @@ from typing import Final
 
 MAGIC_BYTE: Final = 0
 HEADER_BYTES: Final = 5
+MAX_NESTING: Final = 100
+"""Levels of messages within messages."""
+_MAX_VARINT_BITS: Final = 35
 _HEADER: Final = struct.Struct(">BI")
 
 
@@ -29,6 +32,38 @@ def schema_id(value: bytes) -> int:
             f"not in the schema registry's wire format: the first byte is 0x{magic:02x}, not the magic byte 0x00"
         )
     return int(found)
+
+
+def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the place of a Protobuf message in its schema, and where the message begins in the value. WireFormatError.
+
+    The place has an index for each level of nesting: (1, 0) is the first message within the second one. Behind the header stand their
+    number and each of them, as zigzag varints; a number of 0 alone is the first message.
+    """
+    count, position = _read_zigzag(value, HEADER_BYTES)
+    if count == 0:
+        return (0,), position
+    if not 0 < count <= MAX_NESTING:
+        raise WireFormatError(f"not in the schema registry's wire format: {count} message indexes")
+    indexes = []
+    for _ in range(count):
+        index, position = _read_zigzag(value, position)
+        indexes.append(index)
+    return tuple(indexes), position
+
+
+def _read_zigzag(value: bytes, position: int) -> tuple[int, int]:
+    found = shift = 0
+    while shift < _MAX_VARINT_BITS:
+        if position >= len(value):
+            raise WireFormatError("not in the schema registry's wire format: it ends within the message indexes")
+        byte = value[position]
+        position += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), position
+        shift += 7
+    raise WireFormatError("not in the schema registry's wire format: a message index is too long")
 
 
 def with_header(found: int, payload: bytes) -> bytes:

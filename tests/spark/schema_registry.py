@@ -44,9 +44,12 @@ class SchemaRegistry:
         except urllib3.exceptions.HTTPError:
             return False
 
-    def register(self, subject: str, schema: Any, references: Sequence[tuple[str, str, int]] = ()) -> int:
-        """Register an Avro schema and return its id; references are (name, subject, version)."""
-        body: dict[str, Any] = {"schema": json.dumps(schema)}
+    def register(
+        self, subject: str, schema: Any, references: Sequence[tuple[str, str, int]] = (), kind: str = "AVRO"
+    ) -> int:
+        """Register a schema, as text or as what is written as JSON, and return its id; references are (name, subject, version)."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        body: dict[str, Any] = {"schema": text, "schemaType": kind}
         if references:
             body["references"] = [{"name": name, "subject": where, "version": n} for name, where, n in references]
         response = self._pool.request("POST", f"{self.url}/subjects/{subject}/versions", json=body)

@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyarrow import parquet
 
 from kafkalite.local.cluster import LocalCluster
@@ -18,6 +19,8 @@ from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.jobs import archive
 from spark_jobs.registry.client import Registry, RegistryOptions, UnknownSchemaError
 from spark_jobs.registry.lookup import Choice, Lookup
+from spark_jobs.registry.protobuf_compiler import compile_schemas
+from spark_jobs.registry.schemas import PROTOBUF, Reference, Schema
 from spark_jobs.registry.wire_format import with_header
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, archived, night_on, send
@@ -119,6 +122,42 @@ def test_a_stream_has_the_decoded_column(
     assert [row["decodedValue"] for row in found] == [*expected, None, None, None]
     errors = [row["valueError"] for row in found[-3:]]
     assert all(damage in error for damage, error in zip(DAMAGES, errors, strict=True)), errors
+
+
+MONEY = 'syntax = "proto3"; package shop; message Money { string currency = 1; int64 units = 2; }'
+ORDER = """syntax = "proto3";
+package shop;
+import "shop/money.proto";
+message Order { string id = 1; Money price = 2; repeated int32 counts = 3; }
+"""
+
+
+def test_a_night_decodes_protobuf_of_a_schema_that_imports_another(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    registry.register(f"{topic}-money", MONEY, kind=PROTOBUF)
+    references = [("shop/money.proto", f"{topic}-money", 1)]
+    number = registry.register(f"{topic}-value", ORDER, references, PROTOBUF)
+    pool = descriptor_pool.DescriptorPool()
+    (compiled,) = compile_schemas([Schema(ORDER, PROTOBUF, (Reference("shop/money.proto", MONEY),))])
+    for each in descriptor_pb2.FileDescriptorSet.FromString(compiled.compiled).file:
+        pool.Add(each)
+    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    messages = [order(id=f"o{n}", price={"currency": "EUR", "units": n}, counts=range(n % 3)) for n in range(50)]
+    values = [with_header(number, b"\x00" + each.SerializeToString()) for each in messages]
+    odd = [with_header(UNKNOWN_ID, b"\x00"), with_header(number, b"\x00\x0a\x05x")]
+    send(cluster.bootstrap_servers, topic, [Sent(DAY, index, value=value) for index, value in enumerate(values + odd)])
+    lookup = Lookup(Choice("value", "protobuf"), Registry(RegistryOptions(registry.url)))
+    with night_on(spark, cluster.bootstrap_servers, tmp_path) as night:
+        entry = archive.main(night, topic, DAY, Formats(value=Format("protobuf", lookup=lookup)))
+    assert entry.counts == {"records": 50, "late": 0, "dead_letters": 2}
+    assert [row["decoded"] for row in archived(tmp_path, topic, DAY)] == [
+        {"id": each.id, "price": {"currency": "EUR", "units": each.price.units}, "counts": list(each.counts)}
+        for each in messages
+    ]
+    reasons = [row["reason"] for row in archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)]
+    assert f"unknown schema id {UNKNOWN_ID}" in reasons[0] and "not Protobuf of the schema" in reasons[1], reasons
 
 
 def test_subjects_that_there_are_not(registry: SchemaRegistry) -> None:

@@ -47,6 +47,11 @@ NO_REGISTRY = ["--schema-registry", "http://127.0.0.1:1"]
             [*AVRO, *NO_REGISTRY, "--key-subject", "a"],
             "--key-subject is for formats of a schema registry, not for bytes",
         ),
+        (
+            [*AVRO, *NO_REGISTRY, "--value-message", "a.B"],
+            "a message for values is for the format protobuf, not for avro",
+        ),
+        ([*AVRO, *NO_REGISTRY, "--key-message", "a.B"], "--key-message is for formats of a schema registry, not for b"),
         (["nightly", *PLACE, "--transform", "delays"], "'delays' is not like module:function"),
         (["nightly", *PLACE, "--transform", "no_such_module:f"], "cannot import no_such_module"),
         (["nightly", *PLACE, "--transform", "json:no_such"], "module json has no function no_such"),

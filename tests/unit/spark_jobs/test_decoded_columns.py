@@ -41,8 +41,9 @@ def test_user_info_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"valueFormat": "json"}, "Option 'valueFormat' is 'json', none of bytes, avro"),
+        ({"valueFormat": "json"}, "Option 'valueFormat' is 'json', none of bytes, avro, protobuf"),
         ({"schema.registry.url": "r:8081"}, "is not like http://localhost:8081"),
+        ({"keyMessage": "a.B"}, "Option 'keyMessage' needs the option 'keyFormat'"),
         ({"keySchema": "1"}, "Option 'keySchema' needs the option 'keyFormat'"),
         ({"subscribe": "t,u"}, "Option 'valueSubject' must be specified where more than one topic may be read"),
         ({"schema.registry.basic.auth.user.info.file": "/nowhere"}, "cannot read /nowhere"),
