@@ -108,10 +108,10 @@ FORMATS_OF_RECORDS = options(
     *(
         click.option(
             f"--{part}-format",
-            type=click.Choice(("bytes", "string", "json", "msgpack", "avro", "protobuf")),
+            type=click.Choice(("bytes", "string", "json", "msgpack", "avro", "protobuf", "json-schema")),
             default="bytes",
             show_default=True,
-            help=f"How {part}s are decoded; avro and protobuf: in the wire format of a schema registry.",
+            help=f"How {part}s are decoded; avro, protobuf and json-schema: in the wire format of a schema registry.",
         )
         for part in ("key", "value")
     ),

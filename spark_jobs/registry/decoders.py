@@ -10,17 +10,19 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from spark_jobs.batch.decoders import BatchDecoder
-from spark_jobs.registry.schemas import PROTOBUF, Decoding, Schema, SchemaError
+from spark_jobs.registry.schemas import JSON, PROTOBUF, Decoding, Schema, SchemaError
 
-_LIBRARIES: Final = {PROTOBUF: ("google.protobuf", "protobuf")}
+_LIBRARIES: Final = {PROTOBUF: ("google.protobuf", "protobuf"), JSON: ("jsonschema_rs", "json-schema")}
 """By the types of schemas that have an extra of kafkalite: what is imported, and the extra."""
 
 
 def prepare_schemas(schemas: Sequence[Schema]) -> list[Schema]:
     """Return schemas, all of one type, as `column_type` and `make_decoder` take them. SchemaError where a library is missing."""
-    if not schemas or schemas[0].type != PROTOBUF:
+    kind = schemas[0].type if schemas else None
+    if kind in _LIBRARIES:
+        _check_library(kind)
+    if kind != PROTOBUF:
         return list(schemas)
-    _check_library(PROTOBUF)
     from spark_jobs.registry.protobuf_compiler import compile_schemas
 
     return compile_schemas(schemas)
@@ -41,6 +43,11 @@ def column_type(reader: Schema, message: str | None = None) -> Any:
         from spark_jobs.registry.protobuf_types import find_message, message_type
 
         return message_type(find_message(reader, message))
+    if reader.type == JSON:
+        from spark_jobs.registry.json_columns import JsonColumns
+        from spark_jobs.registry.json_document import JsonDocument
+
+        return JsonColumns(JsonDocument(reader)).column()[0]
     from spark_jobs.registry.avro_types import ParsedAvro
 
     parsed = ParsedAvro(reader)
@@ -54,6 +61,10 @@ def make_decoder(decoding: Decoding) -> BatchDecoder:
         from spark_jobs.registry.protobuf_values import ProtobufDecoder
 
         return ProtobufDecoder(decoding)
+    if decoding.reader.type == JSON:
+        from spark_jobs.registry.json_values import JsonDecoder
+
+        return JsonDecoder(decoding)
     from spark_jobs.registry.avro_values import AvroDecoder
 
     return AvroDecoder(decoding)

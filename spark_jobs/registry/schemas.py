@@ -12,7 +12,8 @@ from typing import Final
 AVRO: Final = "AVRO"
 """The registry's name of the type; it leaves it out of its responses for Avro."""
 PROTOBUF: Final = "PROTOBUF"
-TYPES_OF_FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF}
+JSON: Final = "JSON"
+TYPES_OF_FORMATS: Final[Mapping[str, str]] = {"avro": AVRO, "protobuf": PROTOBUF, "json-schema": JSON}
 """The registry's types of schema by the names of `--value-format` and `valueFormat`."""
 
 MAX_SCHEMA_BYTES: Final = 1 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
@@ -158,6 +159,40 @@ def test_a_night_decodes_protobuf_of_a_schema_that_imports_another(
     ]
     reasons = [row["reason"] for row in archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)]
     assert f"unknown schema id {UNKNOWN_ID}" in reasons[0] and "not Protobuf of the schema" in reasons[1], reasons
+
+
+MONTH = {
+    "type": "object",
+    "required": ["carrier"],
+    "properties": {
+        "carrier": {"type": "string"},
+        "delay": {"type": ["null", "integer"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "more": {"type": ["object", "string"]},
+    },
+}
+
+
+def test_a_night_decodes_json_of_schemas_that_validate_it(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    number = registry.register(f"{topic}-value", MONTH, kind="JSON")
+    rows = [
+        {"carrier": "UA", "delay": n if n % 3 else None, "tags": ["x"] * (n % 3), "more": {"n": n}} for n in range(50)
+    ]
+    values = [with_header(number, json.dumps(row).encode()) for row in rows]
+    odd = [with_header(UNKNOWN_ID, b"{}"), with_header(number, b"{}"), with_header(number, b"{")]
+    send(cluster.bootstrap_servers, topic, [Sent(DAY, index, value=value) for index, value in enumerate(values + odd)])
+    lookup = Lookup(Choice("value", "json-schema"), Registry(RegistryOptions(registry.url)))
+    with night_on(spark, cluster.bootstrap_servers, tmp_path) as night:
+        entry = archive.main(night, topic, DAY, Formats(value=Format("json-schema", lookup=lookup)))
+    assert entry.counts == {"records": 50, "late": 0, "dead_letters": 3}
+    found = [row["decoded"] for row in archived(tmp_path, topic, DAY)]
+    assert [{**row, "more": json.loads(row["more"])} for row in found] == rows
+    reasons = [row["reason"] for row in archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)]
+    wanted = (f"unknown schema id {UNKNOWN_ID}", '"carrier" is a required property', "not JSON")
+    assert all(part in reason for part, reason in zip(wanted, reasons, strict=True)), reasons
 
 
 def test_subjects_that_there_are_not(registry: SchemaRegistry) -> None:

@@ -41,7 +41,7 @@ def test_user_info_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"valueFormat": "json"}, "Option 'valueFormat' is 'json', none of bytes, avro, protobuf"),
+        ({"valueFormat": "json"}, "Option 'valueFormat' is 'json', none of bytes, avro, protobuf, json-schema"),
         ({"schema.registry.url": "r:8081"}, "is not like http://localhost:8081"),
         ({"keyMessage": "a.B"}, "Option 'keyMessage' needs the option 'keyFormat'"),
         ({"keySchema": "1"}, "Option 'keySchema' needs the option 'keyFormat'"),
