@@ -109,20 +109,35 @@ class ColumnDecoders:
 def registry_columns(options: Mapping[str, str]) -> RegistryColumns | None:
     """Return how keys and values of a schema registry are decoded; None when no option asks for it. OptionError."""
     given = Options(options)
-    asked = [part for part in PARTS if given.get(f"{part}Format", "bytes").strip().lower() != "bytes"]
+    choices = registry_choices(given)
+    if not choices:
+        return None
+    return RegistryColumns(registry_options(given, choices), choices, _one_topic(selection_of(given), choices))
+
+
+def registry_choices(given: Options) -> dict[str, Choice]:
+    """Return the choices of schemas for those of PARTS whose format is one of a schema registry. OptionError."""
+    found = {}
     for part in PARTS:
         name = given.get(f"{part}Format", "bytes").strip().lower()
-        if name not in ("bytes", *REGISTRY_FORMATS):
+        if name in REGISTRY_FORMATS:
+            schema = given.get(f"{part}Schema", LATEST).strip()
+            found[part] = Choice(part, name, schema, given.get(f"{part}Subject"), given.get(f"{part}Message"))
+            continue
+        if name != "bytes":
             listed = ", ".join(("bytes", *REGISTRY_FORMATS))
             raise OptionError(f"Option '{part}Format' is '{name}', none of {listed}; decode others in the query")
-        for what in ("Schema", "Subject", "Message"):
-            if part not in asked and f"{part}{what}" in given:
+        for what in ("Schema", "Subject", "Message", "Register"):
+            if f"{part}{what}" in given:
                 raise OptionError(f"Option '{part}{what}' needs the option '{part}Format', like avro")
-    if not asked:
-        return None
+    return found
+
+
+def registry_options(given: Options, choices: Mapping[str, Choice]) -> RegistryOptions:
+    """Return where the schema registry is that the choices need. OptionError."""
     url = given.get("schema.registry.url")
     if url is None:
-        raise OptionError(f"Option '{asked[0]}Format' needs the option 'schema.registry.url'")
+        raise OptionError(f"Option '{next(iter(choices))}Format' needs the option 'schema.registry.url'")
     user_info = given.get("schema.registry.basic.auth.user.info")
     if (file := given.get("schema.registry.basic.auth.user.info.file")) is not None:
         user_info = _read_file(file, "schema.registry.basic.auth.user.info.file")
@@ -131,17 +146,7 @@ def registry_columns(options: Mapping[str, str]) -> RegistryColumns | None:
         registry.check()
     except ValueError as problem:
         raise OptionError(f"Option 'schema.registry.url': {problem}") from None
-    choices = {
-        part: Choice(
-            part,
-            given[f"{part}Format"].strip().lower(),
-            given.get(f"{part}Schema", LATEST).strip(),
-            given.get(f"{part}Subject"),
-            given.get(f"{part}Message"),
-        )
-        for part in asked
-    }
-    return RegistryColumns(registry, choices, _one_topic(selection_of(given), choices))
+    return registry
 
 
 def _one_topic(choice: Selection, choices: Mapping[str, Choice]) -> str:

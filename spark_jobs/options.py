@@ -201,6 +201,11 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     )
 
 
+def boolean_option(given: Options, name: str, default: bool) -> bool:
+    """Return an option that is true or false. OptionError."""
+    return _boolean(given, name, default)
+
+
 def include_headers(options: Mapping[str, str]) -> bool:
     """True if rows have a column of headers. OptionError."""
     return _boolean(Options(options), "includeHeaders", False)

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from spark_jobs.decoded_columns import decoded_fields, registry_columns
+from spark_jobs.encoded_columns import find_encodings
 from spark_jobs.options import OptionError, batch_options, include_headers, sink_options, stream_options
 from spark_jobs.reader import BatchReader
 from spark_jobs.rows import source_schema
@@ -39,7 +40,7 @@ class KafkaliteSource(DataSource):
             raise OptionError(
                 "Save mode overwrite not allowed for Kafka: a topic can only be appended to. Use mode append."
             )
-        return BatchWriter(sink_options(self.options), schema)
+        return BatchWriter(sink_options(self.options), schema, find_encodings(self.options))
 
     def streamReader(self, schema: StructType) -> StreamReader:
         _check_streams()
@@ -52,7 +53,7 @@ class KafkaliteSource(DataSource):
         _check_streams()
         from spark_jobs.stream import StreamWriter
 
-        return StreamWriter(sink_options(self.options), schema)
+        return StreamWriter(sink_options(self.options), schema, find_encodings(self.options))
 
 
 def _check_streams() -> None:

@@ -3,11 +3,12 @@ become visible (`transactions`).
 
 Columns: `value` (string or binary), and if wanted `key` (the same), `topic` (string), `partition` (int), `headers` (array of structs of
 key and value) and, with the option `includeTimestamp`, `timestamp`. Others are left out.
+With `valueFormat` and `keyFormat` value and key have the types of a registry's schemas (`encoded_columns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -16,7 +17,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from kafkalite.client import ProducerOptions, SyncProducer
+from spark_jobs.encoded_columns import ColumnEncoders, check_encoded_types
 from spark_jobs.options import OptionError, SinkOptions, client_options
+from spark_jobs.registry.schemas import Encoding
 from spark_jobs.rows import HEADERS_TYPE
 from spark_jobs.transactions import DriverTransactions, Written, producer_options, task
 
@@ -31,8 +34,8 @@ _COLUMNS: Mapping[str, tuple[DataType, ...]] = {
 }
 
 
-def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Raise OptionError when a column is missing or has a type that no record has."""
+def check_columns(schema: StructType, options: SinkOptions, encoded: Collection[str] = ()) -> None:
+    """Raise OptionError when a column is missing or has a type that no record has; `encoded` have the types of their schemas."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if options.topic is None and "topic" not in kinds:
         raise OptionError(
@@ -43,7 +46,7 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     if options.include_timestamp and "timestamp" not in kinds:
         raise OptionError("option includeTimestamp needs an attribute 'timestamp'")
     for name, allowed in _COLUMNS.items():
-        if name not in kinds or (name == "topic" and options.topic is not None):
+        if name not in kinds or name in encoded or (name == "topic" and options.topic is not None):
             continue
         if name == "timestamp" and not options.include_timestamp:
             continue
@@ -57,8 +60,12 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 class SinkWriter:
     """Writes the rows of one task."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        check_columns(schema, options)
+    def __init__(
+        self, options: SinkOptions, schema: StructType, encodings: Mapping[str, Encoding] | None = None
+    ) -> None:
+        self._encodings = encodings or {}
+        check_columns(schema, options, self._encodings)
+        check_encoded_types(schema, self._encodings)
         self._options = options
         names = set(schema.names)
         self._columns = {name for name in _COLUMNS if name in names}
@@ -85,6 +92,7 @@ class SinkWriter:
                 failures.append(problem)
 
         # As Java's producer: records without a key fill one partition's batch, then another's.
+        encoders = ColumnEncoders(self._encodings)
         prefix, (number, query_id) = self._options.transactional_id_prefix, task()
         if prefix is None:
             options = client_options(ProducerOptions, self._options.kafka)
@@ -95,7 +103,7 @@ class SinkWriter:
                 producer.init_transactions()
                 producer.begin_transaction()
             for batch in iterator:
-                self._send(producer, batch, note)
+                self._send(producer, encoders, batch, note)
                 if failures:
                     break
             if not failures and prefix is not None:
@@ -109,9 +117,11 @@ class SinkWriter:
                 raise failures[0]
         return WriterCommitMessage()
 
-    def _send(self, producer: SyncProducer, batch: Any, note: Any) -> None:
+    def _send(self, producer: SyncProducer, encoders: ColumnEncoders, batch: Any, note: Any) -> None:
         def column(name: str, default: Any = None) -> Iterable[Any]:
-            return _values(name, batch.column(name)) if name in self._columns else repeat(default, batch.num_rows)
+            if name not in self._columns:
+                return repeat(default, batch.num_rows)
+            return _values(name, encoders.encode(name, batch.column(name)))
 
         columns = [column(name) for name in ("value", "key", "partition", "timestamp", "headers")]
         rows = zip(column("topic", self._options.topic), *columns, strict=True)

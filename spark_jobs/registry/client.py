@@ -1,4 +1,5 @@
-"""A client of a schema registry: Confluent's REST API, as Karapace and Apicurio Registry (`/apis/ccompat/v7`) have it too. Reads only.
+"""A client of a schema registry: Confluent's REST API, as Karapace and Apicurio Registry (`/apis/ccompat/v7`) have it too. It writes only
+what `register` is given.
 
 What it holds may be a password: it never shows in a repr, and credentials in a URL are refused, since URLs are printed. Responses are read
 up to a bound, and so are the versions of a subject and the references of a schema.
@@ -28,6 +29,8 @@ MAX_RESPONSE_BYTES: Final = 4 * MAX_SCHEMA_BYTES
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 _SPENT: Final = frozenset({429, 500, 502, 503, 504})
 """Statuses that are tried again."""
+_REFUSED_SCHEMA: Final = frozenset({409, 422})
+"""Not compatible with others of its subject; not valid."""
 
 
 class RegistryError(Exception):
@@ -84,7 +87,7 @@ class Response(Protocol):
 class Pool(Protocol):
     """What the client needs of urllib3's PoolManager."""
 
-    def request(self, method: str, url: str, *, preload_content: bool) -> Response: ...
+    def request(self, method: str, url: str, *, preload_content: bool, json: Any = None) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,20 @@ class Registry:
                 f"{self._url}: subject {subject} has {len(numbers)} versions, more than {MAX_VERSIONS}: name another subject"
             )
         return [self.version(subject, number) for number in numbers]
+
+    def find_id(self, subject: str, schema: Schema) -> int:
+        """Return the id of a schema that the subject has. RegistryError; UnknownSchemaError when it has it not."""
+        return self._send_schema(f"/subjects/{quote(subject, safe='')}", schema)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """Register a schema, which may be there already, and return its id. RegistryError."""
+        return self._send_schema(f"/subjects/{quote(subject, safe='')}/versions", schema)
+
+    def _send_schema(self, path: str, schema: Schema) -> int:
+        found = self._request("POST", path, {"schema": schema.text, "schemaType": schema.type})
+        if not isinstance(found, dict) or type(found.get("id")) is not int:
+            raise RegistryError(f"{self._url}{path}: the response has no id; is this a schema registry's URL?")
+        return int(found["id"])
 
     def _read_version(self, subject: str, version: int | str) -> Mapping[str, Any]:
         """Return the response for a version, which has schema, id and version. RegistryError."""
@@ -189,9 +206,12 @@ class Registry:
             ) from None
 
     def _read(self, path: str) -> Any:
+        return self._request("GET", path)
+
+    def _request(self, method: str, path: str, body_sent: Any = None) -> Any:
         url = f"{self._url}{path}"
         try:
-            response = self._pool.request("GET", url, preload_content=False)
+            response = self._pool.request(method, url, preload_content=False, json=body_sent)
             body = response.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
             if len(body) <= MAX_RESPONSE_BYTES:
                 response.release_conn()
@@ -206,6 +226,8 @@ class Registry:
             raise RegistryNotAuthorizedError(
                 f"{url}: the schema registry answered {status}{shown}; give other user info (user:password)"
             )
+        if status in _REFUSED_SCHEMA:
+            raise RegistryError(f"{url}: the schema registry refuses the schema{_registry_message(body)}")
         if status == 404:
             raise UnknownSchemaError(
                 f"{url}: the schema registry has no such subject or version{shown}; {self._url}/subjects lists its subjects"

@@ -64,6 +64,18 @@ class JsonColumns:
             return self._array(node["items"], above, where)
         return _SIMPLE.get(kind, _TEXT)
 
+    def typed_schema(self, node: Node) -> Node:
+        """Return the schema that says what type a node's column has, behind references and unions with null."""
+        seen = set()
+        while isinstance(node, dict) and id(node) not in seen and (only := self._only_schema(node)) is not None:
+            seen.add(id(node))
+            node = only
+        return node
+
+    def is_text(self, node: Node) -> bool:
+        """True if a `typed_schema` is one of strings, so that its column has no JSON."""
+        return isinstance(node, dict) and _kind(node) == "string"
+
     def _only_schema(self, node: Mapping[str, Any]) -> Node | None:
         """Return the one schema that says all about the type of a node; None where the node itself does."""
         if "$ref" in node:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from spark_jobs.registry.client import Registry
 from spark_jobs.registry.decoders import column_type, prepare_schemas, writer_schema
-from spark_jobs.registry.schemas import MAX_DECODING_BYTES, TYPES_OF_FORMATS, Decoding, Schema, SchemaError
+from spark_jobs.registry.schemas import MAX_DECODING_BYTES, TYPES_OF_FORMATS, Decoding, Encoding, Schema, SchemaError
 
 LATEST: Final = "latest"
 PROTOBUF_FORMAT: Final = "protobuf"
@@ -57,11 +57,29 @@ class Lookup:
 
     def __init__(self, choice: Choice, registry: Registry) -> None:
         self._choice, self._registry = choice, registry
-        self._readers: dict[str, Schema] = {}
+        self._readers: dict[str, tuple[Schema, int | None]] = {}
+        """By topic, with the id where it was read from the registry."""
         self._prepared: dict[Schema, Schema] = {}
 
     def reader(self, topic: str) -> Schema:
         """Return the schema that gives the column its type. RegistryError, SchemaError, ChoiceError."""
+        return self._reader(topic)[0]
+
+    def encoding(self, topic: str, is_registered: bool) -> Encoding:
+        """Return what encodes values, by the reader's schema. One of a file is registered if that is wanted, else it has to be there.
+
+        RegistryError, SchemaError, ChoiceError.
+        """
+        choice, (schema, number) = self._choice, self._reader(topic)
+        subject = choice.subjects_of(topic)[0]
+        if number is not None and is_registered:
+            raise ChoiceError(f"the schema {choice.reader} for {choice.part}s is registered already: give @ and a file")
+        if number is None:
+            send = self._registry.register if is_registered else self._registry.find_id
+            number = send(subject, Schema(schema.text, schema.type))
+        return Encoding(number, schema, f"subject {subject}", choice.message)
+
+    def _reader(self, topic: str) -> tuple[Schema, int | None]:
         found = self._readers.get(topic)
         if found is None:
             found = self._readers[topic] = self._find_reader(topic)
@@ -88,17 +106,15 @@ class Lookup:
         missing = [each for each in dict.fromkeys(schemas) if each not in self._prepared]
         self._prepared.update(zip(missing, prepare_schemas(missing), strict=True))
 
-    def _find_reader(self, topic: str) -> Schema:
+    def _find_reader(self, topic: str) -> tuple[Schema, int | None]:
         choice, wanted = self._choice, TYPES_OF_FORMATS[self._choice.format]
         subject = choice.subjects_of(topic)[0]
         if choice.reader.startswith("@"):
-            found, where = Schema(_read_file(choice.reader[1:]), wanted), choice.reader[1:]
+            found, where, number = Schema(_read_file(choice.reader[1:]), wanted), choice.reader[1:], None
         else:
             registered = self._registry.version(subject, _version(choice))
-            found, where = (
-                registered.schema,
-                f"version {registered.version} of subject {subject} at {self._registry.url}",
-            )
+            found, number = registered.schema, registered.id
+            where = f"version {registered.version} of subject {subject} at {self._registry.url}"
         if found.type != wanted:
             raise SchemaError(
                 f"{where} is a schema of the type {found.type}, not {wanted}: give its format for {choice.part}s"
@@ -109,7 +125,7 @@ class Lookup:
             column_type(prepared, choice.message)  # says what cannot be a column before anything is read
         except SchemaError as problem:
             raise SchemaError(f"{where}: {problem}") from None
-        return prepared
+        return prepared, number
 
 
 def _check_size(schemas: Iterable[Schema], where: str) -> None:

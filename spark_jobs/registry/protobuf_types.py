@@ -23,7 +23,7 @@ message counted where it stands, or deeper than `MAX_DEPTH`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool  # type: ignore[import-untyped]
@@ -78,6 +78,20 @@ def find_message(schema: Schema, wanted: str | None) -> Message:
         raise SchemaError(f"the schema has no message {name}") from None
     except Exception as problem:  # the pool raises what its C code says
         raise SchemaError(f"not a Protobuf schema: {problem!s:.200}") from None
+
+
+def message_places(file: Any) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield place and full name of each message of a FileDescriptorProto: the index on each level of nesting."""
+    yield from _places_within(file.message_type, (), file.package)
+
+
+def _places_within(
+    messages: Sequence[Any], above: tuple[int, ...], scope: str
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    for index, each in enumerate(messages):
+        name = f"{scope}.{each.name}" if scope else each.name
+        yield (*above, index), name
+        yield from _places_within(each.nested_type, (*above, index), name)
 
 
 def is_timestamp(message: Message) -> bool:

@@ -7,7 +7,7 @@ skipped, and those that a writer did not know are unset, as Protobuf's own reade
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -22,6 +22,7 @@ from spark_jobs.registry.protobuf_types import (
     find_message,
     is_map,
     is_timestamp,
+    message_places,
     message_type,
     root_file,
     shown_fields,
@@ -74,21 +75,13 @@ class ProtobufDecoder(BatchDecoder):
             if schema is None:
                 raise UndecodableError(f"unknown schema id {found}: {self._decoding.known_from} has no such schema")
             try:
-                root = root_file(schema)
-                places = dict(_named_places(root.message_type, (), root.package))
+                places = dict(message_places(root_file(schema)))
             except SchemaError as problem:
                 places = problem
             self._places[found] = places
         if isinstance(places, SchemaError):
             raise UndecodableError(f"the schema {found} cannot be decoded with: {places}")
         return places
-
-
-def _named_places(messages: Sequence[Any], above: tuple[int, ...], scope: str) -> Iterator[tuple[tuple[int, ...], str]]:
-    for index, each in enumerate(messages):
-        name = f"{scope}.{each.name}" if scope else each.name
-        yield (*above, index), name
-        yield from _named_places(each.nested_type, (*above, index), name)
 
 
 class _Conversion:

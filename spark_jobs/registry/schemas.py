@@ -59,6 +59,16 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoding:
+    """How keys or values are encoded: a registered schema, its id, where it is from, and of Protobuf the message."""
+
+    id: int
+    schema: Schema
+    known_from: str
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Decoding:
     """How keys or values are decoded: the schema of the column, and the schemas that writers used, by their ids."""
 

@@ -6,6 +6,7 @@ Source of the rule: Confluent's "Wire format" of Schema Registry serializers, wh
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 MAGIC_BYTE: Final = 0
@@ -50,6 +51,21 @@ def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
         index, position = _read_zigzag(value, position)
         indexes.append(index)
     return tuple(indexes), position
+
+
+def with_message_indexes(indexes: Sequence[int], payload: bytes) -> bytes:
+    """Return a Protobuf message behind its place in its schema; it goes behind the header."""
+    if tuple(indexes) == (0,):
+        return b"\x00" + payload
+    return b"".join(_write_zigzag(each) for each in (len(indexes), *indexes)) + payload
+
+
+def _write_zigzag(number: int) -> bytes:
+    left, found = number << 1, bytearray()  # none is negative
+    while left >= 0x80:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes(found) + bytes((left,))
 
 
 def _read_zigzag(value: bytes, position: int) -> tuple[int, int]:

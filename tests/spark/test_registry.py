@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyarrow import parquet
 
+from kafkalite.client import SyncConsumer, TopicPartition
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.formats import Format, Formats
@@ -22,7 +23,7 @@ from spark_jobs.registry.client import Registry, RegistryOptions, UnknownSchemaE
 from spark_jobs.registry.lookup import Choice, Lookup
 from spark_jobs.registry.protobuf_compiler import compile_schemas
 from spark_jobs.registry.schemas import PROTOBUF, Reference, Schema
-from spark_jobs.registry.wire_format import with_header
+from spark_jobs.registry.wire_format import schema_id, with_header
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, archived, night_on, send
 from tests.spark.schema_registry import SchemaRegistry, schema_registry
@@ -193,6 +194,34 @@ def test_a_night_decodes_json_of_schemas_that_validate_it(
     reasons = [row["reason"] for row in archived(tmp_path, topic, DAY, layout.DEAD_LETTERS)]
     wanted = (f"unknown schema id {UNKNOWN_ID}", '"carrier" is a required property', "not JSON")
     assert all(part in reason for part, reason in zip(wanted, reasons, strict=True)), reasons
+
+
+def test_the_sink_writes_what_fastavro_reads(
+    spark: Any, cluster: LocalCluster, registry: SchemaRegistry, make_topic: TopicMaker
+) -> None:
+    topic = make_topic(1, config=FOREVER)
+    number = registry.register(f"{topic}-value", V2)
+    rows = spark.range(50).selectExpr(
+        "named_struct('carrier', 'UA', 'delay', if(id % 3 = 0, null, int(id)), 'at', timestamp_millis(id)) as value"
+    )
+    places = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "schema.registry.url": registry.url}
+    rows.write.format("kafkalite").options(topic=topic, valueFormat="avro", **places).mode("append").save()
+    place = TopicPartition(topic, 0)
+    with SyncConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        batches = list(consumer.read_range(place, 0, consumer.end_offsets([place])[place]))
+    found = [row["value"] for batch in batches for row in batch.to_pylist()]
+    parsed = fastavro.parse_schema(V2)
+    assert {schema_id(value) for value in found} == {number}
+    read = [fastavro.schemaless_reader(BytesIO(value[5:]), parsed, None) for value in found]
+    assert sorted(read, key=lambda row: row["at"]) == [
+        {
+            "carrier": "UA",
+            "delay": n if n % 3 else None,
+            "at": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=n),
+            "source": "unknown",
+        }
+        for n in range(50)
+    ]
 
 
 def test_subjects_that_there_are_not(registry: SchemaRegistry) -> None:

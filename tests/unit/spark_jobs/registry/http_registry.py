@@ -12,8 +12,16 @@ from typing import Any
 
 
 @contextmanager
-def http_registry(paths: Mapping[str, Any], user_info: str | None = None) -> Iterator[str]:
-    """Serve JSON by path, or 302 to what a text says; 401 without the user info. Yields the URL."""
+def http_registry(
+    paths: Mapping[str, Any],
+    user_info: str | None = None,
+    posted: list[tuple[str, Any]] | None = None,
+    answers: Mapping[str, Any] | None = None,
+) -> Iterator[str]:
+    """Serve JSON by path, or 302 to what a text says; 401 without the user info. Yields the URL.
+
+    What is posted goes to `posted`, and is answered by `answers`: JSON, or a status and JSON.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -27,6 +35,14 @@ def http_registry(paths: Mapping[str, Any], user_info: str | None = None) -> Ite
                 self._reply(404, b"")
             else:
                 self._reply(200, json.dumps(found).encode())
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            assert posted is not None
+            posted.append((self.path, json.loads(body)))
+            found = (answers or {}).get(self.path, (404, {}))
+            status, answer = found if isinstance(found, tuple) else (200, found)
+            self._reply(status, json.dumps(answer).encode())
 
         def _reply(self, status: int, body: bytes, **headers: str) -> None:
             self.send_response(status)

@@ -49,8 +49,8 @@ class Responses:
         self.found: dict[str, Any] = found
         self.asked: list[str] = []
 
-    def request(self, method: str, url: str, *, preload_content: bool) -> Response:
-        assert method == "GET" and url.startswith(URL) and not preload_content
+    def request(self, method: str, url: str, *, preload_content: bool, **body: Any) -> Response:
+        assert method == "GET" and body == {"json": None} and url.startswith(URL) and not preload_content
         path = url.removeprefix(URL)
         self.asked.append(path)
         found = self.found.get(path, (404, {"error_code": 40401, "message": f"no {path}"}))
