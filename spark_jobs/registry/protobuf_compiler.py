@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
@@ -19,7 +20,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[imp
 from spark_jobs.registry.schemas import MAX_DECODING_BYTES, Schema, SchemaError
 
 TIMEOUT_S: Final = 120
-_PROGRAM: Final = "spark_jobs.registry.protoc_program"
+_PROGRAM: Final = Path(__file__).with_name("protoc_program.py")
+"""Run as a file, because this package need not be on the path of another Python."""
 _MAX_NAME_LENGTH: Final = 200
 _MAX_PROBLEM_LENGTH: Final = 300
 
@@ -72,7 +74,7 @@ def _files(schema: Schema) -> dict[str, Any]:
 def _run_program(sources: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-P", str(_PROGRAM)],
             input=json.dumps(sources).encode(),
             capture_output=True,
             timeout=TIMEOUT_S,
