@@ -29,6 +29,7 @@ from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.failure_detection.unclean_topics import UncleanTopics
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
+from kafkalite.broker.fetch.range_digests import RangeDigests
 from kafkalite.broker.fetch.replica_selector import selector
 from kafkalite.broker.identity.acl_authorizer import AclAuthorizer
 from kafkalite.broker.identity.delegation_tokens import DelegationTokens
@@ -39,7 +40,7 @@ from kafkalite.broker.replication.leader_fetcher import FetcherContext
 from kafkalite.broker.replication.log_dir_moves import LogDirMoves
 from kafkalite.broker.replication.replica_fetchers import ReplicaFetchers
 from kafkalite.broker.replication.replicas import Replicas
-from kafkalite.broker.requests.served_api import ServedApi, spoken_of
+from kafkalite.broker.requests.served_api import Audience, ServedApi, spoken_of
 from kafkalite.broker.settings.dynamic_configs import ConfigChanges, DynamicConfigs
 from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.broker.settings.rates import replication_rates
@@ -100,6 +101,7 @@ class BrokerParts:
     broker_id: BrokerId
     cluster_id: str
     spoken: messages.api_versions_response.ApiVersionsResponse
+    spoken_to_clients: messages.api_versions_response.ApiVersionsResponse
     spoken_to_peers: messages.api_versions_response.ApiVersionsResponse
     live_config: LiveConfig
     clock: Clock
@@ -134,6 +136,7 @@ class BrokerParts:
     zookeeper_offsets: ZooKeeperOffsets
     fetch_sessions: FetchSessionCache
     partition_reader: PartitionReader
+    range_digests: RangeDigests
     registrar: BrokerRegistrar
     failure_detection: FailureDetection
 
@@ -320,7 +323,8 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
         broker_id=broker_id,
         cluster_id=cluster_id,
         spoken=spoken_of(served),
-        spoken_to_peers=spoken_of(served, to_peers=True),
+        spoken_to_clients=spoken_of(served, Audience.CLIENTS),
+        spoken_to_peers=spoken_of(served, Audience.BROKERS),
         live_config=live,
         clock=clock,
         rng=early.rng,
@@ -383,6 +387,7 @@ def wire(early: EarlyParts, broker_id: BrokerId, cluster_id: str, served: Sequen
             leader_rate,
             selector(config.replica_selector_class, metadata, broker_id),
         ),
+        range_digests=RangeDigests(),
         registrar=BrokerRegistrar(store, broker_id, 2 * config.zookeeper_session_timeout_ms / 1000 + _STALE_MARGIN_S),
         failure_detection=failure_detection,
     )

@@ -47,7 +47,7 @@ _COMMANDS = {
     "partition": _Entry("partition.command", "partition", "Add partitions, move them to other brokers."),
     "perf": _Entry("perf", "perf", "Measure producing, consuming, and both."),
     "produce": _Entry("records.produce", "produce", "Write records to a topic."),
-    "record": _Entry("records.delete", "record", "Delete records before an offset."),
+    "record": _Entry("records.command", "record", "Delete records before an offset; digests of records."),
     "spark": _Entry("spark", "spark", "Nightly batch jobs on Spark: archive, reprocess, compact, audit."),
     "topic": _Entry("topic", "topic", "Create, list, describe and delete topics."),
     "transaction": _Entry("transaction", "transaction", "Transactions; those that nobody ends."),

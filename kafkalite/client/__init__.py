@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.quotas import QuotaEntity as QuotaEntity
     from kafkalite.client.admin.quotas import QuotaFilter as QuotaFilter
     from kafkalite.client.admin.records import DeletedRecords as DeletedRecords
+    from kafkalite.client.admin.records import DigestedRange as DigestedRange
     from kafkalite.client.admin.sync import SyncAdmin as SyncAdmin
     from kafkalite.client.admin.topics import ClusterDescription as ClusterDescription
     from kafkalite.client.admin.topics import CreatedTopic as CreatedTopic
@@ -121,7 +122,7 @@ _NAMES_OF = {
     ".admin.log_dirs": "LogDir LogDirReplica TopicPartitionReplica",
     ".admin.partitions": "NewPartitions PartitionReassignment",
     ".admin.quotas": "ClientQuota QuotaEntity QuotaFilter",
-    ".admin.records": "DeletedRecords",
+    ".admin.records": "DeletedRecords DigestedRange",
     ".admin.sync": "SyncAdmin",
     ".admin.topics": "ClusterDescription CreatedTopic NewTopic TopicDescription",
     ".admin.transactions": "HangingTransaction ProducerState TransactionDescription TransactionListing",

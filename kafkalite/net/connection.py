@@ -12,7 +12,7 @@ import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from kafkalite.errors import AuthenticationError, ErrorCode, ProtocolViolation
@@ -26,7 +26,7 @@ from kafkalite.net.frames import (
     response_body_position,
 )
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, Api, ApiKey
+from kafkalite.protocol.apis import APIS, CLIENT_SOFTWARE_NAME, Api, ApiKey
 from kafkalite.protocol.bounds import PLAIN_BYTES
 from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer, Endpoint
@@ -41,7 +41,6 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 MAX_RESPONSE_BYTES = 1 << 30
 _FIRST_RESPONSE_BYTES = 256 * 1024
 """The most that ApiVersions may take: nothing is known of the other side yet. Apache Kafka's has less than a kilobyte."""
-_SOFTWARE_NAME: Final = "kafkalite"
 WRITE_BUFFER_BYTES = 4 * 1024 * 1024
 """Requests that the broker has not taken yet: above this `writing_paused` says so, until a quarter is left."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -290,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end(ConnectionError(f"closed, because {reason}"))
             raise reason from None
 
-    async def negotiate(self, timeout_s: float = 10.0, software_name: str = _SOFTWARE_NAME) -> None:
+    async def negotiate(self, timeout_s: float = 10.0, software_name: str = CLIENT_SOFTWARE_NAME) -> None:
         """Learn which versions the broker speaks (ApiVersions, KIP-35), falling back as KIP-511 says; what is known is not asked again.
 
         To another `software_name` the broker may speak other APIs, so it is asked again (`apis.PEER_SOFTWARE_NAME`).

@@ -4,7 +4,8 @@ ApiVersions answers and request dispatch are derived from it. Highest versions a
 whose fields together make the one shape that handlers see: the newest, and an older one where the structure changed (topic
 names became topic ids, one item became a list).
 
-Private APIs are kafkalite's own. Apache Kafka and clients neither send them nor are told of them.
+Private APIs are kafkalite's own, between its brokers or also for its clients. Apache Kafka and other clients neither send them nor are
+told of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from typing import Final
 
 FIRST_PRIVATE_KEY: Final = 20_000
 """First key of kafkalite's own APIs, far above the keys of Apache Kafka (below 100) and below the end of int16."""
+
+FIRST_CLIENT_KEY: Final = 21_000
+"""First key of those of them that clients of kafkalite send, on any listener; the ones before are for brokers."""
+
+CLIENT_SOFTWARE_NAME: Final = "kafkalite"
+"""Client software name in ApiVersions (KIP-511) of a client of ours, which is told of `FIRST_CLIENT_KEY` and those behind it."""
 
 PEER_SOFTWARE_NAME: Final = "kafkalite-broker"
 """Client software name in ApiVersions (KIP-511) of a broker that asks another broker for private APIs too."""
@@ -92,6 +99,7 @@ class ApiKey(IntEnum):
     PEER_HEARTBEAT = FIRST_PRIVATE_KEY
     METADATA_DIGESTS = FIRST_PRIVATE_KEY + 1
     COPY_RECORDS = FIRST_PRIVATE_KEY + 2
+    DIGEST_RECORDS = FIRST_CLIENT_KEY
 
 
 NEVER_FLEXIBLE = 1 << 15
@@ -115,8 +123,13 @@ class Api:
 
     @property
     def is_private(self) -> bool:
-        """True if the API is not Apache Kafka's but exists between kafkalite brokers only."""
+        """True if the API is not Apache Kafka's but kafkalite's own."""
         return self.key >= FIRST_PRIVATE_KEY
+
+    @property
+    def is_for_brokers(self) -> bool:
+        """True if the API is private, and served on the inter-broker listener only."""
+        return FIRST_PRIVATE_KEY <= self.key < FIRST_CLIENT_KEY
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_from
@@ -196,6 +209,7 @@ APIS: dict[int, Api] = _table(
     Api(ApiKey.PEER_HEARTBEAT, 0, 0, 0),
     Api(ApiKey.METADATA_DIGESTS, 0, 0, 0),
     Api(ApiKey.COPY_RECORDS, 0, 0, 0),
+    Api(ApiKey.DIGEST_RECORDS, 0, 0, 0),
 )
 
 KAFKA_APIS: dict[int, Api] = {key: api for key, api in APIS.items() if not api.is_private}

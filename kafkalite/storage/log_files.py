@@ -6,6 +6,7 @@
     <topic>-<partition>.<32 hex>-stray/         set aside as unknown (3.7 on); never loaded
 
     <base offset, 20 digits>.log, .index, .timeindex, .txnindex     a segment and its indexes
+    <base offset, 20 digits>.digests                                digests of a segment's records, once somebody asked for them
     <offset, 20 digits>.snapshot                                    producers before that offset
     leader-epoch-checkpoint, partition.metadata                     the former, and indexes, soon after the others
     *.deleted, *.cleaned, *.swap            given up; unfinished compaction; finished compaction being swapped in
@@ -24,6 +25,7 @@ LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 TRANSACTION_INDEX: Final = ".txnindex"
+DIGESTS: Final = ".digests"
 SNAPSHOT: Final = ".snapshot"
 SEGMENT_SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 

@@ -25,6 +25,7 @@ from kafkalite.broker.handlers import (
     delete_records,
     describe_configs,
     describe_producers,
+    digest_records,
     elections,
     envelope,
     fetch,
@@ -90,5 +91,6 @@ SERVED: Final[tuple[ServedApi[BrokerParts], ...]] = (
     *peer_heartbeat.APIS,
     *metadata_digests.APIS,
     *copy_records.APIS,
+    *digest_records.APIS,
 )
 """That its type holds is what proves that the broker's parts are what each handler needs."""

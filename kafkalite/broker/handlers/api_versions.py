@@ -2,7 +2,8 @@
 
 - 0 to 2 the same; 3 client name and version, features (KIP-584); 4 the same shape. An unknown version is answered in
   version 0 by dispatch (KIP-511).
-- Private APIs are named only to a client that calls itself a kafkalite broker, on the inter-broker listener.
+- Private APIs are named only to a client that calls itself a kafkalite broker, on the inter-broker listener; those that clients use also to
+  one that calls itself a client of kafkalite.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kafkalite.broker.requests.request_context import RequestContext
 from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
-from kafkalite.protocol.apis import PEER_SOFTWARE_NAME, ApiKey
+from kafkalite.protocol.apis import CLIENT_SOFTWARE_NAME, PEER_SOFTWARE_NAME, ApiKey
 
 _NAMED_FROM: Final = 3
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -26,6 +27,9 @@ class Parts(HasConfig, Protocol):
 
     @property
     def spoken(self) -> messages.ApiVersionsResponse: ...
+
+    @property
+    def spoken_to_clients(self) -> messages.ApiVersionsResponse: ...
 
     @property
     def spoken_to_peers(self) -> messages.ApiVersionsResponse: ...
@@ -39,11 +43,10 @@ def api_versions(
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    is_peer = (
-        request.client_software_name == PEER_SOFTWARE_NAME
-        and context.listener == parts.config.inter_broker_listener_name
-    )
-    return parts.spoken_to_peers if is_peer else parts.spoken
+    name = request.client_software_name
+    if name == PEER_SOFTWARE_NAME and context.listener == parts.config.inter_broker_listener_name:
+        return parts.spoken_to_peers
+    return parts.spoken_to_clients if name == CLIENT_SOFTWARE_NAME else parts.spoken
 
 
 APIS: Final = (serve_api(ApiKey.API_VERSIONS, 0, 4, api_versions),)

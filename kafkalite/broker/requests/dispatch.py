@@ -104,7 +104,7 @@ class _Undecoded(NamedTuple):
 class Dispatcher(Generic[PartsT_contra]):
     """Serves the requests of all connections with the handlers of their APIs. `now_s` measures latencies.
 
-    Private APIs are served on the listener of the name `peer_listener` and unknown on others.
+    APIs between brokers are served on the listener of the name `peer_listener` and unknown on others.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class Dispatcher(Generic[PartsT_contra]):
         self.portions = Portions()
         self.request_turns = RequestTurns(self.portions)
         routes = {int(each.api.key): _route(each, authorizer, parts) for each in served}
-        self._plain_routes = {key: route for key, route in routes.items() if not route.api.is_private}
-        self._private_routes = {key: route for key, route in routes.items() if route.api.is_private}
+        self._plain_routes = {key: route for key, route in routes.items() if not route.api.is_for_brokers}
+        self._peer_routes = {key: route for key, route in routes.items() if route.api.is_for_brokers}
         self._routes = self._plain_routes
         self._fast_paths = [route.fast_path for route in self._routes.values() if route.fast_path is not None]
         self._tasks: dict[asyncio.Task[Answer], None] = {}
@@ -136,7 +136,7 @@ class Dispatcher(Generic[PartsT_contra]):
     def run_within(self, around: Callable[[ServedApi[PartsT_contra], Handle], Handle] | None) -> None:
         """Call handlers through what `around` makes of them from now on, or with None as they are, which costs nothing.
 
-        `around` may return the handler that it is given; what it makes itself returns replies or futures. Private APIs stay as they are.
+        `around` may return the handler that it is given; what it makes itself returns replies or futures. APIs between brokers are exempt.
         """
         self._routes = self._plain_routes
         for fast_path in self._fast_paths:
@@ -159,7 +159,7 @@ class Dispatcher(Generic[PartsT_contra]):
         api_key, version, correlation_id = read_head(frame)
         route = self._routes.get(api_key)
         if route is None:
-            route = self._private_route(api_key, connection)
+            route = self._peer_route(api_key, connection)
         (
             served,
             api,
@@ -240,9 +240,9 @@ class Dispatcher(Generic[PartsT_contra]):
         latency.observe(self.now_s() - began_s)
         return answer
 
-    def _private_route(self, api_key: int, connection: ClientConnection) -> _Route[PartsT_contra]:
-        """Return the route of a private API. Raises ProtocolViolation for other keys, and on listeners of clients for every key."""
-        route = self._private_routes.get(api_key) if connection.listener == self._peer_listener else None
+    def _peer_route(self, api_key: int, connection: ClientConnection) -> _Route[PartsT_contra]:
+        """Return the route of an API between brokers. Raises ProtocolViolation for other keys, and for all on listeners of clients."""
+        route = self._peer_routes.get(api_key) if connection.listener == self._peer_listener else None
         if route is None:
             raise ProtocolViolation(f"unknown api key {api_key}")
         return route

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeAlias, TypeVar
 
@@ -104,15 +105,30 @@ def run_in_portions(
     return handle
 
 
-def spoken_of(served: Iterable[ServedApi[Never]], *, to_peers: bool = False) -> messages.ApiVersionsResponse:
-    """Return the response of ApiVersions: every API that is served, with its versions; private ones only `to_peers`, which are brokers.
+class Audience(Enum):
+    """Who asks for the APIs that are served; each is told of those of the one before, too."""
 
-    It is made once, being the same for everybody.
+    EVERYBODY = 0
+    CLIENTS = 1
+    """Clients of kafkalite."""
+    BROKERS = 2
+    """Brokers of kafkalite, on the inter-broker listener."""
+
+
+def spoken_of(
+    served: Iterable[ServedApi[Never]], audience: Audience = Audience.EVERYBODY
+) -> messages.ApiVersionsResponse:
+    """Return the response of ApiVersions to this audience: every API that is served, with its versions; private ones only where they are
+    for the audience.
+
+    It is made once, being the same for all of an audience.
     """
     m = messages.api_versions_response
     keys = [
         m.ApiVersion(api_key=each.api.key, min_version=each.first_version, max_version=each.last_version)
         for each in sorted(served, key=lambda each: each.api.key)
-        if to_peers or not each.api.is_private
+        if audience is Audience.BROKERS
+        or not each.api.is_private
+        or (audience is Audience.CLIENTS and not each.api.is_for_brokers)
     ]
     return m.ApiVersionsResponse(api_keys=keys)

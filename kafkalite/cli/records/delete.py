@@ -25,12 +25,7 @@ _ALL_COMMITTED = -1
 Wanted = Mapping[TopicPartition, int]
 
 
-@click.group()
-def record() -> None:
-    """Delete records."""
-
-
-@record.command()
+@click.command()
 @click.argument("offsets", nargs=-1, metavar="[TOPIC-N=OFFSET|latest]...")
 @click.option(
     "--topic",

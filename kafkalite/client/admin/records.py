@@ -1,13 +1,14 @@
-"""Administration of records: deleted up to an offset, and offsets found by name or time. Asked of the leaders. A part of `Admin`."""
+"""Administration of records: deleted up to an offset, digested; offsets found by name or time. Asked of the leaders. A part of `Admin`."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from kafkalite.client.admin.calls import AdminCalls, Results
+from kafkalite.client.admin.calls import AdminCalls, Results, each_of
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.client.plain_values import PlainValues
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafkalite.client.cluster.view import PartitionView
 
 _OFFSETS_BY_NAME: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
+_RANGES_AT_ONCE: Final = 8
 HIGH_WATERMARK: Final = -1
 """Where to delete records up to: all that are committed."""
 
@@ -31,8 +33,28 @@ class DeletedRecords(PlainValues):
     low_watermark: int
 
 
+@dataclass(frozen=True, slots=True)
+class DigestedRange(PlainValues):
+    """The committed records with offsets from `start` to before `end`: how many they are, the first and last offset of them (None without
+    any), the bytes of keys, values and headers, and their fingerprint, 32 hexadecimal digits.
+
+    The fingerprint is the sum, modulo 2**128, of the murmur3 hashes of the records with their offsets and timestamps. Equal ranges have
+    equal fingerprints, in every cluster and however batches are cut or compressed. Any accident shows; somebody who means to deceive can
+    make other records with the same one.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+    content_bytes: int
+    fingerprint: str
+
+
 class RecordAdmin(AdminCalls):
-    """Deletes records up to an offset and looks offsets up by name or time, at the partitions' leaders."""
+    """Deletes and digests records, and looks offsets up by name or time, at the partitions' leaders."""
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> list[DeletedRecords]:
         """Delete all records before an offset of each partition; -1 stands for the high watermark.
@@ -73,6 +95,36 @@ class RecordAdmin(AdminCalls):
             for topic in response.topics
             for answer in topic.partitions
         )
+
+    async def digest_records(
+        self, ranges: Mapping[TopicPartition, tuple[int, int]], *, fresh: bool = False
+    ) -> list[DigestedRange]:
+        """Return the digests of the committed records of partitions, from the first offset of a range to before the second.
+
+        Brokers keep digests of what they have read once; a `fresh` one is made of the bytes that lie on their disks now. AdminError with
+        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, TOPIC_AUTHORIZATION_FAILED, … for those that failed, REQUEST_TIMED_OUT for an end that
+        is not committed in time. Ranges that follow each other have the digests of the whole when records, bytes and fingerprints are
+        added up, fingerprints modulo 2**128.
+        """
+        from kafkalite.client.admin.record_digests import RangeDigester
+
+        wanted = {TopicPartition(*each): span for each, span in ranges.items()}
+        for each, (start, end) in wanted.items():
+            if not 0 <= start <= end:
+                raise ValueError(f"{each}: {start} to {end} is no range of offsets")
+        await self._watch_leaders(wanted)
+        at_once = asyncio.Semaphore(_RANGES_AT_ONCE)
+
+        async def digest(each: TopicPartition) -> DigestedRange:
+            start, end = wanted[each]
+            digester = RangeDigester(self._cluster, each, start, end, self._api_timeout_s, fresh=fresh)
+            async with at_once:
+                digest = await digester.digest()
+            first, last = (digest.first_offset, digest.last_offset) if digest.records else (None, None)
+            found = digest.records, first, last, digest.content_bytes, f"{digest.fingerprint:032x}"
+            return DigestedRange(each, start, end, *found)
+
+        return list((await each_of(wanted, digest)).values())
 
     async def list_offsets(
         self,

@@ -46,6 +46,7 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
     delete_group_offsets = blocking(Admin.delete_group_offsets)
     delete_groups = blocking(Admin.delete_groups)
     delete_records = blocking(Admin.delete_records)
+    digest_records = blocking(Admin.digest_records)
     list_offsets = blocking(Admin.list_offsets)
     describe_cluster = blocking(Admin.describe_cluster)
     describe_configs = blocking(Admin.describe_configs)

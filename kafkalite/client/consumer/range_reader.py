@@ -12,7 +12,8 @@ never silently left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +73,8 @@ class RangeReader:
         settings, schema = self._settings, schema_of(self._settings.columns)
         gathered: list[BatchRecords] = []
         rows = size_bytes = 0
-        position = start
-        fetching = self._start_fetch(position) if position < end else None
-        try:
-            while fetching is not None:
-                chunk = await fetching
-                following = max(position, chunk.next_offset)
-                fetching = self._start_fetch(following) if following < end else None
+        async with aclosing(self._chunks(start, end)) as chunks:
+            async for chunk, position in chunks:
                 while batch := await self._next_batch(chunk, position):
                     for part in batch.parts(settings.batch_rows, settings.batch_bytes):
                         gathered.append(part)
@@ -89,9 +85,27 @@ class RangeReader:
                                 yield found
                             gathered, rows, size_bytes = [], 0, 0
                             await asyncio.sleep(0)
-                position = following
             if gathered and len(found := record_batch(gathered, start, end, schema)):
                 yield found
+
+    async def batches(self, start: int, end: int) -> AsyncGenerator[BatchRecords, None]:
+        """Yield the batches that have records from `start` to before `end`, decompressed, in order. Errors as of `read`."""
+        async with aclosing(self._chunks(start, end)) as chunks:
+            async for chunk, position in chunks:
+                while batch := await self._next_batch(chunk, position):
+                    yield batch
+
+    async def _chunks(self, start: int, end: int) -> AsyncGenerator[tuple[Chunk, int], None]:
+        """Yield what fetches bring, each with the offset from which on it is wanted; the next one is under way meanwhile."""
+        position = start
+        fetching = self._start_fetch(position) if position < end else None
+        try:
+            while fetching is not None:
+                chunk = await fetching
+                following = max(position, chunk.next_offset)
+                fetching = self._start_fetch(following) if following < end else None
+                yield chunk, position
+                position = following
         finally:
             if fetching is not None:
                 await end_tasks([fetching])

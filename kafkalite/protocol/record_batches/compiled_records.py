@@ -19,7 +19,7 @@ aiokafka's package takes 0.2 s to import, so a broker that starts does not wait 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from mmap import mmap
@@ -62,6 +62,9 @@ class DecodedRecord(Protocol):
 
     @property
     def value(self) -> bytes | None: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 class CheckedRecords(NamedTuple):

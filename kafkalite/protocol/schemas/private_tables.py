@@ -1,7 +1,7 @@
 """Schemas of kafkalite's private APIs (`Api.is_private`), in the form of `schema_notation`.
 
-There is nobody to compare them with. Only brokers of one cluster and `kafkalite mirror back` send them, and during a rolling upgrade these
-are of two releases: a field that is added gets a version of its own.
+There is nobody to compare them with. Only brokers of one cluster, `kafkalite mirror back` and clients of ours send them, and these may
+be of other releases: a field that is added gets a version of its own.
 """
 
 from __future__ import annotations
@@ -63,5 +63,28 @@ CopyRecordsResponse 0-0
  error_code int16 0-0
  error_message string? 0-0
  log_end_offset int64 0-0 default=-1
+""",
+    "digest_records_request": """
+DigestRecordsRequest 0-0
+ topic string 0-0
+ partition_index int32 0-0
+ current_leader_epoch int32 0-0 default=-1
+ start_offset int64 0-0
+ end_offset int64 0-0
+ is_fresh bool 0-0
+""",
+    "digest_records_response": """
+DigestRecordsResponse 0-0
+ throttle_time_ms int32 0-0
+ error_code int16 0-0
+ error_message string? 0-0
+ log_start_offset int64 0-0 default=-1
+ last_stable_offset int64 0-0 default=-1
+ next_offset int64 0-0 default=-1
+ records int64 0-0
+ first_offset int64 0-0 default=-1
+ last_offset int64 0-0 default=-1
+ content_bytes int64 0-0
+ fingerprint bytes 0-0
 """,
 }

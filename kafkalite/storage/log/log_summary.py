@@ -25,6 +25,7 @@ from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import LoadOptions
 from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import (
+    DIGESTS,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
@@ -149,6 +150,7 @@ def summarize_log(log: PartitionLog, now_ms: int | None) -> LogSummary | None:
         sizes = segment.sizes()
         names = [offset_name(segment.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
         found = [entry for name in names if (entry := files.pop(name, None)) is not None]
+        files.pop(offset_name(segment.base_offset, DIGESTS), None)  # which opening a log does not read
         if [entry.name for entry in found] != names[: 3 + bool(sizes.transaction_index)]:
             return None
         if any(entry.size != size for entry, size in zip(found, sizes, strict=False)):

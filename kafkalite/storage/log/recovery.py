@@ -34,6 +34,7 @@ from kafkalite.storage.log_directory import LogDirectory
 from kafkalite.storage.log_files import (
     CLEANED,
     DELETED,
+    DIGESTS,
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     OFFSET_INDEX,
@@ -58,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES: Final = 1 << 20
 _INDEXES: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
-_SETTLED: Final = (*SEGMENT_SUFFIXES, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+_SETTLED: Final = (*SEGMENT_SUFFIXES, DIGESTS, SNAPSHOT, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 """Files of a log to which nothing is left to be done."""
 
 
@@ -230,6 +231,9 @@ class _Loader:
                     logger.warning("Removing %s, which belongs to no segment", path)
                     self.log_directory.disk.remove(path)
         bases = [base for base, files in sorted(found.items()) if LOG in files]
+        for name in entries:
+            if name.endswith(DIGESTS) and offset_of(name, DIGESTS) not in bases:
+                self.log_directory.disk.remove(os.path.join(self.path, name))
         for number, base in enumerate(bases):
             is_last = number == len(bases) - 1
             files = found[base]

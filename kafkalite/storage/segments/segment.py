@@ -355,6 +355,7 @@ class Segment(SegmentFiles):
         position = self.find(offset)
         removed = offset
         if position is not None:
+            self.forget_digests()
             removed = min(offset, self._first_offset_at(position, offset))
             self.offset_index.truncate_to(removed)
             self.time_index.truncate_to(removed)

@@ -6,11 +6,12 @@ A broker has a hundred thousand segments to which nothing is ever appended. So p
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log_files import (
     DELETED,
+    DIGESTS,
     LOG,
     OFFSET_INDEX,
     SEGMENT_SUFFIXES,
@@ -22,6 +23,10 @@ from kafkalite.storage.open_files import OpenFiles
 from kafkalite.storage.segments.offset_index import OffsetIndex
 from kafkalite.storage.segments.time_index import TimeIndex
 from kafkalite.storage.segments.transaction_index import TransactionIndex
+from kafkalite.types import Buffer
+
+if TYPE_CHECKING:
+    from kafkalite.storage.segments.segment_digests import SegmentDigests
 
 
 class FileSizes(NamedTuple):
@@ -44,6 +49,7 @@ class SegmentFiles:
         "_time_index",
         "_transaction_index",
         "base_offset",
+        "digests",
         "directory",
         "has_files",
         "size",
@@ -59,6 +65,8 @@ class SegmentFiles:
         self.directory = directory
         self.base_offset = base_offset
         self.size = sizes.log
+        self.digests: SegmentDigests | None = None
+        """Digests of its records, while they are in memory; see `log/range_scan`."""
         self._path: str | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -160,10 +168,27 @@ class SegmentFiles:
         for path in self.paths():
             self._files.forget(path)
 
+    def read_digests_file(self) -> Buffer | None:
+        """Return the content of the file of digests, None without one. Raises OSError, and NotInMemory as `OpenFiles.read`."""
+        path = self.path_of(DIGESTS)
+        try:
+            size = self._files.disk.status(path).size
+            return self._files.read(path, 0, size)
+        except FileNotFoundError:
+            return None
+        finally:
+            self._files.forget(path)
+
+    def forget_digests(self) -> None:
+        """Forget the digests of its records, also those in a file, because it is about to be changed. Raises OSError."""
+        self.digests = None
+        self._files.disk.remove(self.path_of(DIGESTS))
+
     def mark_deleted(self) -> list[str]:
         """Rename the files to `.deleted`; returns their new names. Raises OSError."""
         renamed = []
-        for path in self.paths():
+        self.digests = None
+        for path in (*self.paths(), self.path_of(DIGESTS)):
             self._files.forget(path)
             if self._files.disk.exists(path):
                 self._files.disk.rename(path, path + DELETED)
@@ -172,7 +197,8 @@ class SegmentFiles:
 
     def remove(self) -> None:
         """Remove the files. Raises OSError."""
-        for kind in SEGMENT_SUFFIXES:
+        self.digests = None
+        for kind in (*SEGMENT_SUFFIXES, DIGESTS):
             path = self.path_of(kind)
             self._files.forget(path)
             self._files.disk.remove(path)

@@ -18,6 +18,7 @@ from kafkalite.broker.delayed_metadata import DelayedMetadata
 from kafkalite.broker.failure_detection.peer_sessions import PeerSessions
 from kafkalite.broker.fetch.fetch_sessions import FetchSessionCache, random_session_ids
 from kafkalite.broker.fetch.partition_reader import PartitionReader
+from kafkalite.broker.fetch.range_digests import RangeDigests
 from kafkalite.broker.handlers import SERVED
 from kafkalite.broker.identity.authorizer import ALLOW_ALL, Authorizer
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
@@ -26,7 +27,7 @@ from kafkalite.broker.replication.effects import IsrChange
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.requests.dispatch import Dispatcher
 from kafkalite.broker.requests.request_context import RequestContext
-from kafkalite.broker.requests.served_api import spoken_of
+from kafkalite.broker.requests.served_api import Audience, spoken_of
 from kafkalite.broker.settings.dynamic_configs import DynamicConfigs
 from kafkalite.broker.settings.quotas import ClientQuotas
 from kafkalite.broker.settings.rates import ReplicationRate
@@ -198,7 +199,7 @@ class MemoryParts:
         overrides = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig.from_properties({"zookeeper.connect": "unused", "broker.id": "1"}, overrides)
         self.broker_id, self.cluster_id = 1, "the-cluster"
-        self.spoken, self.spoken_to_peers = spoken_of(SERVED), spoken_of(SERVED, to_peers=True)
+        self.spoken, self.spoken_to_clients, self.spoken_to_peers = (spoken_of(SERVED, each) for each in Audience)
         self.clock, self.traffic = LoopClock(), Traffic()
         self.quotas = ClientQuotas()
         self.metadata = MetadataCache()
@@ -219,6 +220,7 @@ class MemoryParts:
             lambda partition, change: self.proposed.append(change),
             ReplicationRate(11, 1000, lambda: 1e18),
         )
+        self.range_digests = RangeDigests()
         self.topic_creation = MemoryTopicCreation(self.metadata)
         self.groups = self.transactions = MemoryGroups()
         self.leadership: Any = SimpleNamespace(is_needed=False, confirm=lambda place, answer: answer)

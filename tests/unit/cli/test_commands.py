@@ -357,6 +357,7 @@ READERS = {
         "offset list",
         "partition reassign list",
         "partition reassign plan",
+        "record digest",
     ),
     *("partition reassign verify", "perf consume", "spark audit", "spark status", "topic describe", "topic list"),
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),

@@ -35,9 +35,10 @@ def test_every_key_has_one_row() -> None:
 
 
 def test_private_apis_are_those_above_all_keys_of_apache_kafka() -> None:
-    private = [ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS, ApiKey.COPY_RECORDS]
-    assert [api.key for api in APIS.values() if api.is_private] == private
-    assert APIS.keys() - KAFKA_APIS.keys() == {20_000, 20_001, 20_002} and max(KAFKA_APIS) < 100
+    between_brokers = [ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS, ApiKey.COPY_RECORDS]
+    assert [api.key for api in APIS.values() if api.is_private] == [*between_brokers, ApiKey.DIGEST_RECORDS]
+    assert [api.key for api in APIS.values() if api.is_for_brokers] == between_brokers
+    assert APIS.keys() - KAFKA_APIS.keys() == {20_000, 20_001, 20_002, 21_000} and max(KAFKA_APIS) < 100
     declared = {f"{api.name}_{direction}" for api in APIS.values() if api.is_private for direction in DIRECTIONS}
     assert declared == set(PRIVATE_TABLES)
 

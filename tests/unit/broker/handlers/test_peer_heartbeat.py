@@ -13,7 +13,7 @@ from kafkalite.broker.handlers import peer_heartbeat
 from kafkalite.broker.identity.authorizer import CLUSTER_ACTION, Permission
 from kafkalite.errors import ErrorCode, ProtocolViolation
 from kafkalite.protocol import codec, messages
-from kafkalite.protocol.apis import APIS, FIRST_PRIVATE_KEY, PEER_SOFTWARE_NAME, ApiKey
+from kafkalite.protocol.apis import APIS, CLIENT_SOFTWARE_NAME, FIRST_PRIVATE_KEY, PEER_SOFTWARE_NAME, ApiKey
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.memory_parts import BROKER_EPOCH, MemoryParts
 from tests.unit.protocol.hostile_frames import arrays, body_with_many
@@ -106,7 +106,8 @@ def asking_versions(name: str) -> messages.ApiVersionsRequest:
 
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions_names_private_apis_to_brokers_only(version: int) -> None:
-    """Every other answer has the same bytes, those of all APIs of Apache Kafka that are served; before version 3 there are no names."""
+    """And to clients of ours those that are for clients. Every other answer has the same bytes, those of all APIs of Apache Kafka that are
+    served; before version 3 there are no names."""
 
     async def scenario() -> None:
         parts = parts_with_two_listeners()
@@ -114,16 +115,18 @@ def test_api_versions_names_private_apis_to_brokers_only(version: int) -> None:
         for name in ("apache-kafka-java", "kafkalite", "kafkalite-brokers", PEER_SOFTWARE_NAME):
             for listener in ("PLAINTEXT", CLIENTS):
                 given = await parts.ask_bytes(asking_versions(name), version, listener=listener)
-                is_peer = (name, listener) == (PEER_SOFTWARE_NAME, "PLAINTEXT") and version >= 3
-                assert (given == of_clients) is not is_peer, (name, listener)
+                is_ours = name == CLIENT_SOFTWARE_NAME or (name, listener) == (PEER_SOFTWARE_NAME, "PLAINTEXT")
+                assert (given == of_clients) is not (is_ours and version >= 3), (name, listener)
         to_all = (await parts.ask(asking_versions("a"), version)).api_keys
         to_peers = (await parts.ask(asking_versions(PEER_SOFTWARE_NAME), version)).api_keys
-        private = [
+        to_clients = (await parts.ask(asking_versions(CLIENT_SOFTWARE_NAME), version, listener=CLIENTS)).api_keys
+        *private, for_clients = [
             messages.api_versions_response.ApiVersion(api_key=key, min_version=0, max_version=0)
-            for key in (ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS, ApiKey.COPY_RECORDS)
+            for key in (ApiKey.PEER_HEARTBEAT, ApiKey.METADATA_DIGESTS, ApiKey.COPY_RECORDS, ApiKey.DIGEST_RECORDS)
         ]
         assert not [each for each in to_all if each.api_key >= FIRST_PRIVATE_KEY]
-        assert to_peers == ([*to_all, *private] if version >= 3 else to_all)
+        assert to_peers == ([*to_all, *private, for_clients] if version >= 3 else to_all)
+        assert to_clients == ([*to_all, for_clients] if version >= 3 else to_all)
 
     play(scenario)
 

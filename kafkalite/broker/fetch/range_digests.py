@@ -1,0 +1,131 @@
+"""Digests of the committed records of partitions led here: one range after the other, some MiB of it, and of these a piece at a time.
+
+A range is read for one request at a time, so that the memory of many requests is that of one piece, 256 KiB or one batch. A request reads
+`BYTES_AT_ONCE`, and its answer says how far it came. What is small is digested in portions; a batch that is large, or becomes large when
+it is decompressed, in another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.portions import Portions, Work, in_one_go
+from kafkalite.protocol.record_batches.compiled_records import is_loaded, preload
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
+from kafkalite.protocol.record_batches.record_digest import NO_RECORDS, RangeDigest, digest_batch
+from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, has_valid_crc
+from kafkalite.storage.cold_reads import in_memory
+from kafkalite.storage.log.range_scan import DigestCache, Piece, RangeScan
+from kafkalite.types import Buffer
+
+if TYPE_CHECKING:
+    from kafkalite.broker.replication.partition import Partition
+
+BYTES_AT_ONCE: Final = 4 * 1024 * 1024
+"""What a request reads, up to the end of a block: 20 ms of computing for records of 100 B."""
+_SEGMENT_BYTES: Final = BYTES_AT_ONCE // 16
+"""What a segment counts for whose kept digests are enough."""
+_BATCH_BYTES_AT_ONCE: Final = 1024 * 1024
+_OLD_BYTES_AT_ONCE: Final = 128 * 1024
+"""Of messages of older formats, which are read in Python."""
+
+
+class RangeDigests:
+    """Reads ranges for their digests, and keeps those of the segments that were read last."""
+
+    def __init__(self, bytes_at_once: int = BYTES_AT_ONCE) -> None:
+        self._bytes_at_once = bytes_at_once
+        self._cache = DigestCache()
+        self._turn = asyncio.Lock()
+
+    async def digest(
+        self, find_partition: Callable[[], Partition], start: int, end: int, portions: Portions, *, fresh: bool
+    ) -> tuple[RangeDigest, int]:
+        """Return the digest of the committed records from `start` on, and the offset up to which it goes: `end`, the last stable offset,
+        or as far as one request comes.
+
+        `find_partition` returns the partition and raises KafkaError unless it is led here; it is called before each use. A `fresh` digest
+        is made of the records alone. Raises KafkaError OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, INVALID_RECORD, KAFKA_STORAGE_ERROR.
+        """
+        async with self._turn:
+            if not is_loaded():
+                await portions.in_thread(preload)
+            partition = find_partition()
+            log, epoch = partition.log, partition.leader_epoch
+            _check_bounds(partition, start, end)
+            scan = RangeScan(log, start, min(end, log.last_stable_offset), self._cache, fresh=fresh)
+            left = self._bytes_at_once
+            while not scan.is_done and (left > 0 or not scan.is_between_blocks):
+                piece = await in_memory(log, scan.next_piece)
+                if piece is None:
+                    left -= _SEGMENT_BYTES
+                    await portions.turn()
+                else:
+                    left -= piece.size_bytes
+                    digests = await _digest_piece(piece, scan, portions)
+                partition = find_partition()
+                partition.require_leader(epoch)
+                if partition.log is not log:
+                    break  # it was moved to another directory; what is known already is right
+                if piece is not None:
+                    for index, digest in enumerate(digests):
+                        scan.add(piece, index, digest)
+            scan.finish()
+            return scan.digest, scan.offset
+
+
+def _check_bounds(partition: Partition, start: int, end: int) -> None:
+    """Raise KafkaError unless this can be a range of the partition's log."""
+    log = partition.log
+    if end < start:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"a range from offset {start} to {end} ends before it begins")
+    if not log.log_start_offset <= start <= log.log_end_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition.topic_partition} has offsets {log.log_start_offset} to {log.log_end_offset}, not {start}",
+        )
+
+
+async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> list[RangeDigest]:
+    """Return the digests of all batches of a piece."""
+    start, end = scan.offset, scan.end
+    found: list[RangeDigest] = []
+    while len(found) < len(piece.headers):
+        found += await portions.finish(_digest_small(piece, len(found), start, end))
+        if len(found) < len(piece.headers):
+            large = piece.headers[len(found)]
+            found.append(await portions.in_thread(partial(_digest_large, piece.data, large, start, end)))
+    return found
+
+
+def _digest_small(piece: Piece, first: int, start: int, end: int) -> Work[list[RangeDigest]]:
+    """Return the digests of the batches from the one of number `first` to before the next that is large."""
+    found = []
+    for header, is_committed in zip(piece.headers[first:], piece.is_committed[first:], strict=True):
+        yield
+        if not is_committed:
+            found.append(NO_RECORDS)
+            continue
+        limit = _BATCH_BYTES_AT_ONCE if header.magic == MAGIC else _OLD_BYTES_AT_ONCE
+        if header.size > limit:
+            break
+        _check_crc(piece.data, header)
+        try:
+            found.append((yield from digest_batch(piece.data, header, start, end, limit)))
+        except DecompressedTooLarge:
+            break
+    return found
+
+
+def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int) -> RangeDigest:
+    _check_crc(data, header)
+    return in_one_go(digest_batch(data, header, start, end, DECOMPRESSED_LIMIT_BYTES))
+
+
+def _check_crc(data: Buffer, header: BatchHeader) -> None:
+    if not has_valid_crc(data, header):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} has a wrong CRC")

@@ -1,0 +1,144 @@
+"""Digests of ranges of offsets: how many records, how many bytes, and a fingerprint of them that does not depend on their order. Pure.
+
+A record is hashed with murmur3 (x64, 128 bits, seed 0) over
+
+    offset i64, timestamp i64, length of key i32, length of value i32, key, value,
+    for each header: length of name i32, name as UTF-8, length of value i32, value
+
+big endian; the length of what is null is -1, and nothing follows it. No two records have the same encoding, and it says nothing of
+batches, compression, formats or the epochs of leaders. A timestamp is the one that readers see: where the broker sets it, that of the
+append; -1 in the oldest format. What is no UTF-8 in the name of a header counts as the U+FFFD that readers see.
+
+A fingerprint is the sum of the hashes modulo 2**128. Unlike exclusive-or, a sum notices a record that is there twice. murmur3 is no
+cryptographic hash: fingerprints find accidents, and not somebody who makes records to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from struct import Struct
+from typing import Final, NamedTuple
+
+from mmh3 import hash128
+
+from kafkalite.portions import Work
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode, decode_plain, unreadable
+from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
+from kafkalite.protocol.record_batches.legacy_records import legacy_records
+from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_records
+from kafkalite.types import Buffer
+
+FINGERPRINT_BYTES: Final = 16
+_MODULUS: Final = 1 << 8 * FINGERPRINT_BYTES
+_NULL: Final = -1
+_NONE: Final = -1
+"""The first and last offset where there are no records."""
+_RECORDS_PER_UNIT: Final = 16
+"""Some ten microseconds."""
+
+_pack_head = Struct(">qqii").pack
+_pack_length = Struct(">i").pack
+_join = b"".join
+
+
+class RangeDigest(NamedTuple):
+    """The digest of the records of a range; `content_bytes` are those of keys, values, and names and values of headers."""
+
+    records: int = 0
+    first_offset: int = _NONE
+    last_offset: int = _NONE
+    content_bytes: int = 0
+    fingerprint: int = 0
+
+    def __add__(self, other: RangeDigest) -> RangeDigest:  # type: ignore[override]
+        """Return the digest of the records of both."""
+        if not other.records:
+            return self
+        if not self.records:
+            return other
+        return RangeDigest(
+            self.records + other.records,
+            min(self.first_offset, other.first_offset),
+            max(self.last_offset, other.last_offset),
+            self.content_bytes + other.content_bytes,
+            (self.fingerprint + other.fingerprint) % _MODULUS,
+        )
+
+
+NO_RECORDS: Final = RangeDigest()
+
+
+def hash_record(
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> int:
+    """Return the hash of one record, a number of 128 bits; `timestamp` in ms."""
+    key_size, value_size = _NULL if key is None else len(key), _NULL if value is None else len(value)
+    parts = [_pack_head(offset, timestamp, key_size, value_size), key or b"", value or b""]
+    for name, content in headers:
+        encoded = name.encode()
+        parts += (_pack_length(len(encoded)), encoded, _pack_length(_NULL if content is None else len(content)))
+        parts.append(content or b"")
+    return hash128(_join(parts))
+
+
+def digest_batch(
+    buffer: Buffer,
+    header: BatchHeader,
+    start: int,
+    end: int,
+    limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
+    plain: Buffer | None = None,
+) -> Work[RangeDigest]:
+    """Return the digest of the records of the batch at `header` that have offsets from `start` to before `end`.
+
+    `plain` are its records where they were decompressed before. Whether it is a control batch, or of an aborted transaction, is the
+    caller's to know, and so is its CRC. Raises KafkaError where it cannot be read, DecompressedTooLarge for more than the limit.
+    """
+    if header.magic != MAGIC:
+        return (yield from digest_records(legacy_records(buffer, header, limit_bytes), start, end))
+    try:
+        records = decode(buffer, header, limit_bytes) if plain is None else decode_plain(plain, header)
+        return (yield from digest_records(records, start, end))
+    except unreadable():
+        pass  # the decoder knows fewer records than brokers take, such as those whose headers' names are not UTF-8
+    return (yield from digest_records(iter_records(buffer, header, limit_bytes), start, end))
+
+
+def digest_records(records: Iterable[DecodedRecord], start: int, end: int) -> Work[RangeDigest]:
+    """Return the digest of those records that have offsets from `start` to before `end`."""
+    count = content_bytes = total = 0
+    first = last = _NONE
+    following = iter(records)
+    # Written out, as a call for each record would be felt; `hash_record` has the same encoding.
+    while some := list(islice(following, _RECORDS_PER_UNIT)):
+        for record in some:
+            offset, key, value = record.offset, record.key, record.value
+            if not start <= offset < end:
+                continue
+            if record.headers:
+                content_bytes += sum(len(name.encode()) + len(content or b"") for name, content in record.headers)
+                total += hash_record(offset, record.timestamp, key, value, record.headers)
+                content_bytes += len(key or b"") + len(value or b"")
+            else:
+                key_size = value_size = _NULL
+                if key is None:
+                    key = b""
+                else:
+                    content_bytes += (key_size := len(key))
+                if value is None:
+                    value = b""
+                else:
+                    content_bytes += (value_size := len(value))
+                total += hash128(_join((_pack_head(offset, record.timestamp, key_size, value_size), key, value)))
+            count += 1
+            if offset > last:
+                last = offset
+            if first < 0 or offset < first:
+                first = offset
+        yield
+    return RangeDigest(count, first, last, content_bytes, total % _MODULUS) if count else NO_RECORDS
