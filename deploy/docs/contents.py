@@ -96,6 +96,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/produce-fast-path",
         "decisions/reading-logs",
         "decisions/log-summaries",
+        "decisions/record-digests",
         "decisions/old-message-formats",
         "decisions/coordinators",
         "decisions/failure-detection",
