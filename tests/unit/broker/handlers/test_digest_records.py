@@ -23,13 +23,14 @@ from kafkalite.protocol.record_batches.records import NewRecord, build_batch, it
 from kafkalite.security.acl import Operation, ResourceType
 from kafkalite.storage.log import range_scan
 from kafkalite.storage.log.partition_log import PartitionLog
+from kafkalite.storage.open_files import NotInMemory
 from kafkalite.storage.segments import segment_digests
 from kafkalite.testing.simulation import virtual_time
 from tests.unit.broker.fake_log import assignment, make_partition
 from tests.unit.broker.handlers.test_authorization import OPEN, Judge
 from tests.unit.broker.loop_turns import measured_turns
 from tests.unit.broker.memory_parts import MemoryParts
-from tests.unit.storage.logs import NAME, NOW_MS, append, new_log
+from tests.unit.storage.logs import NAME, NOW_MS, append, new_log, reopened
 from tests.unit.storage.random_transactions import Writer, expected
 
 EPOCH = 4
@@ -254,6 +255,39 @@ def test_a_large_batch_is_digested_in_another_thread(tmp_path: Path, monkeypatch
     asyncio.run(scenario())
     large = [each.args[1].base_offset for each in in_threads if hasattr(each, "args")]
     assert large == [10, 20]
+
+
+def test_what_is_not_in_memory_is_brought_there_by_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records, and the files of kept digests, with indexes on the way; and nothing is added twice for it."""
+    log = filled(tmp_path)
+    loaded: list[str] = []
+    reads_left, granted = 0, 6
+
+    def read_in_memory(file: Any, position: int, size: int) -> bytes | None:
+        nonlocal reads_left
+        reads_left -= 1
+        return file.read_at(position, size) if reads_left >= 0 else None  # type: ignore[no-any-return]
+
+    def load(cold: NotInMemory) -> None:
+        nonlocal reads_left
+        loaded.append(Path(cold.args[0]).suffix)
+        reads_left = granted
+
+    monkeypatch.setattr("kafkalite.storage.disk._OsFile.read_in_memory", read_in_memory)
+    monkeypatch.setattr(NotInMemory, "load", load)
+    partition = led(log)
+    assert digest_in(play(lambda: MemoryParts(partition).ask(asking(), 0))) == expected(log)
+    assert len(loaded) > 3 and ".log" in loaded
+    again = led(reopened(log, clean=True))
+    loaded.clear()
+    for each in (2, 3, 4, 5):
+        reads_left, granted = 0, each
+        assert digest_in(play(lambda: MemoryParts(again).ask(asking(), 0))) == expected(log)
+        for segment in again.log.segments:  # type: ignore[attr-defined]
+            segment.digests = None
+    assert ".digests" in loaded
 
 
 def test_nothing_is_read_for_a_client_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
