@@ -17,7 +17,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
 from kafkalite.protocol.record_batches.compiled_records import builder, decode, unreadable
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge, compress
-from kafkalite.protocol.record_batches.record_digest import RangeDigest, digest_batch
+from kafkalite.protocol.record_batches.record_digest import RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -294,9 +294,9 @@ class BatchRecords:
         self.decompress()
         return memoryview(self.data)[slice(*self.span)] if self._plain is None else self._plain
 
-    def digest(self, start: int, end: int) -> Work[RangeDigest]:
-        """Return the digest of the records from `start` to before `end`. Raises what `naming_errors` names."""
-        return digest_batch(self.data, self.header, start, end, plain=self._plain)
+    def digest(self, start: int, end: int, times: Times) -> Work[RangeDigest]:
+        """Return the digest of the records from `start` to before `end`, within `times`. Raises what `naming_errors` names."""
+        return digest_batch(self.data, self.header, start, end, plain=self._plain, times=times)
 
     def parts(self, rows: int, size_bytes: int) -> Iterator[BatchRecords]:
         """Yield the batch, or where it has more records than `rows` or many more bytes than `size_bytes`, parts of at most so much, of one

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions, Work, in_one_go
 from kafkalite.protocol.record_batches.compiled_records import is_loaded, preload
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.protocol.record_batches.record_digest import NO_RECORDS, RangeDigest, digest_batch
+from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, has_valid_crc
 from kafkalite.storage.cold_reads import in_memory
 from kafkalite.storage.log.range_scan import DigestCache, Piece, RangeScan
@@ -43,10 +43,17 @@ class RangeDigests:
         self._turn = asyncio.Lock()
 
     async def digest(
-        self, find_partition: Callable[[], Partition], start: int, end: int, portions: Portions, *, fresh: bool
+        self,
+        find_partition: Callable[[], Partition],
+        start: int,
+        end: int,
+        portions: Portions,
+        *,
+        times: Times = ALL_TIMES,
+        fresh: bool = False,
     ) -> tuple[RangeDigest, int]:
-        """Return the digest of the committed records from `start` on, and the offset up to which it goes: `end`, the last stable offset,
-        or as far as one request comes.
+        """Return the digest of the committed records from `start` on with timestamps within `times`, and the offset up to which it goes:
+        `end`, the last stable offset, or as far as one request comes.
 
         `find_partition` returns the partition and raises KafkaError unless it is led here; it is called before each use. A `fresh` digest
         is made of the records alone. Raises KafkaError OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, INVALID_RECORD, KAFKA_STORAGE_ERROR.
@@ -57,7 +64,7 @@ class RangeDigests:
             partition = find_partition()
             log, epoch = partition.log, partition.leader_epoch
             _check_bounds(partition, start, end)
-            scan = RangeScan(log, start, min(end, log.last_stable_offset), self._cache, fresh=fresh)
+            scan = RangeScan(log, start, min(end, log.last_stable_offset), self._cache, times=times, fresh=fresh)
             left = self._bytes_at_once
             while not scan.is_done and (left > 0 or not scan.is_between_blocks):
                 piece = await in_memory(log, scan.next_piece)
@@ -72,8 +79,8 @@ class RangeDigests:
                 if partition.log is not log:
                     break  # it was moved to another directory; what is known already is right
                 if piece is not None:
-                    for index, digest in enumerate(digests):
-                        scan.add(piece, index, digest)
+                    for index, (digest, wanted) in enumerate(digests):
+                        scan.add(piece, index, digest, wanted)
             scan.finish()
             return scan.digest, scan.offset
 
@@ -90,40 +97,52 @@ def _check_bounds(partition: Partition, start: int, end: int) -> None:
         )
 
 
-async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> list[RangeDigest]:
+_Digests: TypeAlias = tuple[RangeDigest, RangeDigest | None]
+"""Of a batch, and of what is wanted of it where that is a part."""
+
+
+async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> list[_Digests]:
     """Return the digests of all batches of a piece."""
-    start, end = scan.offset, scan.end
-    found: list[RangeDigest] = []
+    wanted = scan.offset, scan.end, scan.times
+    found: list[_Digests] = []
     while len(found) < len(piece.headers):
-        found += await portions.finish(_digest_small(piece, len(found), start, end))
+        found += await portions.finish(_digest_small(piece, len(found), *wanted))
         if len(found) < len(piece.headers):
             large = piece.headers[len(found)]
-            found.append(await portions.in_thread(partial(_digest_large, piece.data, large, start, end)))
+            found.append(await portions.in_thread(partial(_digest_large, piece.data, large, *wanted)))
     return found
 
 
-def _digest_small(piece: Piece, first: int, start: int, end: int) -> Work[list[RangeDigest]]:
+def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) -> Work[list[_Digests]]:
     """Return the digests of the batches from the one of number `first` to before the next that is large."""
-    found = []
+    found: list[_Digests] = []
     for header, is_committed in zip(piece.headers[first:], piece.is_committed[first:], strict=True):
         yield
         if not is_committed:
-            found.append(NO_RECORDS)
+            found.append((NO_RECORDS, None))
             continue
         limit = _BATCH_BYTES_AT_ONCE if header.magic == MAGIC else _OLD_BYTES_AT_ONCE
         if header.size > limit:
             break
         _check_crc(piece.data, header)
         try:
-            found.append((yield from digest_batch(piece.data, header, start, end, limit)))
+            found.append((yield from _digest_both(piece.data, header, start, end, times, limit)))
         except DecompressedTooLarge:
             break
     return found
 
 
-def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int) -> RangeDigest:
+def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> _Digests:
     _check_crc(data, header)
-    return in_one_go(digest_batch(data, header, start, end, DECOMPRESSED_LIMIT_BYTES))
+    return in_one_go(_digest_both(data, header, start, end, times, DECOMPRESSED_LIMIT_BYTES))
+
+
+def _digest_both(data: Buffer, header: BatchHeader, start: int, end: int, times: Times, limit: int) -> Work[_Digests]:
+    """Return the digest of a batch and, where its records lie on both sides of a bound of `times`, of those that are within."""
+    whole = yield from digest_batch(data, header, start, end, limit)
+    if whole.is_within(times) or whole.is_outside(times):
+        return whole, None
+    return whole, (yield from digest_batch(data, header, start, end, limit, times=times))
 
 
 def _check_crc(data: Buffer, header: BatchHeader) -> None:

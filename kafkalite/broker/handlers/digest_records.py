@@ -5,6 +5,7 @@ Kafkalite's own (`Api.is_private`): named by ApiVersions to brokers and clients 
 - Needs READ on the topic; asked of the leader, in the epoch that the client knows if it names one (KIP-320).
 - `next_offset` is where the next request goes on, if it is before the end: a request reads some MiB. At the last stable offset it stays
   where it is. Offsets below the log start, or behind the log end, are OFFSET_OUT_OF_RANGE.
+- Only records with timestamps from `since_timestamp` to before `until_timestamp` count, whose largest value stands for no bound.
 - The digest is that of `protocol/record_batches/record_digest`, and does not depend on how often, or from where to where, is asked: digests
   of ranges that follow each other add up. With `is_fresh` what is kept of segments does not count, and all bytes are read.
 - CORRUPT_MESSAGE names the offset of a batch that cannot be right.
@@ -21,7 +22,7 @@ from kafkalite.broker.requests.served_api import serve_api
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from kafkalite.protocol.record_batches.record_digest import FINGERPRINT_BYTES
+from kafkalite.protocol.record_batches.record_digest import FINGERPRINT_BYTES, times_of
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ async def digest_records(
 
     find_partition()
     digest, next_offset = await parts.range_digests.digest(
-        find_partition, request.start_offset, request.end_offset, context.portions, fresh=request.is_fresh
+        find_partition,
+        request.start_offset,
+        request.end_offset,
+        context.portions,
+        times=times_of(request.since_timestamp, request.until_timestamp),
+        fresh=request.is_fresh,
     )
     log = find_partition().log
     return messages.DigestRecordsResponse(
@@ -62,6 +68,8 @@ async def digest_records(
         records=digest.records,
         first_offset=digest.first_offset,
         last_offset=digest.last_offset,
+        least_timestamp=digest.least_timestamp,
+        largest_timestamp=digest.largest_timestamp,
         content_bytes=digest.content_bytes,
         fingerprint=digest.fingerprint.to_bytes(FINGERPRINT_BYTES, "big"),
     )

@@ -9,9 +9,10 @@ import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
+from kafkalite.cli.group.reset_target import parse_datetime
 from kafkalite.cli.output import fail, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import require_partitions
-from kafkalite.timestamps import check_int64, parse_time
+from kafkalite.timestamps import LEAST_INT64, check_int64, parse_time
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _EARLIEST, _LATEST = _NAMED
     metavar="WHERE",
     help="The offset or the time before which the range ends; latest is the last stable offset.",
 )
+@click.option("--since", metavar="TIME", help="Only records with timestamps at or after this time, wherever they lie.")
+@click.option("--until", metavar="TIME", help="Only records with timestamps before this time.")
 @click.option(
     "--fresh",
     is_flag=True,
@@ -47,13 +50,24 @@ _EARLIEST, _LATEST = _NAMED
 )
 @bootstrap_option
 @output_option()
-def digest(topic: str, partitions: tuple[int, ...], start: str, end: str, fresh: bool, output: str) -> None:
+def digest(
+    topic: str,
+    partitions: tuple[int, ...],
+    start: str,
+    end: str,
+    since: str | None,
+    until: str | None,
+    fresh: bool,
+    output: str,
+) -> None:
     """Show how many committed records ranges of TOPIC have, of how many bytes, and their fingerprints.
 
     Ranges with the same records, offsets and timestamps have the same fingerprint, in whichever cluster they are and however batches are
     cut or compressed. It finds accidents: records that are changed, left out, doubled, at other offsets. It is no signature.
     """
     first, behind = _parse_place(start, "--from"), _parse_place(end, "--to")
+    since_ms = LEAST_INT64 if since is None else parse_datetime(since, "--since")
+    until_ms = None if until is None else parse_datetime(until, "--until")
 
     async def call(admin: Admin) -> list[dict[str, Any]]:
         described = await admin.describe_topics([topic])
@@ -61,11 +75,18 @@ def digest(topic: str, partitions: tuple[int, ...], start: str, end: str, fresh:
         require_partitions(chosen, described)
         chosen = chosen or [TopicPartition(topic, each.partition) for each in described[0].partitions]
         ranges = await _find_ranges(admin, chosen, first, behind)
-        return [_row(each.to_dict()) for each in await admin.digest_records(ranges, fresh=fresh)]
+        found = await admin.digest_records(ranges, since_ms=since_ms, until_ms=until_ms, fresh=fresh)
+        return [_row(each.to_dict()) for each in found]
 
     columns = ["topic", "partition", "from", "to", "records", "content_bytes", "fingerprint"]
     rows = ask_cluster(call)
-    write_rows(rows, output, columns=columns, wide=["first_offset", "last_offset"], name=partition_name)
+    write_rows(
+        rows,
+        output,
+        columns=columns,
+        wide=["first_offset", "last_offset", "least_timestamp", "largest_timestamp"],
+        name=partition_name,
+    )
 
 
 def _row(digest: dict[str, Any]) -> dict[str, Any]:

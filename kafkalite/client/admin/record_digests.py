@@ -17,7 +17,8 @@ from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of, r
 from kafkalite.errors import ErrorCode
 from kafkalite.portions import Portions
 from kafkalite.protocol import messages
-from kafkalite.protocol.record_batches.record_digest import FINGERPRINT_BYTES, NO_RECORDS, RangeDigest
+from kafkalite.protocol.record_batches.record_digest import FINGERPRINT_BYTES, NO_RECORDS, RangeDigest, Times
+from kafkalite.timestamps import LARGEST_INT64
 from kafkalite.types import TopicPartition
 
 _READ_COMMITTED: Final = 1
@@ -25,14 +26,22 @@ _FETCH_MAX_WAIT_MS: Final = 500
 
 
 class RangeDigester:
-    """Digests the range of `place` from `start` to before `end`. Each step of it may take `timeout_s`."""
+    """Digests the range of `place` from `start` to before `end`, records within `times`. Each step of it may take `timeout_s`."""
 
     def __init__(
-        self, cluster: ClusterClient, place: TopicPartition, start: int, end: int, timeout_s: float, *, fresh: bool
+        self,
+        cluster: ClusterClient,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        timeout_s: float,
+        *,
+        times: Times,
+        fresh: bool,
     ) -> None:
         self._cluster, self._place = cluster, place
         self._start, self._end = start, end
-        self._timeout_s, self._fresh = timeout_s, fresh
+        self._timeout_s, self._fresh, self._times = timeout_s, fresh, times
         self._what = f"digesting {place}"
 
     async def digest(self) -> RangeDigest:
@@ -79,6 +88,8 @@ class RangeDigester:
             current_leader_epoch=known.leader_epoch,
             start_offset=offset,
             end_offset=self._end,
+            since_timestamp=self._times.since,
+            until_timestamp=min(self._times.until, LARGEST_INT64),
             is_fresh=self._fresh,
         )
         answer = await self._cluster.request(known.leader, request)
@@ -96,7 +107,7 @@ class RangeDigester:
         async with aclosing(reader.batches(start, self._end)) as batches:
             async for batch in batches:
                 with batch.naming_errors():
-                    total += await portions.finish(batch.digest(start, self._end))
+                    total += await portions.finish(batch.digest(start, self._end, self._times))
         return total
 
 
@@ -105,6 +116,8 @@ def _digest_in(answer: messages.DigestRecordsResponse) -> RangeDigest:
         answer.records,
         answer.first_offset,
         answer.last_offset,
+        answer.least_timestamp,
+        answer.largest_timestamp,
         answer.content_bytes,
         int.from_bytes(answer.fingerprint, "big"),
     )

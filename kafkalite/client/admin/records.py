@@ -13,6 +13,7 @@ from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTA
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
+from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64, check_int64
 from kafkalite.types import TopicPartition, group_by_topic
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class DeletedRecords(PlainValues):
 
 @dataclass(frozen=True, slots=True)
 class DigestedRange(PlainValues):
-    """The committed records with offsets from `start` to before `end`: how many they are, the first and last offset of them (None without
-    any), the bytes of keys, values and headers, and their fingerprint, 32 hexadecimal digits.
+    """The committed records with offsets from `start` to before `end`: how many they are, the first and last offset and the least and
+    largest timestamp of them (None without any), the bytes of keys, values and headers, and their fingerprint, 32 hexadecimal digits.
 
     The fingerprint is the sum, modulo 2**128, of the murmur3 hashes of the records with their offsets and timestamps. Equal ranges have
     equal fingerprints, in every cluster and however batches are cut or compressed. Any accident shows; somebody who means to deceive can
@@ -49,6 +50,8 @@ class DigestedRange(PlainValues):
     records: int
     first_offset: int | None
     last_offset: int | None
+    least_timestamp: int | None
+    largest_timestamp: int | None
     content_bytes: int
     fingerprint: str
 
@@ -97,9 +100,16 @@ class RecordAdmin(AdminCalls):
         )
 
     async def digest_records(
-        self, ranges: Mapping[TopicPartition, tuple[int, int]], *, fresh: bool = False
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        *,
+        since_ms: int = LEAST_INT64,
+        until_ms: int | None = None,
+        fresh: bool = False,
     ) -> list[DigestedRange]:
         """Return the digests of the committed records of partitions, from the first offset of a range to before the second.
+
+        Of those, records count that have timestamps from `since_ms` to before `until_ms`: by default all.
 
         Brokers keep digests of what they have read once; a `fresh` one is made of the bytes that lie on their disks now. AdminError with
         OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, TOPIC_AUTHORIZATION_FAILED, … for those that failed, REQUEST_TIMED_OUT for an end that
@@ -107,7 +117,10 @@ class RecordAdmin(AdminCalls):
         added up, fingerprints modulo 2**128.
         """
         from kafkalite.client.admin.record_digests import RangeDigester
+        from kafkalite.protocol.record_batches.record_digest import Times
 
+        times = Times(since_ms, LARGEST_INT64 + 1 if until_ms is None else check_int64(until_ms))
+        check_int64(since_ms)
         wanted = {TopicPartition(*each): span for each, span in ranges.items()}
         for each, (start, end) in wanted.items():
             if not 0 <= start <= end:
@@ -117,12 +130,21 @@ class RecordAdmin(AdminCalls):
 
         async def digest(each: TopicPartition) -> DigestedRange:
             start, end = wanted[each]
-            digester = RangeDigester(self._cluster, each, start, end, self._api_timeout_s, fresh=fresh)
+            digester = RangeDigester(self._cluster, each, start, end, self._api_timeout_s, times=times, fresh=fresh)
             async with at_once:
                 digest = await digester.digest()
-            first, last = (digest.first_offset, digest.last_offset) if digest.records else (None, None)
-            found = digest.records, first, last, digest.content_bytes, f"{digest.fingerprint:032x}"
-            return DigestedRange(each, start, end, *found)
+            return DigestedRange(
+                each,
+                start,
+                end,
+                digest.records,
+                digest.first_offset if digest.records else None,
+                digest.last_offset if digest.records else None,
+                digest.least_timestamp if digest.records else None,
+                digest.largest_timestamp if digest.records else None,
+                digest.content_bytes,
+                f"{digest.fingerprint:032x}",
+            )
 
         return list((await each_of(wanted, digest)).values())
 

@@ -27,6 +27,7 @@ from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, de
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_records
+from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64
 from kafkalite.types import Buffer
 
 FINGERPRINT_BYTES: Final = 16
@@ -42,14 +43,42 @@ _pack_length = Struct(">i").pack
 _join = b"".join
 
 
+class Times(NamedTuple):
+    """A span of time, in ms: timestamps from `since` to before `until`."""
+
+    since: int
+    until: int
+
+
+ALL_TIMES: Final = Times(LEAST_INT64, LARGEST_INT64 + 1)
+
+
+def times_of(since: int, until: int) -> Times:
+    """Return the span of a request, in which the largest number stands for no bound."""
+    return Times(since, until + (until == LARGEST_INT64))
+
+
 class RangeDigest(NamedTuple):
-    """The digest of the records of a range; `content_bytes` are those of keys, values, and names and values of headers."""
+    """The digest of the records of a range; `content_bytes` are those of keys, values, and names and values of headers.
+
+    Without records, the offsets are -1, and the timestamps as they are here.
+    """
 
     records: int = 0
     first_offset: int = _NONE
     last_offset: int = _NONE
+    least_timestamp: int = LARGEST_INT64
+    largest_timestamp: int = LEAST_INT64
     content_bytes: int = 0
     fingerprint: int = 0
+
+    def is_within(self, times: Times) -> bool:
+        """True if the timestamps of all records lie in this span of time."""
+        return times.since <= self.least_timestamp and self.largest_timestamp < times.until
+
+    def is_outside(self, times: Times) -> bool:
+        """True if no record has a timestamp in this span of time."""
+        return self.largest_timestamp < times.since or self.least_timestamp >= times.until
 
     def __add__(self, other: RangeDigest) -> RangeDigest:  # type: ignore[override]
         """Return the digest of the records of both."""
@@ -61,6 +90,8 @@ class RangeDigest(NamedTuple):
             self.records + other.records,
             min(self.first_offset, other.first_offset),
             max(self.last_offset, other.last_offset),
+            min(self.least_timestamp, other.least_timestamp),
+            max(self.largest_timestamp, other.largest_timestamp),
             self.content_bytes + other.content_bytes,
             (self.fingerprint + other.fingerprint) % _MODULUS,
         )
@@ -93,36 +124,40 @@ def digest_batch(
     end: int,
     limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
     plain: Buffer | None = None,
+    times: Times = ALL_TIMES,
 ) -> Work[RangeDigest]:
-    """Return the digest of the records of the batch at `header` that have offsets from `start` to before `end`.
+    """Return the digest of the records of the batch at `header` that have offsets from `start` to before `end`, within `times`.
 
     `plain` are its records where they were decompressed before. Whether it is a control batch, or of an aborted transaction, is the
     caller's to know, and so is its CRC. Raises KafkaError where it cannot be read, DecompressedTooLarge for more than the limit.
     """
     if header.magic != MAGIC:
-        return (yield from digest_records(legacy_records(buffer, header, limit_bytes), start, end))
+        return (yield from digest_records(legacy_records(buffer, header, limit_bytes), start, end, times))
     try:
         records = decode(buffer, header, limit_bytes) if plain is None else decode_plain(plain, header)
-        return (yield from digest_records(records, start, end))
+        return (yield from digest_records(records, start, end, times))
     except unreadable():
         pass  # the decoder knows fewer records than brokers take, such as those whose headers' names are not UTF-8
-    return (yield from digest_records(iter_records(buffer, header, limit_bytes), start, end))
+    return (yield from digest_records(iter_records(buffer, header, limit_bytes), start, end, times))
 
 
-def digest_records(records: Iterable[DecodedRecord], start: int, end: int) -> Work[RangeDigest]:
-    """Return the digest of those records that have offsets from `start` to before `end`."""
+def digest_records(
+    records: Iterable[DecodedRecord], start: int, end: int, times: Times = ALL_TIMES
+) -> Work[RangeDigest]:
+    """Return the digest of those records that have offsets from `start` to before `end`, and timestamps within `times`."""
     count = content_bytes = total = 0
     first = last = _NONE
+    (since, until), least, largest = times, LARGEST_INT64, LEAST_INT64
     following = iter(records)
     # Written out, as a call for each record would be felt; `hash_record` has the same encoding.
     while some := list(islice(following, _RECORDS_PER_UNIT)):
         for record in some:
-            offset, key, value = record.offset, record.key, record.value
-            if not start <= offset < end:
+            offset, timestamp, key, value = record.offset, record.timestamp, record.key, record.value
+            if not (start <= offset < end and since <= timestamp < until):
                 continue
             if record.headers:
                 content_bytes += sum(len(name.encode()) + len(content or b"") for name, content in record.headers)
-                total += hash_record(offset, record.timestamp, key, value, record.headers)
+                total += hash_record(offset, timestamp, key, value, record.headers)
                 content_bytes += len(key or b"") + len(value or b"")
             else:
                 key_size = value_size = _NULL
@@ -134,11 +169,17 @@ def digest_records(records: Iterable[DecodedRecord], start: int, end: int) -> Wo
                     value = b""
                 else:
                     content_bytes += (value_size := len(value))
-                total += hash128(_join((_pack_head(offset, record.timestamp, key_size, value_size), key, value)))
+                total += hash128(_join((_pack_head(offset, timestamp, key_size, value_size), key, value)))
             count += 1
+            if timestamp < least:
+                least = timestamp
+            if timestamp > largest:
+                largest = timestamp
             if offset > last:
                 last = offset
             if first < 0 or offset < first:
                 first = offset
         yield
-    return RangeDigest(count, first, last, content_bytes, total % _MODULUS) if count else NO_RECORDS
+    if not count:
+        return NO_RECORDS
+    return RangeDigest(count, first, last, least, largest, content_bytes, total % _MODULUS)

@@ -71,6 +71,8 @@ DigestRecordsRequest 0-0
  current_leader_epoch int32 0-0 default=-1
  start_offset int64 0-0
  end_offset int64 0-0
+ since_timestamp int64 0-0
+ until_timestamp int64 0-0
  is_fresh bool 0-0
 """,
     "digest_records_response": """
@@ -84,6 +86,8 @@ DigestRecordsResponse 0-0
  records int64 0-0
  first_offset int64 0-0 default=-1
  last_offset int64 0-0 default=-1
+ least_timestamp int64 0-0
+ largest_timestamp int64 0-0
  content_bytes int64 0-0
  fingerprint bytes 0-0
 """,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.record_digest import NO_RECORDS, RangeDigest
+from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times
 from kafkalite.protocol.record_batches.records import LOG_OVERHEAD, MAGIC, BatchHeader, iter_batches
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import uses_disk
@@ -91,11 +91,21 @@ class _OpenBlock:
 class RangeScan:
     """The scan of `log` from offset `start` to before `end`, which is at most the last stable offset.
 
-    `digest` is that of the records before `offset`. One that is `fresh` reads all records, whatever is kept.
+    `digest` is that of the records before `offset`, as far as their timestamps lie within `times`. A scan that is `fresh` reads all
+    records, whatever is kept.
     """
 
-    def __init__(self, log: PartitionLog, start: int, end: int, cache: DigestCache, *, fresh: bool = False) -> None:
-        self.log, self.end = log, end
+    def __init__(
+        self,
+        log: PartitionLog,
+        start: int,
+        end: int,
+        cache: DigestCache,
+        *,
+        times: Times = ALL_TIMES,
+        fresh: bool = False,
+    ) -> None:
+        self.log, self.end, self.times = log, end, times
         self.offset = start
         self.digest = NO_RECORDS
         self._start, self._cache, self._fresh = start, cache, fresh
@@ -122,9 +132,11 @@ class RangeScan:
         digests = self._cache.of(segment, is_sealed=segment is not self.log.segments.active)
         while not self._fresh and (block := digests.blocks.get(position // BLOCK_BYTES)) is not None:
             is_cut = 0 <= block.digest.first_offset < self.offset or block.end_offset > self.end
-            if block.begin != position or is_cut or self._reads(segment, position):
+            is_parted = not (block.digest.is_within(self.times) or block.digest.is_outside(self.times))
+            if block.begin != position or is_cut or is_parted or self._reads(segment, position):
                 break
-            self.digest += block.digest
+            if not block.digest.is_outside(self.times):
+                self.digest += block.digest
             self.offset, position = block.end_offset, block.end
         return position
 
@@ -140,12 +152,18 @@ class RangeScan:
             not (header.is_control or (header.is_transactional and _is_within(aborted, header))) for header in headers
         ]
 
-    def add(self, piece: Piece, index: int, digest: RangeDigest) -> None:
-        """Add the digest of one batch of a piece; of a batch whose records are left out, that of no records."""
+    def add(self, piece: Piece, index: int, digest: RangeDigest, wanted: RangeDigest | None = None) -> None:
+        """Add the digest of one batch of a piece; of a batch whose records are left out, that of no records.
+
+        `wanted` is that of its records within `times`, where those are not all or none of them.
+        """
         header, segment = piece.headers[index], piece.segment
         begin, end = piece.position + header.position, piece.position + header.end
         is_inside = header.magic == MAGIC and self._start <= header.base_offset and header.next_offset <= self.end
-        self.digest += digest
+        if wanted is not None:
+            self.digest += wanted
+        elif not digest.is_outside(self.times):
+            self.digest += digest
         self.offset = max(self.offset, min(header.next_offset, self.end))
         block = self._open
         if block is not None and self._reads(segment, begin):

@@ -8,8 +8,8 @@ for. Those of a sealed segment are written beside it, and read again after a sta
     0   magic b"kfdg"        4   version i16 = 1       6   size of `.log` i64
     14  number of the file, time of its last change, time of the last change of anything of it, in ns (`disk.FileVersion`) 3 × u64
     38  count of blocks i32
-    42  blocks of 64 bytes: begin and end in `.log` 2 × u32, offset behind the last batch i64, records i64, first and last offset of
-        them 2 × i64 (-1 without any), bytes of their contents i64, fingerprint 16 bytes
+    42  blocks of 80 bytes: begin and end in `.log` 2 × u32, offset behind the last batch i64, and of the records in it: how many i64,
+        first and last offset 2 × i64, least and largest timestamp 2 × i64, bytes of their contents i64, fingerprint 16 bytes
     -4  CRC-32C of all before it u32
 
 It is a cache, which `digest_files` reads and writes. It counts only for the very file that it was made of: one that was cut, compacted,
@@ -31,7 +31,7 @@ BLOCK_BYTES: Final = 1 << 20
 _MAGIC: Final = b"kfdg"
 _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">4shqQQQi")
-_BLOCK: Final = struct.Struct(f">IIqqqqq{FINGERPRINT_BYTES}s")
+_BLOCK: Final = struct.Struct(f">II7q{FINGERPRINT_BYTES}s")
 _CRC: Final = struct.Struct(">I")
 _LARGEST_BYTES: Final = 1 << 20
 """A larger file is ignored: a segment has at most 2048 blocks."""
@@ -72,8 +72,7 @@ def encode_blocks(blocks: dict[int, DigestBlock], size: int, version: FileVersio
     parts = [_HEAD.pack(_MAGIC, _VERSION, size, *version, len(blocks))]
     for _, (begin, end, end_offset, digest) in sorted(blocks.items()):
         fingerprint = digest.fingerprint.to_bytes(FINGERPRINT_BYTES, "big")
-        places = digest.records, digest.first_offset, digest.last_offset
-        parts.append(_BLOCK.pack(begin, end, end_offset, *places, digest.content_bytes, fingerprint))
+        parts.append(_BLOCK.pack(begin, end, end_offset, *digest[:-1], fingerprint))
     content = b"".join(parts)
     return content + _CRC.pack(crc32c(content))
 
@@ -92,10 +91,8 @@ def decode_blocks(content: Buffer, size: int, version: FileVersion) -> dict[int,
         return {}
     blocks: dict[int, DigestBlock] = {}
     last_end = last_offset = 0
-    for begin, end, end_offset, records, first, last, content_bytes, fingerprint in _BLOCK.iter_unpack(
-        body[_HEAD.size :]
-    ):
-        digest = RangeDigest(records, first, last, content_bytes, int.from_bytes(fingerprint, "big"))
+    for begin, end, end_offset, *facts, fingerprint in _BLOCK.iter_unpack(body[_HEAD.size :]):
+        digest = RangeDigest._make((*facts, int.from_bytes(fingerprint, "big")))
         block = DigestBlock(begin, end, end_offset, digest)
         if not last_end <= begin < end <= size or end_offset < last_offset or block.number in blocks:
             return {}

@@ -35,9 +35,12 @@ def committed(log: PartitionLog) -> list[Record]:
     return [each for each in found if log.log_start_offset <= each.offset < log.last_stable_offset]
 
 
-def expected(log: PartitionLog, start: int = 0, end: int = 1 << 62) -> RangeDigest:
-    """The digest of the committed records of a range, hashed one by one."""
-    return in_one_go(digest_records([each for each in committed(log) if start <= each.offset < end], 0, 1 << 62))
+def expected(
+    log: PartitionLog, start: int = 0, end: int = 1 << 62, since: int = 0, until: int = 1 << 62
+) -> RangeDigest:
+    """The digest of the committed records of a range, and of a span of time, hashed one by one."""
+    records = [each for each in committed(log) if start <= each.offset < end and since <= each.timestamp < until]
+    return in_one_go(digest_records(records, 0, 1 << 62))
 
 
 class Writer:

@@ -59,7 +59,8 @@ def filled(path: Path, batches: int = 60, **config: Any) -> PartitionLog:
 
 def asking(start: int = 0, end: int = END, **fields: Any) -> messages.DigestRecordsRequest:
     return messages.DigestRecordsRequest(
-        **{"topic": NAME.topic, "partition_index": NAME.partition, "start_offset": start, "end_offset": end, **fields}
+        **{"topic": NAME.topic, "partition_index": NAME.partition, "start_offset": start, "end_offset": end}
+        | {"since_timestamp": -(1 << 63), "until_timestamp": (1 << 63) - 1, **fields}
     )
 
 
@@ -67,7 +68,8 @@ def digest_in(response: Any) -> RangeDigest:
     assert not response.error_code, response.error_message
     fingerprint = int.from_bytes(response.fingerprint, "big")
     places = response.records, response.first_offset, response.last_offset
-    return RangeDigest(*places, response.content_bytes, fingerprint)
+    times = response.least_timestamp, response.largest_timestamp
+    return RangeDigest(*places, *times, response.content_bytes, fingerprint)
 
 
 def outcome(partition: Partition, request: Any, parts: MemoryParts | None = None) -> tuple[int, str | None]:
@@ -77,9 +79,18 @@ def outcome(partition: Partition, request: Any, parts: MemoryParts | None = None
 
 
 def test_the_bytes_of_both() -> None:
-    whole = bytes.fromhex("0274 00000003 00000004 0000000000000007 0000000000000009 01 00")
+    whole = bytes.fromhex(
+        "0274 00000003 00000004 0000000000000007 0000000000000009 000000000000000a 000000000000000b 01 00"
+    )
     request = messages.DigestRecordsRequest(
-        topic="t", partition_index=3, current_leader_epoch=4, start_offset=7, end_offset=9, is_fresh=True
+        topic="t",
+        partition_index=3,
+        current_leader_epoch=4,
+        start_offset=7,
+        end_offset=9,
+        since_timestamp=10,
+        until_timestamp=11,
+        is_fresh=True,
     )
     assert b"".join(codec.encode_request(request, 0)) == whole
     response = messages.DigestRecordsResponse(
@@ -89,10 +100,12 @@ def test_the_bytes_of_both() -> None:
         records=2,
         first_offset=5,
         last_offset=6,
+        least_timestamp=12,
+        largest_timestamp=13,
         content_bytes=3,
         fingerprint=b"\xff",
     )
-    numbers = "".join(f"{each:016x}" for each in (1, 9, 8, 2, 5, 6, 3))
+    numbers = "".join(f"{each:016x}" for each in (1, 9, 8, 2, 5, 6, 12, 13, 3))
     told = bytes.fromhex("00000000 0000 00" + numbers + "02ff 00")
     assert b"".join(codec.encode_response(response, 0)) == told
     assert codec.decode_response(ApiKey.DIGEST_RECORDS, 0, told) == response
@@ -124,6 +137,27 @@ def test_a_range_is_digested_in_as_many_requests_as_it_takes(
     first, again, fresh = play(scenario)
     assert again <= first == fresh
     assert (first == 1) == (bytes_at_once > 100_000) and (bytes_at_once > 1 or first > 10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records_of_a_span_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Blocks that lie within or outside of it need not be read again."""
+    for module in (range_scan, segment_digests):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 500)
+    log, random = filled(tmp_path), Random(seed)
+    parts = MemoryParts(led(log))
+
+    async def scenario() -> None:
+        for _ in range(6):
+            since, until = sorted(random.choices(range(NOW_MS - 10, NOW_MS + 1010), k=2))
+            start, end = sorted(random.choices(range(log.last_stable_offset), k=2))
+            request = asking(start, end, since_timestamp=since, until_timestamp=until)
+            assert digest_in(await parts.ask(request, 0)) == expected(log, start, end, since, until)
+            assert digest_in(await parts.ask(asking(), 0)) == expected(log), "what is kept is that of all records"
+        before = asking(since_timestamp=0, until_timestamp=NOW_MS)
+        assert digest_in(await parts.ask(before, 0)) == NO_RECORDS
+
+    play(scenario)
 
 
 def test_at_the_last_stable_offset_nothing_is_next(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def answer(_: int, request: Any) -> Any:
         records=2,
         first_offset=request.start_offset,
         last_offset=request.end_offset - 1,
+        least_timestamp=NOON,
+        largest_timestamp=NOON + 1,
         content_bytes=7,
         fingerprint=bytes(15) + b"\x2a",
     )
@@ -77,6 +79,8 @@ def test_one_partition_as_json(filled: FakeCluster) -> None:
             "records": 2,
             "first_offset": 1,
             "last_offset": 1,
+            "least_timestamp": NOON,
+            "largest_timestamp": NOON + 1,
             "content_bytes": 7,
             "fingerprint": f"{42:032x}",
         }
@@ -104,6 +108,13 @@ def test_ranges_by_time(filled: FakeCluster, options: tuple[str, ...], spans: di
     assert asked(filled) == {each: span for each, span in spans.items() if span[0] < span[1]}, (
         "nothing is asked about nothing"
     )
+
+
+def test_records_of_a_span_of_time(filled: FakeCluster) -> None:
+    assert call("t", "--since", "2013-01-31T12:00:00Z", "--until", "2013-01-31T12:00:01").exit_code == 0
+    spans = {(each.since_timestamp, each.until_timestamp) for each in filled.requests_of(ApiKey.DIGEST_RECORDS)}
+    assert spans == {(NOON, NOON + 1000)}
+    assert call("t", "--since", "noon").exit_code == 2
 
 
 def test_what_cannot_be_digested(filled: FakeCluster) -> None:

@@ -63,10 +63,9 @@ def both_ways(partition: Partition, start: int = 0, end: int | None = None) -> D
 
 def as_range(log: PartitionLog, place: TopicPartition, start: int, end: int) -> DigestedRange:
     digest: RangeDigest = expected(log, start, end)
-    first, last = (digest.first_offset, digest.last_offset) if digest.records else (None, None)
-    return DigestedRange(
-        place, start, end, digest.records, first, last, digest.content_bytes, f"{digest.fingerprint:032x}"
-    )
+    count, *places, content_bytes, fingerprint = digest
+    shown: list[Any] = places if count else [None] * 4
+    return DigestedRange(place, start, end, count, *shown, content_bytes, f"{fingerprint:032x}")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -80,6 +79,20 @@ def test_brokers_and_readers_find_the_same(tmp_path: Path, seed: int) -> None:
         assert both_ways(partition, start, end) == as_range(log, NAME, start, end)
     writer.end_all(commit=False)
     assert both_ways(partition) == as_range(log, NAME, 0, log.log_end_offset)
+
+
+def test_both_find_the_same_records_of_a_span_of_time(tmp_path: Path) -> None:
+    log = new_log(tmp_path, TopicConfig())
+    writer = Writer(log, Random(9))
+    writer.write(50)
+    writer.end_all()
+    span, (since, until) = (3, log.last_stable_offset), (NOW_MS + 200, NOW_MS + 700)
+    for unknown in ((), OF_OURS):
+        cluster = ServedPartitions(led(log), unknown=unknown)
+        (found,) = ask(cluster, lambda admin: admin.digest_records({NAME: span}, since_ms=since, until_ms=until))
+        digest = expected(log, *span, since, until)
+        assert 0 < digest.records < expected(log).records
+        assert (found.records, found.fingerprint) == (digest.records, f"{digest.fingerprint:032x}")
 
 
 def test_of_a_compacted_topic_the_records_that_are_left(tmp_path: Path) -> None:
@@ -116,7 +129,8 @@ def test_partitions_are_asked_of_their_leaders_together(tmp_path: Path) -> None:
 
 
 def answered(next_offset: int, records: int = 1, **fields: Any) -> messages.DigestRecordsResponse:
-    given = {"first_offset": next_offset - 1, "last_offset": next_offset - 1, "fingerprint": b"\xff" * 16, **fields}
+    places = {"first_offset": next_offset - 1, "last_offset": next_offset - 1}
+    given = {**places, "least_timestamp": 7, "largest_timestamp": 8, "fingerprint": b"\xff" * 16, **fields}
     return messages.DigestRecordsResponse(next_offset=next_offset, records=records, content_bytes=records, **given)
 
 
@@ -131,7 +145,7 @@ def test_what_does_not_fit_into_an_answer_is_asked_for_again() -> None:
         (4, 9, True),
     ]
     fingerprint = f"{(2 << 128) - 2 & (1 << 128) - 1:032x}"
-    assert digest == DigestedRange(T0, 2, 9, 2, 3, 8, 2, fingerprint)
+    assert digest == DigestedRange(T0, 2, 9, 2, 3, 8, 7, 8, 2, fingerprint)
 
 
 def ask_fake(cluster: FakeCluster, ranges: Any, *, fresh: bool = False, timeout_ms: int = 2000) -> Any:

@@ -13,11 +13,14 @@ from mmh3 import mmh3_x64_128_digest
 from kafkalite.portions import in_one_go
 from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.record_batches.record_digest import (
+    ALL_TIMES,
     NO_RECORDS,
     RangeDigest,
+    Times,
     digest_batch,
     digest_records,
     hash_record,
+    times_of,
 )
 from kafkalite.protocol.record_batches.records import (
     BatchHeader,
@@ -64,9 +67,20 @@ def test_the_encoding_of_a_record() -> None:
 
 def test_a_digest_counts_records_offsets_and_bytes() -> None:
     total = sum(hash_record(*each) for each in RECORDS) % (1 << 128)
-    assert digest_of(RECORDS) == RangeDigest(4, 0, 3, 8 + 2 + 4 + 7 + 0 + 8, total)
-    assert digest_of([]) == NO_RECORDS == RangeDigest(0, -1, -1, 0, 0)
+    assert digest_of(RECORDS) == RangeDigest(4, 0, 3, -1, 1001, 8 + 2 + 4 + 7 + 0 + 8, total)
+    assert digest_of([]) == NO_RECORDS == RangeDigest(0, -1, -1, (1 << 63) - 1, -(1 << 63), 0, 0)
     assert in_one_go(digest_records(RECORDS, 1, 3)) == digest_of(RECORDS[1:3])
+
+
+def test_records_of_a_span_of_time() -> None:
+    """The bound before counts, the one behind does not."""
+    found = in_one_go(digest_records(RECORDS, 0, ALL, Times(999, 1001)))
+    assert found == digest_of([RECORDS[0], RECORDS[2]])
+    assert (found.least_timestamp, found.largest_timestamp) == (999, 1000)
+    assert [found.is_within(Times(*each)) for each in ((999, 1001), (1000, 1001), (999, 1000))] == [True, False, False]
+    assert [found.is_outside(Times(*each)) for each in ((0, 999), (1001, 2000), (1000, 1001))] == [True, True, False]
+    assert NO_RECORDS.is_within(ALL_TIMES) and not NO_RECORDS.is_outside(ALL_TIMES)
+    assert times_of(5, 9) == Times(5, 9) and times_of(ALL_TIMES.since, ALL_TIMES.until - 1) == ALL_TIMES
 
 
 bodies = st.none() | st.binary(max_size=40)

@@ -255,7 +255,7 @@ def test_a_damaged_file_is_not_believed(tmp_path: Path) -> None:
 
 def test_blocks_that_contradict_each_other_are_not_believed() -> None:
     version = (1, 2, 3)
-    fine = {0: DigestBlock(0, 300, 5, RangeDigest(1, 0, 0, 1, 1)), 1: DigestBlock(500, 600, 9, NO_RECORDS)}
+    fine = {0: DigestBlock(0, 300, 5, RangeDigest(1, 0, 0, 7, 7, 1, 1)), 1: DigestBlock(500, 600, 9, NO_RECORDS)}
     assert decode_blocks(encode_blocks(fine, 600, version), 600, version) == fine
     for wrong in (
         {0: fine[0], 1: DigestBlock(200, 600, 9, NO_RECORDS)},
