@@ -181,6 +181,12 @@ COMPACTION = click.option(
 AUDIT = click.option(
     "--audit/--no-audit", "audits", default=True, show_default=True, help="Compare log and archive at the end."
 )
+LEDGER_KEY = click.option(
+    "--ledger-key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="An Ed25519 key in PEM: note digests of what is archived in the ledger, and sign its entries, for `verify`.",
+)
 OUTPUT = click.option(
     "-o", "report", type=click.Choice(FORMATS), default="table", show_default=True, help="How results are printed."
 )

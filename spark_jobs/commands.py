@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -35,6 +36,7 @@ _AUDIT_COLUMNS = (
     "fingerprint",
     "differs",
 )
+_VERIFY_COLUMNS = ("topic", "date", "records", "in_log", "place", "problem")
 
 
 class _Jobs(click.Group):
@@ -87,6 +89,7 @@ def _command(function: Decorated) -> Decorated:
 @main.command()
 @given.DATE
 @given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH)
+@given.LEDGER_KEY
 @click.option(
     "--compact", "compaction", is_flag=True, help="Also make the snapshot: each key's latest value as of the date."
 )
@@ -112,6 +115,7 @@ def nightly(day: str, report: str, **options: Any) -> None:
 )
 @click.option("--again", is_flag=True, help="Also days that are done.")
 @given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH)
+@given.LEDGER_KEY
 @click.option("--compact", "compaction", is_flag=True, help="Also make the snapshot as of the last day.")
 @given.COMPACTION
 @given.AUDIT
@@ -130,7 +134,9 @@ def backfill(first: str, last: str, days_per_job: int, again: bool, report: str,
 
 @main.command()
 @given.DATE
-@given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.REFRESH, given.OUTPUT)
+@given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.REFRESH)
+@given.LEDGER_KEY
+@given.OUTPUT
 @_command
 def archive(day: str, report: str, **options: Any) -> None:
     """A day's records to Parquet, by topic and date."""
@@ -197,6 +203,45 @@ def audit(day: str, last: str | None, report: str, **options: Any) -> None:
 
 
 @main.command()
+@given.DATE
+@click.option("--to", "last", metavar="YYYY-MM-DD", help="The last of several days, of which --date is the first.")
+@given.PLACES
+@click.option("--time-zone", default="UTC", show_default=True, help="Where `yesterday` and `today` are.")
+@click.option(
+    "--ledger-key",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The Ed25519 key of the nights, or its public part, in PEM: entries count only if they are signed by it.",
+)
+@click.option(
+    "--log/--no-log", "with_log", default=True, show_default=True, help="Ask the brokers too, or the ledger alone."
+)
+@given.OUTPUT
+@_command
+def verify(
+    day: str, last: str | None, time_zone: str, ledger_key: Path | None, with_log: bool, report: str, **options: Any
+) -> None:
+    """Prove the archive by the digests in the ledger, and by the log where it has the records still; exit code 7 when something is wrong.
+
+    Needs no Spark for a local folder.
+    """
+    from contextlib import nullcontext
+
+    from spark_jobs.batch.cluster_log import ClusterLog
+    from spark_jobs.batch.signatures import load_checker
+    from spark_jobs.jobs import verify as job
+
+    first = given.day(day, time_zone)
+    days = dates_between(first, first if last is None else given.day(last, time_zone))
+    check = None if ledger_key is None else load_checker(ledger_key)
+    settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
+    with ClusterLog(settings) if with_log else nullcontext() as log:
+        found = job.main(_storage(options["output"], None), log, options["topics"], days, check)
+    write_rows([row for each in found for row in each.rows()], report, _VERIFY_COLUMNS)
+    job.judge(found)
+
+
+@main.command()
 @click.option("--output", required=True, metavar="FOLDER", help="The output folder of the jobs.")
 @click.option(
     "-z", "--zookeeper", envvar="KAFKALITE_ZOOKEEPER", metavar="HOST:PORT,.../CHROOT", help="Also tell who is at work."
@@ -226,10 +271,12 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     from spark_jobs.batch.records import Reading
     from spark_jobs.batch.run_lock import run_lock
     from spark_jobs.batch.session import open_session
+    from spark_jobs.batch.signatures import load_signer
     from spark_jobs.batch.storage import local_folder
 
     settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
     time_zone(options["time_zone"])
+    sign = load_signer(options["ledger_key"]) if options.get("ledger_key") is not None else None
     lock_server = None if options["no_lock"] else options["zookeeper"]
     uri = folder.as_uri() if (folder := local_folder(options["output"])) is not None else options["output"].rstrip("/")
     with (
@@ -263,6 +310,7 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
                 _note,
                 options.get("refresh", False),
                 options["group_prefix"],
+                sign=sign,
             )
             recover(night)
             yield night

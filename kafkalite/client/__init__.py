@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from kafkalite.clock import Clock as Clock
     from kafkalite.errors import ErrorCode as ErrorCode
     from kafkalite.errors import KafkaError as KafkaError
+    from kafkalite.protocol.record_batches.record_digest import hash_record as hash_record
     from kafkalite.security.acl import AclBinding as AclBinding
     from kafkalite.security.acl import AclEntry as AclEntry
     from kafkalite.security.acl import AclFilter as AclFilter
@@ -154,6 +155,7 @@ _NAMES_OF = {
     ".serializers": "Deserializer DeserializerChoice Serializer SerializerChoice",
     "kafkalite.clock": "Clock",
     "kafkalite.errors": "ErrorCode KafkaError",
+    "kafkalite.protocol.record_batches.record_digest": "hash_record",
     "kafkalite.security.acl": "AclBinding AclEntry AclFilter Operation PatternType PermissionType ResourcePattern ResourceType",
     "kafkalite.types": "TopicPartition",
 }

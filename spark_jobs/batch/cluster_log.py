@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
 from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import UnknownTopicError
 from spark_jobs.batch.plan import LogBounds, Offsets
+from spark_jobs.batch.proof import Span, Sum
 from spark_jobs.options import client_options
 
 READ_COMMITTED = "read_committed"
@@ -50,6 +51,17 @@ class ClusterLog:
         if timestamp_ms < 0:
             return {partition: begin for partition, begin in bounds.begin.items() if begin < bounds.end[partition]}
         return self._offsets({TopicPartition(bounds.topic, p): timestamp_ms for p in bounds.end})
+
+    def digest(self, topic: str, spans: Sequence[Span]) -> Sum:
+        """Return how many committed records spans have, and their fingerprint, as the partitions' leaders have them."""
+        total = Sum()
+        for partition, start, end, since_ms, until_ms in spans:
+            wanted = {TopicPartition(topic, partition): (start, end)}
+            (found,) = self._admin.digest_records(wanted, since_ms=since_ms, until_ms=until_ms)
+            first, last = found.first_offset, found.last_offset
+            if first is not None and last is not None:
+                total += Sum(found.records, int(found.fingerprint, 16), first, last)
+        return total
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
         """Commit in the name of a job's consumer group, which shows how far the job is."""

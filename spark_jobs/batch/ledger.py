@@ -6,6 +6,8 @@ writes the *done* file last; then the pending file goes. So after a crash:
 - pending and "planned": nothing of it is visible; the date is run again with the recorded ranges.
 - pending and "publishing": everything is staged; whoever comes next finishes it (`publication`).
 - done, and no pending file: the date is as the file says.
+
+A run that has a key notes the digests of its part of the log (`proof`), and signs its entry when it is done (`signatures`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from typing import Any
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import OutputError
 from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans
+from spark_jobs.batch.proof import Bucket
+from spark_jobs.batch.signatures import Sign
 from spark_jobs.batch.storage import Storage
 
 _VERSION = 1
@@ -75,11 +79,23 @@ class Entry:
     sink_start: Mapping[int, int] = field(default_factory=dict)
     planned_ms: int = 0
     done_ms: int = 0
+    zone: str = ""
+    """The time zone of dates, where there are digests."""
+    digests: tuple[Bucket, ...] = ()
+    signature: str = ""
 
     def encode(self) -> bytes:
-        document = asdict(self)
-        document["plan"] = _plan_to_json(self.plan)
-        return json.dumps({"version": _VERSION, **document}, indent=1).encode()
+        return json.dumps(self._to_json(), indent=1).encode()
+
+    @property
+    def signed_content(self) -> bytes:
+        """Return the bytes that are signed: all but the signature."""
+        document = self._to_json()
+        del document["signature"]
+        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+    def _to_json(self) -> dict[str, Any]:
+        return {"version": _VERSION, **asdict(self), "plan": _plan_to_json(self.plan)}
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> Entry:
@@ -93,7 +109,8 @@ class Entry:
                 for each in document.pop("units")
             )
             plan, start = _plan_from_json(document["plan"]), _offsets(document["sink_start"])
-            return cls(**{**document, "plan": plan, "sink_start": start, "units": units})
+            digests = tuple(Bucket(**each) for each in document.pop("digests", ()))
+            return cls(**{**document, "plan": plan, "sink_start": start, "units": units, "digests": digests})
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise OutputError(
                 f"{path} is no entry of the ledger ({problem}); move it away and run its date again"
@@ -132,9 +149,11 @@ class Ledger:
         """Remove the pending file of an attempt that came to nothing."""
         self._storage.remove(layout.pending_file(self.job, entry.plan.topic, entry.plan.date))
 
-    def finish(self, entry: Entry, done_ms: int) -> Entry:
-        """Mark a run as done, which is its last step."""
-        finished = replace(entry, state=DONE, done_ms=done_ms)
+    def finish(self, entry: Entry, done_ms: int, sign: Sign | None = None) -> Entry:
+        """Mark a run as done, which is its last step, and sign that where there is a key."""
+        finished = replace(entry, state=DONE, done_ms=done_ms, signature="")
+        if sign is not None:
+            finished = replace(finished, signature=sign(finished.signed_content))
         plan = entry.plan
         self._storage.write(layout.done_file(self.job, plan.topic, plan.date), finished.encode())
         self.forget_pending(entry)

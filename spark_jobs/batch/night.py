@@ -15,8 +15,10 @@ from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import DataLossError
 from spark_jobs.batch.ledger import PLANNED, PUBLISHING, Entry, Ledger, Unit, jobs_with_ledger
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, RunPlan, lost_before_reading, lost_of_plan, progress
+from spark_jobs.batch.proof import clip_spans, make_buckets, spans_of
 from spark_jobs.batch.publication import Guard, clear_staging, publish
 from spark_jobs.batch.records import Reading
+from spark_jobs.batch.signatures import Sign
 from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
 from spark_jobs.batch.window import day_start_ms, time_zone
@@ -42,6 +44,8 @@ class Night:
     group_prefix: str = GROUP_PREFIX
     dead_letters: dict[str, int] = field(default_factory=dict)
     """Counted by job and topic while the night goes on."""
+    sign: Sign | None = None
+    """Signs the ledger's entries, where there is a key; then these have the digests of what runs read."""
 
     def spark_path(self, path: str) -> str:
         """Return a path of the output in the form that Spark takes."""
@@ -123,6 +127,16 @@ def check_unread(night: Night, bounds: LogBounds, known: Mapping[date, Offsets],
     return with_loss(night, plan, lost) if lost else plan
 
 
+def note_digests(night: Night, entry: Entry) -> Entry:
+    """Return an entry with the digests of what its run has taken from the log; as it is where nobody signs it. ClientError."""
+    if night.sign is None:
+        return entry
+    plan, zone = entry.plan, night.reading.zone
+    spans = clip_spans(spans_of(plan, time_zone(zone)), night.log.bounds(plan.topic).begin)
+    buckets = make_buckets(spans, lambda some: night.log.digest(plan.topic, some))
+    return replace(entry, zone=zone, digests=tuple(buckets))
+
+
 def with_loss(night: Night, plan: RunPlan, lost: Ranges) -> RunPlan:
     """Note lost offsets in the plan. DataLossError unless the user accepts them."""
     text = (
@@ -161,7 +175,7 @@ def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
         _send(night, entry)
     reached = progress([*(each.plan for each in ledger.all_done(plan.topic)), plan])
     night.log.commit(night.group(ledger.job), plan.topic, reached)
-    return ledger.finish(entry, now_ms())
+    return ledger.finish(entry, now_ms(), night.sign)
 
 
 def _send(night: Night, entry: Entry) -> None:

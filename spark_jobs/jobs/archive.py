@@ -21,6 +21,7 @@ from spark_jobs.batch.night import (
     finish,
     first_offsets,
     new_attempt,
+    note_digests,
     record_plans,
     staging,
 )
@@ -165,4 +166,4 @@ def _finish(night: Night, ledger: Ledger, entry: Entry, staged: Sequence[tuple[d
     late = sum(unit.rows for unit in archived if unit.date != str(day))
     counts = {"records": sum(unit.rows for unit in archived) - late, "late": late, "dead_letters": dead}
     night.count_dead_letters(topic, JOB, dead)
-    return finish(night, ledger, entry, units, counts)
+    return finish(night, ledger, note_digests(night, entry), units, counts)

@@ -359,7 +359,8 @@ READERS = {
         "partition reassign plan",
         "record digest",
     ),
-    *("partition reassign verify", "perf consume", "spark audit", "spark status", "topic describe", "topic list"),
+    *("partition reassign verify", "perf consume", "spark audit", "spark status", "spark verify"),
+    *("topic describe", "topic list"),
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }
 SERVERS_AND_JOBS = {
