@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka
+import pyarrow
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 from kafkalite.cli.main import main
 from kafkalite.local.broker_process import BROKER_COMMAND
 from kafkalite.net.connection import Connection
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.record_digest import hash_record
+from spark_jobs.batch.cluster_log import ClusterLog
+from spark_jobs.batch.ledger import Entry, Ledger, PartFile, Unit
+from spark_jobs.batch.plan import RunPlan
+from spark_jobs.batch.proof import make_buckets, spans_of
+from spark_jobs.batch.storage import LocalStorage
+from spark_jobs.batch.window import time_zone
+from spark_jobs.jobs import verify
 from tests.wire.conftest import TopicMaker
 
 pytestmark = pytest.mark.wire
@@ -104,3 +115,57 @@ def _without_ours(version_of: Any, is_known: bool) -> Any:
         return version_of(self, api_key, **options)  # type: ignore[no-any-return]
 
     return version_to_others
+
+
+DAY_MS: Final = 1_371_254_400_000
+"""Midnight before 2013-06-15, UTC."""
+
+
+def test_a_ledger_proves_what_was_archived_of_a_day(servers: str, make_topic: TopicMaker, tmp_path: Path) -> None:
+    """Records of several days lie in turns; brokers digest those of one of them, and tell at which offset a row is missing."""
+    topic = make_topic(2)
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "acks": "all", "compression.type": "lz4"})
+    for number in range(600):
+        time_ms = DAY_MS + (number * 37 % 72 - 24) * 3_600_000
+        producer.produce(topic, b"value %d" % number, b"k%d" % (number % 9), number % 2, timestamp=time_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+    with ClusterLog({"bootstrap.servers": servers}) as log:
+        bounds = log.bounds(topic)
+        ranges = {partition: (3, end) for partition, end in bounds.end.items()}
+        plan = RunPlan(topic, bounds.topic_id, date(2013, 6, 15), ranges, dict(bounds.end))
+        rows = [each for partition in ranges for each in read(servers, topic, partition, bounds.end[partition])]
+        wanted = [
+            each for each in rows if each.offset() >= 3 and DAY_MS <= each.timestamp()[1] < DAY_MS + 24 * 3_600_000
+        ]
+        assert 150 < len(wanted) < 250
+        buckets = make_buckets(spans_of(plan, time_zone("UTC")), lambda spans: log.digest(topic, spans))
+        assert sum(each.records for each in buckets) == len(wanted)
+        storage = LocalStorage(tmp_path)
+        for kept, problems in ((wanted, []), ([*wanted[:70], *wanted[71:]], [wanted[70]])):
+            _write_rows(tmp_path / "archive" / "a.parquet", kept)
+            file = PartFile("a.parquet", (tmp_path / "archive" / "a.parquet").stat().st_size, len(kept), "")
+            unit = Unit("archive", "", "2013-06-15", (file,), "")
+            Ledger(storage, "archive").finish(
+                Entry("archive", plan, "planned", "x", (unit,), zone="UTC", digests=tuple(buckets)), 1
+            )
+            (found,) = verify.main(storage, log, [topic], [plan.date], None)
+            assert [(each.place, each.problem) for each in found.findings] == [
+                (f"{topic}-{each.partition()}", f"offset {each.offset()} is missing") for each in problems
+            ]
+            assert found.in_log == len(wanted)
+
+
+def _write_rows(path: Path, rows: Sequence[Any]) -> None:
+    """Write records as an archive has them."""
+    path.parent.mkdir(exist_ok=True)
+    headers = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+    times = pyarrow.array([each.timestamp()[1] * 1000 for each in rows], pyarrow.timestamp("us", tz="UTC"))
+    columns = {
+        "key": pyarrow.array([each.key() for each in rows], pyarrow.binary()),
+        "value": pyarrow.array([each.value() for each in rows], pyarrow.binary()),
+        "partition": pyarrow.array([each.partition() for each in rows], pyarrow.int32()),
+        "offset": pyarrow.array([each.offset() for each in rows], pyarrow.int64()),
+        "timestamp": times,
+        "headers": pyarrow.array([None for _ in rows], headers),
+    }
+    parquet.write_table(pyarrow.table(columns), path)

@@ -125,7 +125,9 @@ class RecordAdmin(AdminCalls):
         for each, (start, end) in wanted.items():
             if not 0 <= start <= end:
                 raise ValueError(f"{each}: {start} to {end} is no range of offsets")
-        await self._watch_leaders(wanted)
+        is_new = self._cluster.watch_topics({each.topic for each in wanted})
+        if is_new or any(self._cluster.view.partition(each) is None for each in wanted):
+            await self._watch_leaders(wanted)
         at_once = asyncio.Semaphore(_RANGES_AT_ONCE)
 
         async def digest(each: TopicPartition) -> DigestedRange:
