@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyarrow import parquet
 
-from kafkalite.client import NewTopic, SyncAdmin, TopicPartition
+from kafkalite.client import NewTopic, SyncAdmin, SyncProducer, TopicPartition
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.failures import DataLossError, DeadLettersError, DifferencesError, OutputError, UnknownTopicError
 from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger
-from spark_jobs.jobs import archive, audit, backfill, nightly
+from spark_jobs.batch.proof import list_offsets
+from spark_jobs.batch.signatures import load_checker, load_signer
+from spark_jobs.jobs import archive, audit, backfill, nightly, verify
 from spark_jobs.jobs.nightly import Program
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, after, archived, ledger, night_on, places, send, tree
@@ -75,6 +80,39 @@ def test_life_of_an_archive(spark: Any, cluster: LocalCluster, make_topic: Topic
             archive.main(night, topic, day, RAW)
     assert (tree(tmp_path), ledger(tmp_path)) == before
     assert not (tmp_path / layout.STAGING).exists()
+
+
+def test_a_signed_night_is_proven(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:
+    """With late, undecodable and undated records, by the log and by the ledger alone; then a record and a file are taken away."""
+    servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
+    good, bad = b'{"carrier": "AA", "delay": 3}', b"{"
+    first = [Sent(DAY, second, second % 2, b"k", good if second % 5 else bad) for second in range(20)]
+    send(servers, topic, [*first, Sent(after(1)), Sent(DAY, 40, 1, None, None, [("h", b"x"), ("h", None)])])
+    key, output = tmp_path / "ledger.key", tmp_path / "output"
+    key.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    with night_on(spark, servers, output) as unsigned:
+        night = replace(unsigned, sign=load_signer(key))
+        archive.main(night, topic, DAY, JSON)
+        with SyncProducer(bootstrap_servers=servers, acks="all") as producer:
+            producer.send(topic, good, b"k", partition=0, timestamp_ms=1_371_254_400_000_000_000)
+            producer.flush()
+        send(servers, topic, [Sent(DAY, 50, 0, b"k", good), Sent(after(1), 3, 1, b"k", good)])
+        archive.main(night, topic, after(1), JSON)
+        days, check = [DAY, after(1)], load_checker(key)
+        for log in (night.log, None):
+            found = verify.main(night.storage, log, [topic], days, check)
+            assert [each.findings for each in found] == [(), ()]
+            assert [each.records for each in found] == [21, 4]
+        assert [each.in_log for each in verify.main(night.storage, night.log, [topic], days, check)] == [21, 4]
+        lost = next((output / layout.dated_unit(layout.DEAD_LETTERS, topic, DAY)).rglob("*.parquet"))
+        gone = places(parquet.ParquetFile(lost).read().to_pylist())
+        lost.unlink()
+        (of_day, of_next) = verify.main(night.storage, night.log, [topic], days, check)
+    assert not of_next.findings
+    assert sorted(each.problem for each in of_day.findings[1:]) == sorted(
+        f"offset {list_offsets([offset for p, offset in gone if p == partition])} is missing"
+        for partition in {partition for partition, _ in gone}
+    )
 
 
 def test_refresh_takes_what_came_since(
