@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -14,6 +15,8 @@ import click
 from spark_jobs import command_options as given
 from spark_jobs.batch.failures import BadRequestError, Exit
 from spark_jobs.batch.window import dates_between, time_zone
+from spark_jobs.observation.telling_options import TELLING
+from spark_jobs.observation.watch import watch_run
 from spark_jobs.report import write_rows
 
 if TYPE_CHECKING:
@@ -96,7 +99,9 @@ def _command(function: Decorated) -> Decorated:
 @given.COMPACTION
 @given.AUDIT
 @given.OUTPUT
+@TELLING
 @_command
+@watch_run("nightly")
 def nightly(day: str, report: str, **options: Any) -> None:
     """Archive a day; reprocess and compact it where asked for; audit it."""
     from spark_jobs.jobs import nightly as job
@@ -120,7 +125,9 @@ def nightly(day: str, report: str, **options: Any) -> None:
 @given.COMPACTION
 @given.AUDIT
 @given.OUTPUT
+@TELLING
 @_command
+@watch_run("backfill")
 def backfill(first: str, last: str, days_per_job: int, again: bool, report: str, **options: Any) -> None:
     """The same for many days. Goes on where it was interrupted."""
     from spark_jobs.jobs import backfill as job
@@ -137,7 +144,9 @@ def backfill(first: str, last: str, days_per_job: int, again: bool, report: str,
 @given.options(given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.REFRESH)
 @given.LEDGER_KEY
 @given.OUTPUT
+@TELLING
 @_command
+@watch_run("archive")
 def archive(day: str, report: str, **options: Any) -> None:
     """A day's records to Parquet, by topic and date."""
     from spark_jobs.jobs import archive as job
@@ -150,7 +159,9 @@ def archive(day: str, report: str, **options: Any) -> None:
 @given.options(
     given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.TRANSFORM, given.REFRESH, given.OUTPUT
 )
+@TELLING
 @_command
+@watch_run("reprocess")
 def reprocess(day: str, report: str, **options: Any) -> None:
     """A transform on a day's records; its result to Parquet, to a topic, or to both."""
     from spark_jobs.jobs import reprocess as job
@@ -166,7 +177,9 @@ def reprocess(day: str, report: str, **options: Any) -> None:
 @given.options(
     given.PLACES, given.LOCK, given.SPARK, given.FORMATS_OF_RECORDS, given.COMPACTION, given.REFRESH, given.OUTPUT
 )
+@TELLING
 @_command
+@watch_run("compact")
 def compact(day: str, report: str, **options: Any) -> None:
     """A snapshot: each key's latest value as of the end of a day."""
     from spark_jobs.jobs import compact as job
@@ -188,7 +201,9 @@ def _run_by_topic(job: str, day: str, report: str, options: Mapping[str, Any], m
 @given.DATE
 @click.option("--to", "last", metavar="YYYY-MM-DD", help="The last of several days, of which --date is the first.")
 @given.options(given.PLACES, given.LOCK, given.SPARK, given.OUTPUT)
+@TELLING
 @_command
+@watch_run("audit")
 def audit(day: str, last: str | None, report: str, **options: Any) -> None:
     """Compare log and archive, by partition and hour; exit code 7 when they differ."""
     from spark_jobs.jobs import audit as job
@@ -278,6 +293,7 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     time_zone(options["time_zone"])
     sign = load_signer(options["ledger_key"]) if options.get("ledger_key") is not None else None
     lock_server = None if options["no_lock"] else options["zookeeper"]
+    begun_s = time.monotonic()
     uri = folder.as_uri() if (folder := local_folder(options["output"])) is not None else options["output"].rstrip("/")
     with (
         run_lock(lock_server, uri, purpose, now_ms(), options["wait_s"]) as lock,
@@ -311,8 +327,10 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
                 options.get("refresh", False),
                 options["group_prefix"],
                 sign=sign,
+                journal=options["journal"],
             )
             recover(night)
+            night.journal.ready_ms = round((time.monotonic() - begun_s) * 1000)
             yield night
             clear_staging(night.storage)
         finally:

@@ -41,6 +41,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
             "howto/pytest",
             "howto/testcontainers",
             "howto/spark-nightly",
+            "howto/watch-nights",
             "howto/secure",
             "howto/move-partitions",
             "howto/from-apache-kafka",

@@ -55,7 +55,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The audit of a topic's date. `pending` are late records in the log that no run has taken yet: no difference."""
+    """The audit of a topic's date. `pending` are late records in the log that no run has taken yet: no difference.
+
+    `audited_ms` is when it ended, `took_ms` its share of the time that auditing several dates in one go has taken.
+    """
 
     topic: str
     date: date
@@ -63,6 +66,8 @@ class Report:
     archive: Mapping[Place, Facts]
     pending: int = 0
     problems: Sequence[Difference] = ()
+    audited_ms: int = 0
+    took_ms: int = 0
 
     @property
     def differences(self) -> list[Difference]:
@@ -99,6 +104,8 @@ class Report:
             "date": str(self.date),
             "records": sum(facts.records for facts in self.log.values()),
             "pending": self.pending,
+            "audited_ms": self.audited_ms,
+            "took_ms": self.took_ms,
             "differences": [asdict(each) for each in self.differences],
             "hours": self.rows(),
         }

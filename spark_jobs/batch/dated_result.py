@@ -17,6 +17,8 @@ from spark_jobs.batch.observed import Observed
 from spark_jobs.batch.plan import Offsets, RunPlan
 from spark_jobs.batch.publication import check_unit, gather
 from spark_jobs.batch.records import RECORD_COLUMNS
+from spark_jobs.observation.journal import CHECK, DEAD_LETTERS, READ
+from spark_jobs.observation.run_facts import RunFacts
 
 _RESULT, _DEAD = "result", "dead_letters"
 
@@ -63,6 +65,9 @@ class Product(Protocol):
     def dead_rows(self) -> Mapping[int, int]:
         """Return the dead letters that tasks have written, by partition, after they were written. MissingRecordsError."""
 
+    def dead_reasons(self) -> Mapping[str, int]:
+        """Return these dead letters by kind of reason."""
+
 
 def complete(
     night: Night, ledger: Ledger, entry: Entry, places: Places, product: Product, sink: Sink | None = None
@@ -70,23 +75,32 @@ def complete(
     """Write the result and its dead letters, publish them, mark the run done. JobError when they are not what was planned."""
     topic, day = entry.plan.topic, entry.plan.date
     path = layout.dated_unit(places.result, topic, day)
-    observed = Observed(product.result)
-    units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sort_rows(observed.rows))
-    can_have_dead = product.check_result()
-    by_partition = product.result_rows()
-    written = observed.count() if by_partition is None else by_partition
-    check_unit(night.storage, topic, path, units[0] if units else None, written)
+    observed, journal = Observed(product.result), night.journal
+    columns = {field.name: field.dataType.simpleString() for field in product.result.schema.fields}
+    journal.begin_entry(entry, columns)
+    with journal.measure(READ):
+        units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sort_rows(observed.rows))
+    with journal.measure(CHECK):
+        can_have_dead = product.check_result()
+        by_partition = product.result_rows()
+        written = observed.count() if by_partition is None else by_partition
+        check_unit(night.storage, topic, path, units[0] if units else None, written)
     dead: list[Unit] = []
+    reasons: Mapping[str, int] = {}
     if can_have_dead:
         lost = product.dead.select(*RECORD_COLUMNS, "reason").sortWithinPartitions("partition", "offset")
         path = layout.dated_unit(places.dead_letters, topic, day)
-        dead = _stage(night, entry, path, staging(entry.attempt, _DEAD), lost)
+        with journal.measure(DEAD_LETTERS):
+            dead = _stage(night, entry, path, staging(entry.attempt, _DEAD), lost)
         check_unit(night.storage, topic, path, dead[0] if dead else None, product.dead_rows())
+        reasons = product.dead_reasons()
         night.count_dead_letters(topic, ledger.job, sum(unit.rows for unit in dead))
     rows = sum(unit.rows for unit in units)
     counts: Mapping[str, int] = {"rows": rows, "dead_letters": sum(unit.rows for unit in dead)}
     if sink is not None:
         entry = replace(entry, sink_topic=sink.topic, sink_start=dict(sink.start))
+    facts = RunFacts(night.reading.zone, dead_letters=reasons, stages_ms=journal.take_stages())
+    entry = replace(entry, facts=facts)
     return finish(night, ledger, entry, [*units, *dead], counts)
 
 

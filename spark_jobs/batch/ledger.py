@@ -24,6 +24,7 @@ from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans
 from spark_jobs.batch.proof import Bucket
 from spark_jobs.batch.signatures import Sign
 from spark_jobs.batch.storage import Storage
+from spark_jobs.observation.run_facts import RunFacts
 
 _VERSION = 1
 _PENDING = ".pending.json"
@@ -83,6 +84,8 @@ class Entry:
     """The time zone of dates, where there are digests."""
     digests: tuple[Bucket, ...] = ()
     signature: str = ""
+    facts: RunFacts | None = None
+    """None in entries of before there were any."""
 
     def encode(self) -> bytes:
         return json.dumps(self._to_json(), indent=1).encode()
@@ -110,7 +113,9 @@ class Entry:
             )
             plan, start = _plan_from_json(document["plan"]), _offsets(document["sink_start"])
             digests = tuple(Bucket(**each) for each in document.pop("digests", ()))
-            return cls(**{**document, "plan": plan, "sink_start": start, "units": units, "digests": digests})
+            facts = RunFacts.from_json(found) if (found := document.get("facts")) is not None else None
+            decoded = {"plan": plan, "sink_start": start, "units": units, "digests": digests, "facts": facts}
+            return cls(**{**document, **decoded})
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise OutputError(
                 f"{path} is no entry of the ledger ({problem}); move it away and run its date again"

@@ -22,6 +22,7 @@ from spark_jobs.batch.signatures import Sign
 from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
 from spark_jobs.batch.window import day_start_ms, time_zone
+from spark_jobs.observation.journal import PUBLISH, SEND, Journal
 
 GROUP_PREFIX = "kafkalite-"
 
@@ -46,6 +47,7 @@ class Night:
     """Counted by job and topic while the night goes on."""
     sign: Sign | None = None
     """Signs the ledger's entries, where there is a key; then these have the digests of what runs read."""
+    journal: Journal = field(default_factory=Journal)
 
     def spark_path(self, path: str) -> str:
         """Return a path of the output in the form that Spark takes."""
@@ -169,13 +171,24 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
 
 
 def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
-    plan = entry.plan
-    publish(night.storage, entry, ledger.read_done(plan.topic, plan.date), night.guard)
+    plan, journal = entry.plan, night.journal
+    with journal.measure(PUBLISH):
+        publish(night.storage, entry, ledger.read_done(plan.topic, plan.date), night.guard)
     if entry.sink_topic:
-        _send(night, entry)
+        with journal.measure(SEND):
+            _send(night, entry)
     reached = progress([*(each.plan for each in ledger.all_done(plan.topic)), plan])
     night.log.commit(night.group(ledger.job), plan.topic, reached)
-    return ledger.finish(entry, now_ms(), night.sign)
+    finished = ledger.finish(_with_stages(entry, journal.take_stages()), now_ms(), night.sign)
+    journal.finish_entry(finished)
+    return finished
+
+
+def _with_stages(entry: Entry, stages_ms: Mapping[str, int]) -> Entry:
+    """Return the entry with more durations among its facts, if it has any."""
+    if entry.facts is None:
+        return entry
+    return replace(entry, facts=replace(entry.facts, stages_ms={**entry.facts.stages_ms, **stages_ms}))
 
 
 def _send(night: Night, entry: Entry) -> None:

@@ -23,6 +23,7 @@ from pyspark.sql.types import DateType, IntegerType, StringType, StructField, St
 from spark_jobs.batch.formats import DecodedColumn, Formats
 from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
+from spark_jobs.observation.record_facts import LatenessCount
 from spark_jobs.rows import (
     FIRST_TIMESTAMP_MS,
     LAST_TIMESTAMP_MS,
@@ -260,7 +261,10 @@ class _Conversion:
         ]
         pieces = Pieces(self.max_file_bytes // (2 if decoders else 1))
         tally = Tally()
+        lateness = LatenessCount(tally.facts)
         for given in batches:
+            if TIMESTAMP_MS in given.schema.names:
+                lateness.add(given)
             batch, reasons = self._select_records(given, tally)
             arrays, names = list(batch.columns), list(batch.schema.names)
             for column, label, decoder in decoders:
@@ -271,6 +275,7 @@ class _Conversion:
                     if problem is not None and reasons[index] is None:
                         reasons[index] = f"{column}: {problem}"
             _count_rows(tally, batch, reasons)
+            tally.facts.add_rows(batch, reasons)
             arrays.append(pa.array(reasons, pa.string()))
             arrays.append(pieces.number(batch))
             yield pa.record_batch(arrays, names=[*names, _REASON, _PIECE])

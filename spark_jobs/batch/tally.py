@@ -27,6 +27,7 @@ from pyspark import Accumulator, AccumulatorParam, SparkContext, TaskContext
 
 from spark_jobs.batch.failures import MissingRecordsError
 from spark_jobs.batch.plan import Ranges
+from spark_jobs.observation.record_facts import RecordFacts
 from spark_jobs.rows import RANGE_END, RANGE_RECORDS
 
 
@@ -43,6 +44,8 @@ class Tally:
     rows: Counter[Any] = field(default_factory=Counter)
     ranges: list[tuple[int, int]] = field(default_factory=list)
     """Partition and first offset of each range."""
+    facts: RecordFacts = field(default_factory=RecordFacts)
+    """For the ledger; nothing is compared with them."""
 
     def add_read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Count a batch of the source; return it without the rows that end ranges and without their columns."""
@@ -91,6 +94,7 @@ def total(tallies: Iterable[Tally]) -> Tally:
         found.given.update(each.given)
         found.read.update(each.read)
         found.rows.update(each.rows)
+        found.facts.update(each.facts)
     return found
 
 

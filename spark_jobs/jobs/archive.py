@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from spark_jobs.batch import layout
@@ -45,6 +46,7 @@ from spark_jobs.batch.records import (
     write_parquet,
 )
 from spark_jobs.batch.tally import Tally, check_read
+from spark_jobs.observation.journal import CHECK, DEAD_LETTERS, PLAN, READ, share_stages
 
 JOB = "archive"
 
@@ -76,8 +78,9 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
 def main(night: Night, topic: str, day: date, formats: Formats) -> Entry:
     """Archive one date of a topic. JobError, ClientError."""
     ledger = Ledger(night.storage, JOB)
-    bounds = night.log.bounds(topic)
-    return archive_dates(night, ledger, [plan(night, ledger, bounds, day)], formats)[0]
+    with night.journal.measure(PLAN):
+        planned = plan(night, ledger, night.log.bounds(topic), day)
+    return archive_dates(night, ledger, [planned], formats)[0]
 
 
 def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], formats: Formats) -> list[Entry]:
@@ -87,8 +90,30 @@ def archive_dates(night: Night, ledger: Ledger, plans: Sequence[RunPlan], format
     entries = record_plans(ledger, plans, attempt)
     found = records_of(night.spark, night.reading, plans)
     records = DecodedRecords(found, topic, formats, night.reading.max_file_bytes)
+    columns = {field.name: field.dataType.simpleString() for field in _select_columns(records.good).schema.fields}
+    for entry in entries:
+        night.journal.begin_entry(entry, columns)
     units = _stage(night, topic, attempt, plans, records)
+    entries = _add_facts(night, entries, units, records.counts)
     return [_finish(night, ledger, entry, units) for entry in entries]
+
+
+def _select_columns(rows: DataFrame) -> DataFrame:
+    return rows.select(*(each for each in (*RECORD_COLUMNS, KEY_COLUMN, VALUE_COLUMN) if each in rows.columns))
+
+
+def _add_facts(
+    night: Night, entries: Sequence[Entry], staged: Sequence[tuple[date, Unit]], counts: Tally
+) -> list[Entry]:
+    """Return the entries with the facts that tasks have counted; they share the time that reading them in one go has taken."""
+    stages_ms, rows = night.journal.take_stages(), Counter[date]()
+    for run, unit in staged:
+        rows[run] += unit.rows
+    shares = [share_stages(stages_ms, rows[each.plan.date], rows.total(), len(entries)) for each in entries]
+    return [
+        replace(entry, facts=counts.facts.of_run(entry.plan.date, night.reading.zone, share))
+        for entry, share in zip(entries, shares, strict=True)
+    ]
 
 
 def _stage(
@@ -99,16 +124,18 @@ def _stage(
     MissingRecordsError and MissingOutputError when they are not what was planned.
     """
     good, dead = staging(attempt, layout.ARCHIVE), staging(attempt, layout.DEAD_LETTERS)
-    rows = records.good
-    columns = [name for name in (*RECORD_COLUMNS, KEY_COLUMN, VALUE_COLUMN) if name in rows.columns]
-    write_parquet(rows, night.spark_path(good), columns)
+    journal, rows = night.journal, records.good
+    with journal.measure(READ):
+        write_parquet(rows, night.spark_path(good), _select_columns(rows).columns)
     counts, planned = records.counts, read_ranges(plans)
     check_read(topic, planned, counts)
-    found = _gather_units(night, topic, attempt, layout.ARCHIVE, good)
-    _check_units(night, topic, found, _count_planned_rows(topic, layout.ARCHIVE, counts))
+    with journal.measure(CHECK):
+        found = _gather_units(night, topic, attempt, layout.ARCHIVE, good)
+        _check_units(night, topic, found, _count_planned_rows(topic, layout.ARCHIVE, counts))
     letters = _count_planned_rows(topic, layout.DEAD_LETTERS, counts)
     if letters:
-        write_parquet(records.dead, night.spark_path(dead), [*RECORD_COLUMNS, "reason"])
+        with journal.measure(DEAD_LETTERS):
+            write_parquet(records.dead, night.spark_path(dead), [*RECORD_COLUMNS, "reason"])
         check_read(topic, planned, records.counts_of_dead)
         units = _gather_units(night, topic, attempt, layout.DEAD_LETTERS, dead)
         _check_units(night, topic, units, letters)

@@ -8,6 +8,7 @@ whether the ledger knows of it or not. Records that came after the last run are 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial, reduce
@@ -23,7 +24,7 @@ from spark_jobs.batch.endings import SPARK_ERRORS, spark_reason
 from spark_jobs.batch.failures import DifferencesError
 from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
 from spark_jobs.batch.ledger import Ledger
-from spark_jobs.batch.night import Night, first_offsets
+from spark_jobs.batch.night import Night, first_offsets, now_ms
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
 from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
 from spark_jobs.batch.storage import read_parquet
@@ -93,12 +94,14 @@ def judge(night: Night, found: Sequence[Report]) -> None:
 
 def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
     """Return a report for each of the days; also written next to the output."""
+    begun_s = time.monotonic()
     bounds = night.log.bounds(topic)
     known = frontiers(entry.plan for entry in Ledger(night.storage, archive.JOB).all_done(topic))
     ranges = plan(night, bounds, known, days)
     log = read_log(night.spark, night.reading, topic, ranges, RECORD_COLUMNS)
     in_log = _facts(night, topic, log, days, _is_covered({day: known[day] for day in days if day in known}))
     archived, problems = _archived_facts(night, topic, days, bounds)
+    took_ms = round((time.monotonic() - begun_s) * 1000 / len(days))
     reports = []
     for day in days:
         found = [] if day in known else [Difference(f"{topic} {day}", "is not archived: no finished run in the ledger")]
@@ -111,8 +114,11 @@ def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
             {place: facts for (place, _), facts in archived.items() if place.date == day},
             pending if day in known else 0,
             tuple(found),
+            now_ms(),
+            took_ms,
         )
         night.storage.write(layout.audit_file(topic, day), json.dumps(report.to_dict(), indent=1).encode())
+        night.journal.add_audit(report)
         reports.append(report)
     return reports
 

@@ -43,6 +43,7 @@ from spark_jobs.batch.records import date_of, read_log
 from spark_jobs.batch.tally import Tally, check_read
 from spark_jobs.jobs import archive, audit, compact, reprocess
 from spark_jobs.jobs.nightly import Program, check_dead_letters
+from spark_jobs.observation.journal import PLAN
 from spark_jobs.rows import RANGE_COLUMNS, RANGE_END, RANGE_RECORDS
 
 _INDEX_COLUMNS: Final = ("partition", "offset", "timestamp", *RANGE_COLUMNS)
@@ -138,7 +139,8 @@ def _archive(
     missing = [day for day in days if day not in done]
     if len(missing) < len(days) and not again:
         night.tell(f"archive of {topic}: {len(days) - len(missing)} of {len(days)} days are done already")
-    plans = plan(night, ledger, bounds, missing) if missing else []
+    with night.journal.measure(PLAN):
+        plans = plan(night, ledger, bounds, missing) if missing else []
     repeated = [check_repeatable(night, bounds, done[day]) for day in days if day in done] if again else []
     work = [(group, True) for group in chunks(plans, days_per_job)]
     work += [(group, False) for group in chunks(repeated, days_per_job)]

@@ -23,6 +23,8 @@ from spark_jobs.batch.night import Night, recorded_plan
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
 from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, calendar_date, counted_log
 from spark_jobs.batch.tally import check_read
+from spark_jobs.observation.journal import PLAN
+from spark_jobs.observation.record_facts import UNDATED
 
 JOB: Final = "compact"
 _PLACES: Final = Places(layout.SNAPSHOTS, layout.dead_letters_of(layout.SNAPSHOTS))
@@ -66,7 +68,7 @@ class _Snapshot:
     """
 
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, latest_by: str) -> None:
-        self._topic, self._ranges = planned.topic, read_ranges([planned])
+        self._topic, self._date, self._ranges = planned.topic, planned.date, read_ranges([planned])
         self._log = counted_log(night.spark, night.reading, planned.topic, self._ranges)
         shown = self._log.rows.where("reason is null").drop("reason")
         before = shown.where(calendar_date("timestamp", night.reading.zone) <= F.lit(planned.date))
@@ -98,10 +100,16 @@ class _Snapshot:
         undecoded = self._records.rows_by_partition(self._records.counts_of_dead, dead=True)
         return undecoded + self._log.counts.rows
 
+    def dead_reasons(self) -> Mapping[str, int]:
+        undated = sum(self._log.counts.rows.values())
+        found = self._records.counts_of_dead.facts.reasons_of(self._date)
+        return found | ({UNDATED: undated} if undated else {})
+
 
 def main(night: Night, topic: str, day: date, formats: Formats, wanted: Compaction) -> Entry:
     """Make the snapshot of a topic as of the end of a date. JobError, ClientError."""
     ledger = Ledger(night.storage, JOB)
-    planned = plan(night, ledger, night.log.bounds(topic), day)
+    with night.journal.measure(PLAN):
+        planned = plan(night, ledger, night.log.bounds(topic), day)
     entry = record_plan(ledger, planned)
     return complete(night, ledger, entry, _PLACES, _Snapshot(night, planned, formats, wanted.latest_by))

@@ -25,6 +25,7 @@ from spark_jobs.batch.night import Night, check_unread, first_offsets, recorded_
 from spark_jobs.batch.plan import LogBounds, RunPlan, Whereabouts, plan_runs, read_ranges, take_undated
 from spark_jobs.batch.records import DecodedRecords, records_of, task_count
 from spark_jobs.batch.tally import check_read
+from spark_jobs.observation.journal import PLAN
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -107,7 +108,7 @@ class _Reprocessed:
     """
 
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, wanted: Reprocessing, function: Transform):
-        self._topic, self._ranges = planned.topic, read_ranges([planned])
+        self._topic, self._date, self._ranges = planned.topic, planned.date, read_ranges([planned])
         self._tasks = task_count(night.reading, self._ranges)
         found = records_of(night.spark, night.reading, [planned])
         self._records = DecodedRecords(found, planned.topic, formats, night.reading.max_file_bytes)
@@ -135,6 +136,9 @@ class _Reprocessed:
         check_read(self._topic, self._ranges, counts)
         return self._records.rows_by_partition(counts, dead=True)
 
+    def dead_reasons(self) -> Mapping[str, int]:
+        return self._records.counts_of_dead.facts.reasons_of(self._date)
+
 
 def main(
     night: Night, topic: str, day: date, formats: Formats, wanted: Reprocessing, where: Whereabouts | None = None
@@ -142,8 +146,8 @@ def main(
     """Reprocess one date of a topic. JobError, ClientError."""
     function = load_function(wanted.function)
     ledger = Ledger(night.storage, wanted.job)
-    bounds = night.log.bounds(topic)
-    planned = plan(night, ledger, bounds, day, where)
+    with night.journal.measure(PLAN):
+        planned = plan(night, ledger, night.log.bounds(topic), day, where)
     sink = None
     if wanted.to_topic is not None:
         before = ledger.read_done(topic, day)

@@ -24,8 +24,8 @@ DAY = date(2013, 6, 15)
 FOREVER = {"retention.ms": "-1"}
 """For topics of records from years ago."""
 
-TIMES = ("planned_ms", "done_ms", "attempt", "staged")
-"""What differs in the ledger between two runs that did the same."""
+TIMES = ("planned_ms", "done_ms", "attempt", "staged", "stages_ms", "lateness")
+"""What differs in the ledger between two runs that did the same; tasks see the lateness of the offsets that they read together."""
 
 DIGESTS = ("identity", "digest")
 """What differs besides between two JVMs: a footer of Parquet lists a set of encodings, whose order is that of addresses in memory."""

@@ -23,7 +23,7 @@ from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.jobs import archive, audit, backfill, nightly, verify
 from spark_jobs.jobs.nightly import Program
 from tests.spark.conftest import TopicMaker
-from tests.spark.nights import DAY, FOREVER, Sent, after, archived, ledger, night_on, places, send, tree
+from tests.spark.nights import DAY, FOREVER, Sent, after, archived, ledger, night_on, places, send, tree, unix_ms
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -47,6 +47,12 @@ def test_life_of_an_archive(spark: Any, cluster: LocalCluster, make_topic: Topic
         archive.main(night, topic, after(1), RAW)
         audit.main(night, [topic], [DAY, after(1)])
     assert first.counts == {"records": 3, "late": 0, "dead_letters": 0}
+    facts = Ledger(night.storage, archive.JOB).read_done(topic, DAY).facts  # type: ignore[union-attr]
+    assert facts is not None and facts == first.facts
+    assert facts.hours == {unix_ms(DAY): {0: 1, 1: 1}, unix_ms(DAY, last_second - 3599): {0: 1}}
+    assert facts.lateness.records == (1, 1, 0, 0, 0, 0, 1, 0), "two of partition 0 came after one of the next day"
+    assert (facts.lateness.max_ms, facts.lateness.sum_ms) == (86_400_000, 86_401_000)
+    assert list(facts.stages_ms) == ["plan", "read", "check", "publish"]
     rows = archived(tmp_path, topic, DAY)
     assert places(rows) == [(0, 1), (0, 2), (1, 0)]
     assert (rows[2]["key"], rows[2]["value"]) == (None, None)
@@ -64,6 +70,7 @@ def test_life_of_an_archive(spark: Any, cluster: LocalCluster, make_topic: Topic
     with SyncAdmin(bootstrap_servers=servers) as admin:
         offsets = admin.list_group_offsets(group)
     assert third.counts == {"records": 2, "late": 2, "dead_letters": 0}
+    assert third.facts is not None and third.facts.hours == {unix_ms(after(2)): {1: 2}}, "late ones are of other dates"
     assert {(row["offset"], row["run"]) for row in archived(tmp_path, topic, DAY) if row["partition"] == 0} == {
         (1, str(DAY)),
         (2, str(DAY)),
@@ -151,7 +158,10 @@ def test_undecodable_records_never_stop_the_night(
         with pytest.raises(DeadLettersError, match=rf"3 records became dead letters \(archive of {topic} 3\)"):
             nightly.main(night, Program(JSON), [topic], DAY)
         night.dead_letters.clear()
-        nightly.main(night, Program(JSON, dead_letters_allowed=3), [topic], DAY)
+        (entry,) = nightly.main(night, Program(JSON, dead_letters_allowed=3), [topic], DAY)
+    kinds = ["key: not UTF-8", "value: field delay: no whole number", "value: not JSON"]
+    assert entry.facts is not None and entry.facts.dead_letters == dict.fromkeys(kinds, 1)
+    assert "dead letters" in entry.facts.stages_ms
     rows = archived(tmp_path, topic, DAY)
     assert [row["decoded"] for row in rows] == [
         {"carrier": "UA", "delay": 3},

@@ -15,6 +15,7 @@ from spark_jobs.batch.ledger import Entry, Ledger, PartFile, Unit, jobs_with_led
 from spark_jobs.batch.plan import LateDates, RunPlan
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.jobs import status
+from spark_jobs.observation.run_facts import Lateness, RunFacts
 
 PLAN = RunPlan(
     "flights",
@@ -38,6 +39,31 @@ def test_entries_come_back_as_they_were(tmp_path: Path) -> None:
     assert ledger.read_pending("flights", PLAN.date) == ENTRY
     assert (ledger.read_done("flights", PLAN.date), ledger.all_done("flights")) == (None, [])
     assert ledger.all_pending("flights") == [ENTRY]
+
+
+FACTS = RunFacts(
+    "America/New_York",
+    {7_200_000: {0: 3, 1: 1}},
+    Lateness((3, 1, 0, 0, 0, 0, 0, 0), 900, 900),
+    {"key: x": 2},
+    {"read": 5},
+)
+
+
+def test_facts_come_back_as_they_were(tmp_path: Path) -> None:
+    ledger = Ledger(LocalStorage(tmp_path), "archive")
+    entry = replace(ENTRY, facts=FACTS)
+    ledger.put_pending(entry)
+    assert ledger.read_pending("flights", PLAN.date) == entry
+
+
+def test_entries_of_before_have_no_facts() -> None:
+    document = json.loads(ENTRY.encode())
+    del document["facts"]
+    assert Entry.decode(json.dumps(document).encode(), "file") == ENTRY
+    for spoilt in ({}, {**FACTS.to_json(), "lateness": {"records": [1], "sum_ms": 0, "max_ms": 0}}):
+        with pytest.raises(OutputError, match="is no entry of the ledger"):
+            Entry.decode(json.dumps({**document, "facts": spoilt}).encode(), "file")
 
 
 def test_finished_entry_takes_the_place_of_the_pending_one(tmp_path: Path) -> None:
