@@ -275,6 +275,22 @@ def status(output: str, zookeeper: str | None, report: str) -> None:
         _note(f"at work: {lock_holder(zookeeper, storage.uri) or 'nobody'}")
 
 
+@main.command()
+@click.argument("night", metavar="NIGHT")
+@click.option("--output", required=True, metavar="FOLDER", help="The output folder of the jobs.")
+@click.option("--time-zone", default="UTC", show_default=True, help="Where days begin, for yesterday.")
+@_command
+def report(night: str, output: str, time_zone: str) -> None:
+    """The page of a night (YYYY-MM-DD, today, yesterday), made again from the ledger. Prints where it is.
+
+    Runs write it by themselves, to _report below the output folder.
+    """
+    from spark_jobs.jobs import report as job
+
+    for page in job.main(_storage(output, None), [given.day(night, time_zone)]):
+        click.echo(page)
+
+
 @contextmanager
 def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     """Open lock, cluster and Spark session, and finish first what an earlier run left unfinished."""
@@ -331,10 +347,31 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
             )
             recover(night)
             night.journal.ready_ms = round((time.monotonic() - begun_s) * 1000)
-            yield night
+            with _pages(night):
+                yield night
             clear_staging(night.storage)
         finally:
             spark.stop()
+
+
+@contextmanager
+def _pages(night: Night) -> Iterator[None]:
+    """Write the pages of the dates that were worked on, however that ends; what hinders it is told and changes nothing."""
+    from spark_jobs.batch.endings import ending
+    from spark_jobs.jobs import report
+
+    told = ""
+    try:
+        yield
+    except Exception as problem:
+        code, text = ending(problem)
+        told = "" if code in (Exit.CHECK_FAILED, Exit.DEAD_LETTERS) else f"The run failed: {text}"
+        raise
+    finally:
+        try:
+            night.journal.pages = report.main(night.storage, sorted(night.journal.begun), told)
+        except Exception as problem:
+            _note(f"warning: the page of the night was not written: {problem}")
 
 
 def _storage(output: str, spark: Any) -> Storage:

@@ -10,6 +10,7 @@
     _ledger/archive/flights/2013-06-15.json                                         the finished run
     _ledger/archive/flights/2013-06-15.pending.json                                 one that is planned, or being published
     _audit/flights/2013-06-15.json                                                  the newest audit of the date
+    _report/2013-06-15.html                                                         the night's page, of all topics
     _staging/…                                                                      of runs that are not published
 
 What is published and replaced as a whole is a **unit**: the folder that holds the files. It has a `_manifest.json` that lists them.
@@ -74,6 +75,10 @@ def pending_file(job: str, topic: str, day: date) -> str:
 
 def audit_file(topic: str, day: date) -> str:
     return f"_audit/{topic}/{day}.json"
+
+
+def page_file(day: date) -> str:
+    return f"_report/{day}.html"
 
 
 def part_name(task: int, piece: int) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Protocol
 
 from spark_jobs.batch.comparison import Report
@@ -37,6 +38,10 @@ class Journal:
     entries: list[Entry] = field(default_factory=list)
     audits: list[Report] = field(default_factory=list)
     ready_ms: int | None = None
+    begun: set[date] = field(default_factory=set)
+    """The dates that were begun or audited."""
+    pages: Sequence[str] = ()
+    """The URIs of the pages that the run has written."""
     _stages_ms: dict[str, int] = field(default_factory=dict)
 
     @contextmanager
@@ -54,6 +59,7 @@ class Journal:
         return taken
 
     def begin_entry(self, entry: Entry, columns: Mapping[str, str]) -> None:
+        self.begun.add(entry.plan.date)
         for listener in self.listeners:
             listener.notify_begin(entry, columns)
 
@@ -63,6 +69,7 @@ class Journal:
             listener.notify_finish(entry)
 
     def add_audit(self, report: Report) -> None:
+        self.begun.add(report.date)
         self.audits.append(report)
         for listener in self.listeners:
             listener.notify_audit(report)

@@ -14,6 +14,18 @@ LATENESS_BOUNDS_MS: Final = (0, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_40
 """Upper bounds of the classes of lateness; one more class is above the last. The first class has the records in order."""
 
 
+_LENGTHS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def class_names() -> list[str]:
+    """Return what the classes of lateness are called, such as "up to 10 s"."""
+    limits = []
+    for bound_ms in LATENESS_BOUNDS_MS[1:]:
+        length_ms, unit = next(each for each in _LENGTHS if bound_ms >= each[0])
+        limits.append(f"{bound_ms // length_ms} {unit}")
+    return ["in order", *(f"up to {limit}" for limit in limits), f"more than {limits[-1]}"]
+
+
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """Records by class of lateness, one more than LATENESS_BOUNDS_MS; the sum of all lateness, and the largest."""

@@ -43,6 +43,7 @@ def watch_run(command: str) -> Callable[[Command], Command]:
                     journal.ready_ms,
                     journal.entries,
                     journal.audits,
+                    journal.pages[-1] if journal.pages else None,
                 )
 
             try:

@@ -338,7 +338,7 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     folder = tmp_path / NAME
     folder.mkdir()
     command = [sys.executable, "-m", "spark_jobs", "nightly", "--topic", topic, "--output", "out é", "--no-lock"]
-    command += ["-b", servers, "--date", str(DAY), "--master", "local[1]", "-o", "json"]
+    command += ["-b", servers, "--date", str(DAY), "--master", "local[1]", "-o", "json", "--metrics-file", "night.prom"]
     command += [word for name, text in SESSION.items() for word in ("--conf", f"{name}={text}")]
     environment = {name: text for name, text in driver_environment().items() if not name.startswith("LC_")}
     done = subprocess.run(
@@ -352,6 +352,10 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads(done.stdout)[0]["records"] == 2
     assert places(archived(folder / "out é", topic, DAY)) == [(0, 0), (0, 1)]
+    page = (folder / "out é" / layout.page_file(DAY)).read_text()
+    assert f"<h2>{topic}</h2>" in page and "2 records, the topic is archived; log and archive agree." in page
+    metrics = (folder / "night.prom").read_text()
+    assert f'step="archive",topic="{topic}"}} 2\n' in metrics and "last_success_timestamp_seconds{" in metrics
     assert [each.name for each in tmp_path.iterdir()] == [NAME]
 
 
