@@ -17,7 +17,7 @@ PLAN, READ, DEAD_LETTERS, CHECK, PUBLISH, SEND = "plan", "read", "dead letters",
 
 
 class Listener(Protocol):
-    """Is notified of what happens during a run, and never raises an error."""
+    """Is notified of what happens during a run. An error ends what it hears, and not the run."""
 
     def notify_begin(self, entry: Entry, columns: Mapping[str, str]) -> None:
         """Handle the begin of an attempt, whose result will have these columns with Spark's types."""
@@ -33,7 +33,8 @@ class Listener(Protocol):
 class Journal:
     """The course of one run of a command. `ready_ms` is how long it took until the first job could begin."""
 
-    listeners: Sequence[Listener] = ()
+    listeners: list[Listener] = field(default_factory=list)
+    tell: Callable[[str], None] = lambda _: None
     clock_s: Callable[[], float] = time.monotonic
     entries: list[Entry] = field(default_factory=list)
     audits: list[Report] = field(default_factory=list)
@@ -60,19 +61,24 @@ class Journal:
 
     def begin_entry(self, entry: Entry, columns: Mapping[str, str]) -> None:
         self.begun.add(entry.plan.date)
-        for listener in self.listeners:
-            listener.notify_begin(entry, columns)
+        self._notify(lambda listener: listener.notify_begin(entry, columns))
 
     def finish_entry(self, entry: Entry) -> None:
         self.entries.append(entry)
-        for listener in self.listeners:
-            listener.notify_finish(entry)
+        self._notify(lambda listener: listener.notify_finish(entry))
 
     def add_audit(self, report: Report) -> None:
         self.begun.add(report.date)
         self.audits.append(report)
-        for listener in self.listeners:
-            listener.notify_audit(report)
+        self._notify(lambda listener: listener.notify_audit(report))
+
+    def _notify(self, call: Callable[[Listener], None]) -> None:
+        for listener in list(self.listeners):
+            try:
+                call(listener)
+            except Exception as problem:
+                self.listeners.remove(listener)
+                self.tell(f"warning: the run is not told of any more: {type(problem).__name__}: {problem}")
 
 
 def share_stages(stages_ms: Mapping[str, int], part: int, whole: int, count: int) -> dict[str, int]:

@@ -48,8 +48,10 @@ class TopicNight:
         return self.done.get(ARCHIVE)
 
     @property
-    def dead_letters(self) -> int:
-        return sum(entry.counts.get("dead_letters", 0) for entry in self.done.values())
+    def dead_letters(self) -> dict[str, int]:
+        """The dead letters of the jobs that have any: a record may be one of each."""
+        found = {job: entry.counts.get("dead_letters", 0) for job, entry in self.done.items()}
+        return {job: count for job, count in found.items() if count}
 
     @property
     def usual(self) -> float | None:
@@ -84,8 +86,12 @@ class TopicNight:
 
     def _remarks(self) -> list[Finding]:
         found = []
-        if self.dead_letters:
-            found.append(Finding(WARN, _plural(self.dead_letters, "dead letter")))
+        if len(letters := self.dead_letters) == 1:
+            found.append(Finding(WARN, _plural(sum(letters.values()), "dead letter")))
+        elif letters:
+            found.append(
+                Finding(WARN, f"dead letters: {', '.join(f'{job} {count:,}' for job, count in letters.items())}")
+            )
         entry, usual = self.archived, self.usual
         if entry is not None:
             if lost := sum(end - start for start, end in entry.plan.lost.values()):

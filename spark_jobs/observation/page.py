@@ -111,7 +111,7 @@ def _figures(topic: TopicNight) -> str:
         note = f"{abs(records / usual - 1):.0%} {'more' if records >= usual else 'less'} than usual" if usual else ""
         found.append(("Records", f"{records:,}", note))
         found.append(("Late", f"{entry.counts.get('late', 0):,}", "of earlier dates"))
-        letters = topic.dead_letters
+        letters = topic.dead_letters.get(ARCHIVE, 0)
         whole = records + letters
         found.append(("Dead letters", f"{letters:,}", f"{letters / whole:.2%} of all" if letters and whole else ""))
         size = sum(unit.bytes for unit in entry.units)

@@ -193,6 +193,13 @@ def test_a_night_of_no_records_has_a_page(tmp_path: Path) -> None:
     assert "No records of this day." in read.text and "No records." in read.text
 
 
+def test_dead_letters_of_several_jobs_are_apart(tmp_path: Path) -> None:
+    """They may be of the same records."""
+    snapshot = replace(archive_entry(), job="compact", counts={"rows": 9, "dead_letters": 2})
+    read = page_of(put(tmp_path, archive_entry(), snapshot))
+    assert "dead letters: archive 10, compact 2" in read.text and "Dead letters 10 7.41% of all" in read.text
+
+
 def test_clocks_of_the_zone(tmp_path: Path) -> None:
     """The day of New York has other hours; where clocks change it has 23 or 25."""
     facts = archive_entry().facts
