@@ -15,6 +15,7 @@ import click
 from spark_jobs import command_options as given
 from spark_jobs.batch.failures import BadRequestError, Exit
 from spark_jobs.batch.window import dates_between, time_zone
+from spark_jobs.observation import schedule_options
 from spark_jobs.observation.telling_options import TELLING
 from spark_jobs.observation.watch import watch_run
 from spark_jobs.report import write_rows
@@ -289,6 +290,19 @@ def report(night: str, output: str, time_zone: str) -> None:
 
     for page in job.main(_storage(output, None), [given.day(night, time_zone)]):
         click.echo(page)
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
+@click.argument("run_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF RUN]...")
+@schedule_options.SCHEDULE
+@_command
+def schedule(run_options: tuple[str, ...], **options: Any) -> None:
+    """What starts a night every night: a systemd timer and service, a file for cron, an Airflow DAG, for the options of `run` that follow.
+
+    Prints all of them, or one with --as. The day is the one that has ended, in the --time-zone of the run.
+    """
+    parsed = nightly.make_context("run", list(run_options)).params
+    click.echo(schedule_options.write_schedule(run_options, parsed, options), nl=False)
 
 
 @contextmanager

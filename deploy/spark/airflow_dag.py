@@ -1,5 +1,6 @@
 """An Airflow DAG (2.7 or newer) for the nightly jobs: a run for each day's data interval, tried again where that can help.
 
+`kafkalite spark schedule --as airflow` prints one for the options of your own night.
 Put it into Airflow's folder of DAGs. Airflow's own backfill and "clear" are safe: a day that is run again is the same as before.
 """
 
@@ -8,8 +9,13 @@ from __future__ import annotations
 import subprocess
 from datetime import UTC, datetime, timedelta
 
-from airflow.decorators import dag, task
 from airflow.exceptions import AirflowException, AirflowFailException
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+try:
+    from airflow.sdk import dag, task
+except ImportError:  # Airflow 2
+    from airflow.decorators import dag, task
 
 COMMAND = ["/opt/kafkalite/bin/kafkalite", "spark", "run"]
 TOPICS = ["flights"]
@@ -22,7 +28,8 @@ NOT_WORTH_A_RETRY = {2, 3, 6, 7, 8, 9, 10}
 
 @dag(
     dag_id="kafkalite_nightly",
-    schedule="30 0 * * *",
+    # A run has the interval of a day, also in Airflow 3, where a bare line of cron has none.
+    schedule=CronDataIntervalTimetable("30 0 * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=True,
     max_active_runs=1,

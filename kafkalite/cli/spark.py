@@ -23,6 +23,7 @@ _COMMANDS = {
     "audit": ("audit", "Compare log and archive; exit code 7 when they differ."),
     "verify": ("verify", "Prove the archive by the ledger's digests, and by the log; exit code 7 if wrong."),
     "status": ("status", "What is done, planned, or missing."),
+    "schedule": ("schedule", "What starts a night every night: systemd, cron or Airflow."),
     "report": ("report", "The page of a night, made again from the ledger."),
 }
 

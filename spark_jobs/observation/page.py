@@ -100,7 +100,8 @@ def _topic(topic: TopicNight, number: int) -> str:
 
 
 def _trend(topic: TopicNight) -> str:
-    return charts.trend_chart(topic.history, topic.day) if any(count for _, count in topic.history) else ""
+    nights = sum(records is not None for _, records in topic.history)
+    return charts.trend_chart(topic.history, topic.day) if nights > 1 else ""
 
 
 def _figures(topic: TopicNight) -> str:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from click.testing import CliRunner
 
 import kafkalite
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.local.ports import ReservedPort
+from spark_jobs.commands import main as spark_jobs_command
 from tests.conftest import foreign_program
 from zk.servers.ensemble import HOST, end_with_parent, server_role
 
@@ -64,6 +66,32 @@ def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_systemd_accepts_the_units(units: Path) -> None:
     done = analyze("verify", "--man=no", *(units / name for name in UNITS))
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_systemd_accepts_what_schedule_prints(tmp_path: Path) -> None:
+    """A night in a zone of its own, in a folder with any name, with a hook that has all that a unit would take for its own."""
+    options = [
+        "--topic",
+        "t",
+        "--output",
+        "/data/a b%",
+        "--time-zone",
+        "Europe/Berlin",
+        "--on-failure",
+        "echo 1% $X \"'\\ ;",
+    ]
+    for form in ("timer", "service"):
+        described = ["schedule", "--as", form, "--unit", "night", "--program", str(COMMAND), *options]
+        done = CliRunner().invoke(spark_jobs_command, described)
+        assert done.exit_code == 0, done.output
+        (tmp_path / f"night.{form}").write_text(done.stdout)
+    found = analyze("verify", "--man=no", tmp_path / "night.timer", tmp_path / "night.service")
+    assert (found.returncode, found.stdout) == (0, "")
+    timer = (tmp_path / "night.timer").read_text()
+    (calendar,) = re.findall(r"^OnCalendar=(.*)$", timer, re.MULTILINE)
+    assert "Europe/Berlin" in analyze("calendar", calendar).stdout
+    (tmp_path / "night.timer").write_text(timer.replace(calendar, "25:00"))
+    assert "calendar" in analyze("verify", "--man=no", tmp_path / "night.timer").stdout
 
 
 def test_systemd_accepts_the_broker_in_the_place_of_apache_kafka(units: Path) -> None:

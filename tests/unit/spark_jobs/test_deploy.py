@@ -94,8 +94,11 @@ def airflow_task(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     decorators.__dict__.update(dag=lambda **_: lambda function: function, task=task)
     exceptions.__dict__.update(AirflowException=Failed, AirflowFailException=FailedForGood)
-    for module in (ModuleType("airflow"), decorators, exceptions):
+    timetables = ModuleType("airflow.timetables.interval")
+    timetables.__dict__.update(CronDataIntervalTimetable=lambda cron, timezone: cron)
+    for module in (ModuleType("airflow"), decorators, exceptions, ModuleType("airflow.timetables"), timetables):
         monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, "airflow.sdk", None)
     runpy.run_path(str(FOLDER / "airflow_dag.py"))
     (found,) = tasks
     return found
