@@ -6,9 +6,10 @@ A batch costs a few vectorised steps, and rows are looked at one by one only whe
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
@@ -25,6 +26,8 @@ UNDATED: Final = "timestamp: beyond the years 1 to 9999"
 
 _KINDS_MAX: Final = 40
 """Kinds of reasons that a run tells apart: they become labels of a metric."""
+_PLACES_MAX: Final = 100_000
+"""Runs times hours times partitions of a batch that are counted in an array of that length."""
 _HOUR_US: Final = 3_600_000_000
 _NO_TIMESTAMP: Final = -1
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -78,17 +81,40 @@ class RecordFacts:
             is_dead = pa.array([reason is not None for reason in reasons])
             runs = batch.column("run").filter(is_dead).to_pylist()
             self.add_reasons(zip(runs, (reason for reason in reasons if reason is not None), strict=True))
-        own = pa.compute.equal(batch.column("date"), batch.column("run"))
+        chosen = batch.select(["run", "partition", "timestamp"])
+        own = pa.compute.fill_null(pa.compute.equal(batch.column("date"), batch.column("run")), False)
         if is_dead is not None:
             own = pa.compute.and_not(own, is_dead)
-        chosen = batch.select(["run", "partition", "timestamp"]).filter(own)
-        times_us = chosen.column("timestamp").cast(pa.int64())
-        hours = pa.array(np.floor_divide(times_us.to_numpy(zero_copy_only=False), _HOUR_US), pa.int64())
-        table = pa.table({"run": chosen.column("run"), "hour": hours, "partition": chosen.column("partition")})
-        for row in table.group_by(["run", "hour", "partition"]).aggregate([([], "count_all")]).to_pylist():
-            self.hours[row["run"], row["hour"] * (_HOUR_US // 1000), row["partition"]] += row["count_all"]
+        if not pa.compute.all(own).as_py():
+            chosen = chosen.filter(own)
+        if chosen.num_rows:
+            self._add_hours(*chosen.columns)
 
-    def add_reasons(self, found: Any) -> None:
+    def _add_hours(self, runs: pa.Array, partitions: pa.Array, times: pa.Array) -> None:
+        days, hours = runs.cast(pa.int32()).to_numpy(), np.floor_divide(times.cast(pa.int64()).to_numpy(), _HOUR_US)
+        columns = [days, hours, partitions.to_numpy()]
+        lowest = [int(column.min()) for column in columns]
+        sizes = [int(column.max()) - low + 1 for column, low in zip(columns, lowest, strict=True)]
+        found: Iterable[tuple[tuple[int, int, int], int]]
+        if math.prod(sizes) <= _PLACES_MAX:
+            place = np.zeros(len(days), np.int64)
+            for column, low, size in zip(columns, lowest, sizes, strict=True):
+                place = place * size + (column - low) if size > 1 else place
+            counts = np.bincount(place, minlength=math.prod(sizes)).reshape(sizes)
+            found = (
+                (
+                    (lowest[0] + int(day), lowest[1] + int(hour), lowest[2] + int(partition)),
+                    int(counts[day, hour, partition]),
+                )
+                for day, hour, partition in zip(*np.nonzero(counts), strict=True)
+            )
+        else:
+            found = Counter(zip(*(column.tolist() for column in columns), strict=True)).items()
+        for (day, hour, partition), count in found:
+            run = date.fromordinal(_EPOCH + day)
+            self.hours[run, hour * (_HOUR_US // 1000), partition] += count
+
+    def add_reasons(self, found: Iterable[tuple[date, str]]) -> None:
         """Count pairs of a run and a reason; kinds beyond the first forty are one."""
         for run, reason in found:
             key = run, reason_kind(reason)
@@ -138,6 +164,12 @@ class LatenessCount:
             if start < end:
                 late[start:end] = self._lateness(int(partitions[start]), times[start:end])
         runs = batch.column("run")
+        bounds = pa.compute.min_max(runs).as_py()
+        if runs.null_count == 0 and bounds["min"] == bounds["max"]:
+            found = late if dated.all() else late[dated]
+            if len(found):
+                self._count(bounds["min"], found)
+            return
         taken = dated & runs.is_valid().to_numpy(zero_copy_only=False)
         days = pa.compute.fill_null(runs.cast(pa.int32()), 0).to_numpy(zero_copy_only=False)
         for day in np.unique(days[taken]).tolist():
@@ -149,9 +181,14 @@ class LatenessCount:
         return np.maximum(newest[:-1] - times, 0)
 
     def _count(self, run: date, late: Any) -> None:
-        classes = np.bincount(np.searchsorted(LATENESS_BOUNDS_MS, late, side="left"))
+        behind = late[late > 0]
+        self._facts.lateness[run, 0] += len(late) - len(behind)
+        if not len(behind):
+            self._facts.latest_ms.setdefault(run, 0)
+            return
+        classes = np.bincount(np.searchsorted(LATENESS_BOUNDS_MS, behind, side="left"))
         for number, count in enumerate(classes.tolist()):
             if count:
                 self._facts.lateness[run, number] += count
-        self._facts.lateness_ms[run] += int(late.sum())
-        self._facts.latest_ms[run] = max(int(late.max()), self._facts.latest_ms.get(run, 0))
+        self._facts.lateness_ms[run] += int(behind.sum())
+        self._facts.latest_ms[run] = max(int(behind.max()), self._facts.latest_ms.get(run, 0))

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.batch.records import _Conversion
 from spark_jobs.batch.tally import Tally, total
 from spark_jobs.observation.record_facts import OTHER_REASONS, UNDATED, LatenessCount, RecordFacts, reason_kind
 from spark_jobs.observation.run_facts import LATENESS_BOUNDS_MS, RunFacts
-from spark_jobs.rows import TIMESTAMP_MS
+from spark_jobs.rows import RANGE_END, RANGE_RECORDS, TIMESTAMP_MS
 
 RUN, BEFORE = date(2013, 6, 15), date(2013, 6, 14)
 HOUR_MS = 3_600_000
+DAY_MS = 1_371_254_400_000
 SCHEMA = pa.schema([("partition", pa.int32()), (TIMESTAMP_MS, pa.int64()), ("run", pa.date32())])
 GOOD = pa.schema(
     [
@@ -95,6 +97,31 @@ def test_hours_are_of_good_records_of_the_runs_own_date() -> None:
     assert RunFacts.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+YEAR_HOURS = 365 * 24
+PLACES = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([-1, 0, 1, 23, 24, 25, YEAR_HOURS]), st.integers(0, HOUR_MS - 1)),
+    max_size=30,
+)
+
+
+@given(PLACES, st.integers(1, 40), st.sampled_from([0, 2000]))
+def test_hours_are_those_of_the_definition(
+    rows: list[tuple[int, int, int]], batch_rows: int, partition_step: int
+) -> None:
+    """Batches of few hours and partitions, and of places so far apart that no array holds them."""
+    facts, expected_hours = RecordFacts(), Counter[tuple[date, int, int]]()
+    records = []
+    for partition, hour, within_ms in rows:
+        ms = DAY_MS + hour * HOUR_MS + within_ms
+        day = date.fromordinal(date(1970, 1, 1).toordinal() + ms // (24 * HOUR_MS))
+        records.append((partition * (1 + partition_step), ms, day, day))
+        expected_hours[day, DAY_MS + hour * HOUR_MS, partition * (1 + partition_step)] += 1
+    for start in range(0, len(records), batch_rows):
+        batch = records[start : start + batch_rows]
+        add_good(facts, batch, [None] * len(batch))
+    assert facts.hours == expected_hours
+
+
 def test_hours_before_1970_begin_before_the_time() -> None:
     facts = RecordFacts()
     eve = date(1969, 12, 31)
@@ -144,3 +171,52 @@ def test_facts_of_tasks_add_up() -> None:
 
 def _late(by_ms: int) -> list[dict[str, Any]]:
     return [{"partition": 0, TIMESTAMP_MS: 100_000 - late, "run": RUN} for late in (0, by_ms)]
+
+
+class _Tallies:
+    """Spark's accumulator, as tasks see it."""
+
+    def __init__(self) -> None:
+        self.found: list[Tally] = []
+
+    def add(self, more: dict[Any, Tally]) -> None:
+        self.found += more.values()
+
+
+def test_the_conversion_of_a_task_counts_facts() -> None:
+    """Batches as Spark hands them on: a record in order, a late one of the day before, one of no run, one of no date, the range's end."""
+    text, headers = pa.binary(), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    names = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers", TIMESTAMP_MS)
+    kinds = (text, text, pa.int32(), pa.int64(), GOOD.field("timestamp").type, pa.int32(), headers, pa.int64())
+    more = [(RANGE_END, pa.int64()), (RANGE_RECORDS, pa.int64()), ("date", pa.date32()), ("run", pa.date32())]
+    schema = pa.schema([*zip(names, kinds, strict=True), *more])
+
+    def row(offset: int, ms: int | None, day: date | None, run: date | None, end: int | None = None) -> dict[str, Any]:
+        shown = None if ms is None or ms > 2**50 else ms * 1000
+        found = {
+            "value": b"x",
+            "partition": 1,
+            "offset": offset,
+            "timestamp": shown,
+            TIMESTAMP_MS: ms,
+            "date": day,
+            "run": run,
+        }
+        return found | ({RANGE_END: end, RANGE_RECORDS: 4} if end is not None else {})
+
+    rows = [
+        row(0, DAY_MS + 5_000, RUN, RUN),
+        row(1, DAY_MS - 5_000, BEFORE, RUN),
+        row(2, DAY_MS + 99_000, RUN, None),
+        row(3, 2**62, RUN, RUN),
+        row(0, None, None, None, end=4),
+    ]
+    tallies = _Tallies()
+    convert = _Conversion("bytes", None, "bytes", None, 1_000_000, tallies)  # type: ignore[arg-type]
+    batches = list(convert(pa.Table.from_pylist(rows, schema).to_batches()))
+    assert [each for batch in batches for each in batch.column("offset").to_pylist()] == [0, 1, 3]
+    (tally,) = tallies.found
+    facts = tally.facts.of_run(RUN, "UTC", {})
+    assert facts.hours == {DAY_MS: {1: 1}}
+    assert (facts.lateness.records, facts.lateness.max_ms) == ((1, 0, 1, 0, 0, 0, 0, 0), 10_000)
+    assert facts.dead_letters == {UNDATED: 1}
