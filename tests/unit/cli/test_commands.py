@@ -359,7 +359,7 @@ READERS = {
         "partition reassign plan",
         "record digest",
     ),
-    *("partition reassign verify", "perf consume", "spark audit", "spark status", "spark verify"),
+    *("partition reassign verify", "perf consume", "spark audit", "spark schedule", "spark status", "spark verify"),
     *("topic describe", "topic list"),
     *("transaction describe", "transaction find-hanging", "transaction list", "zk get", "zk tree", "zk watch"),
 }
@@ -376,7 +376,7 @@ SERVERS_AND_JOBS = {
         "perf end-to-end",
         "context use",
     ),
-    *("spark archive", "spark backfill", "spark compact", "spark reprocess", "spark run"),
+    *("spark archive", "spark backfill", "spark compact", "spark report", "spark reprocess", "spark run"),
 }
 """Commands whose whole point is to run; `context use` is undone by itself."""
 
