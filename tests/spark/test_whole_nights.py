@@ -339,6 +339,7 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     folder.mkdir()
     command = [sys.executable, "-m", "spark_jobs", "nightly", "--topic", topic, "--output", "out é", "--no-lock"]
     command += ["-b", servers, "--date", str(DAY), "--master", "local[1]", "-o", "json", "--metrics-file", "night.prom"]
+    command += ["--lineage", "events.jsonl", "--on-success", "cat >run.json"]
     command += [word for name, text in SESSION.items() for word in ("--conf", f"{name}={text}")]
     environment = {name: text for name, text in driver_environment().items() if not name.startswith("LC_")}
     done = subprocess.run(
@@ -356,6 +357,21 @@ def test_a_program_of_its_own_in_a_locale_without_letters(
     assert f"<h2>{topic}</h2>" in page and "2 records, the topic is archived; log and archive agree." in page
     metrics = (folder / "night.prom").read_text()
     assert f'step="archive",topic="{topic}"}} 2\n' in metrics and "last_success_timestamp_seconds{" in metrics
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    names = [f"archive.{topic}"] * 2 + [f"audit.{topic}"] * 2
+    assert [(each["eventType"], each["job"]["name"]) for each in events] == list(
+        zip(["START", "COMPLETE"] * 2, names, strict=True)
+    )
+    (output,) = events[1]["outputs"]
+    assert output["name"] == f"{folder}/out é/archive/topic={topic}"
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == 2
+    assert [each["name"] for each in output["facets"]["schema"]["fields"]] == list(records.RECORD_COLUMNS)
+    run = json.loads((folder / "run.json").read_text())
+    assert (run["result"], run["dates"], run["report"]) == (
+        "done",
+        [str(DAY)],
+        f"{LocalStorage(folder / 'out é').uri}/_report/{DAY}.html",
+    )
     assert [each.name for each in tmp_path.iterdir()] == [NAME]
 
 
