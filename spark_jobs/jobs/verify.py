@@ -195,7 +195,10 @@ def _spans_in_log(entry: Entry, log: Log | None) -> tuple[list[Span], int]:
     """Return the spans of an entry whose buckets the log has as a whole, and how many records are in these."""
     if log is None:
         return [], 0
-    begin = log.bounds(entry.plan.topic).begin
+    bounds = log.bounds(entry.plan.topic)
+    if bounds.topic_id and entry.plan.topic_id not in ("", bounds.topic_id):
+        return [], 0  # another topic of the same name
+    begin = bounds.begin
     spans = spans_of(entry.plan, time_zone(entry.zone))
     kept = [each for each in entry.digests if _is_in_log(each, spans, begin.get(each.partition, 0))]
     found = [part for each in kept for part in within(spans, each.partition, each.start, each.end)]

@@ -78,10 +78,10 @@ class Log:
 
     def __init__(self, rows: Sequence[Row], begin: int = 0) -> None:
         self.rows, self.begin = list(rows), begin
-        self.asked = 0
+        self.asked, self.topic_id = 0, "id"
 
     def bounds(self, topic: str) -> LogBounds:
-        return LogBounds(topic, "id", {0: self.begin, 1: self.begin}, {0: 40, 1: 6})
+        return LogBounds(topic, self.topic_id, {0: self.begin, 1: self.begin}, {0: 40, 1: 6})
 
     def digest(self, topic: str, spans: Sequence[Span]) -> Sum:
         self.asked += 1
@@ -337,6 +337,13 @@ def test_after_retention_the_ledger_alone_proves(site: Site) -> None:
         ("flights-0", "1 of 13 records are missing, at offsets among 7, 14"),
         ("flights-0", "offset 35 is missing"),
     ]
+
+
+def test_another_topic_of_the_same_name_is_not_asked(site: Site) -> None:
+    site.log.topic_id, site.log.rows, site.log.asked = "other", [], 0
+    assert (site.verify(), site.log.asked) == ([], 0)
+    (found,) = verify.main(site.storage, site.log, ["flights"], [DAY], None)
+    assert found.in_log == 0
 
 
 def test_a_log_that_is_not_what_the_run_has_read(site: Site) -> None:
