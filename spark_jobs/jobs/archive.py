@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
+from pyspark.sql import DataFrame
+
 from spark_jobs.batch import layout
 from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger, Unit
