@@ -81,12 +81,16 @@ def produce(
 METADATA = b"".join(request_frame(APIS[ApiKey.API_VERSIONS], 0, 9, "me", []))
 
 
+class ReplaceableConnection(ServerConnection):
+    """Without slots, so that methods of one can be replaced."""
+
+
 class Peer:
     """A connection, and what it is answered."""
 
     def __init__(self, broker: Broker) -> None:
         self.transport = FakeTransport()
-        self.connection = ServerConnection(FakeServer(), broker.dispatcher, "PLAINTEXT", 1 << 20)  # type: ignore[arg-type]
+        self.connection = ReplaceableConnection(FakeServer(), broker.dispatcher, "PLAINTEXT", 1 << 20)  # type: ignore[arg-type]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def serve_alone(self) -> None:

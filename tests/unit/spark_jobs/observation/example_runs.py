@@ -37,7 +37,9 @@ def archive_entry(topic: str = "flights", day: date = DAY) -> Entry:
     )
     counts = {"records": 125, "late": 5, "dead_letters": 10}
     done_ms = DAY_MS + 90_000_000
-    return Entry("archive", plan, DONE, f"archive.{topic}", units, counts, "", {}, done_ms - 4_000, done_ms, facts)
+    return Entry(
+        "archive", plan, DONE, f"archive.{topic}", units, counts, "", {}, done_ms - 4_000, done_ms, facts=facts
+    )
 
 
 def entry_of_before() -> Entry:

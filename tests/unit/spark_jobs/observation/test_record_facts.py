@@ -212,7 +212,7 @@ def test_the_conversion_of_a_task_counts_facts() -> None:
         row(0, None, None, None, end=4),
     ]
     tallies = _Tallies()
-    convert = _Conversion("bytes", None, "bytes", None, 1_000_000, tallies)  # type: ignore[arg-type]
+    convert = _Conversion(None, None, 1_000_000, tallies)  # type: ignore[arg-type]
     batches = list(convert(pa.Table.from_pylist(rows, schema).to_batches()))
     assert [each for batch in batches for each in batch.column("offset").to_pylist()] == [0, 1, 3]
     (tally,) = tallies.found
