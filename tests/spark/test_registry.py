@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from pyarrow import parquet
 
 from kafkalite.client import SyncConsumer, TopicPartition
+from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster import LocalCluster
 from spark_jobs.batch import layout
 from spark_jobs.batch.formats import Format, Formats
@@ -244,6 +245,15 @@ def test_schemas_outlive_brokers_and_the_registry(
         cluster.start_broker(broker)
     numbers.append(registry.register(subject, V2))
     with schema_registry(cluster.bootstrap_servers, tmp_path, free_ports(1)[0]) as another:
-        found = Registry(RegistryOptions(another.url)).versions(subject)
+        reader = Registry(RegistryOptions(another.url))
+
+        def has_read() -> bool:
+            try:
+                return len(reader.versions(subject)) == len(numbers)
+            except UnknownSchemaError:
+                return False
+
+        wait_until(has_read, "a registry that has read the topic of schemas", 60)
+        found = reader.versions(subject)
     assert [each.id for each in found] == numbers
     assert [json.loads(each.schema.text) for each in found] == [V1, V2]

@@ -26,6 +26,11 @@ EXTRAS = {
     "kafkalite/testing/workloads/workload.py": "test",
     "kafkalite/testing/workloads/clients.py": "test",
     "spark_jobs": "spark",
+    **{
+        f"spark_jobs/registry/{name}.py": "protobuf"
+        for name in ("protobuf_compiler", "protobuf_encoding", "protobuf_types", "protobuf_values", "protoc_program")
+    },
+    "spark_jobs/registry/json_values.py": "json-schema",
 }
 """Where an extra may be needed, and which."""
 
