@@ -82,12 +82,13 @@ RUN_FOR_LONG: Final = {
     "spark compact": "tests/spark/test_archive.py",
     "spark reprocess": "tests/spark/test_archive.py",
     "spark run": "tests/spark/test_archive.py",
+    "spark verify": "tests/unit/spark_jobs/test_verify.py",
     "transaction abort": "tests/wire/test_transactions.py",
     "zk run": "tests/unit/cli/zookeeper/test_zk_run.py",
     "zk serve": "tests/contract/test_ensemble.py",
 }
-"""Commands that start servers and stay, or Spark, or need a transaction that is open, a secured cluster or one of Apache Kafka 4:
-transcripts show how they refuse, the rest is tested there."""
+"""Commands that start servers and stay, or Spark, or need what Spark wrote, a transaction that is open, a secured cluster or one of Apache
+Kafka 4: transcripts show how they refuse, the rest is tested there."""
 
 
 @pytest.fixture(scope="module")

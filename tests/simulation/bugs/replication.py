@@ -20,8 +20,8 @@ REPLICATION: Final = (
         (
             Edit(
                 _FETCHER,
-                "        if log.latest_epoch is None:\n            log.truncate_to(",
-                "        if log:\n            log.truncate_to(",
+                "        if log.latest_epoch is None:\n            # An idle log",
+                "        if log:\n            # An idle log",
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,12 @@ def read(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
             assert {name: sample.labels.pop(name) for name in own} == own
             found[sample.name, tuple(sample.labels.items())] = sample.value
     return found
+
+
+def test_alerts_are_on_metrics_that_runs_have() -> None:
+    alerts = set(re.findall(rf"{PREFIX}\w+", (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text()))
+    families = {family.name for family in (success_family(summary()), *run_families(summary()))}
+    assert alerts and alerts <= families
 
 
 def test_what_a_data_team_alerts_on() -> None:
