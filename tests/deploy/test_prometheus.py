@@ -106,6 +106,6 @@ def test_every_broker_is_scraped_and_no_alert_is_raised(prometheus: str) -> None
     expressions = [rule["expr"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     for expression in expressions:
         assert query(prometheus, expression) == []
-    of_brokers = r"kafkalite_(?!spark_)\w+"  # those of runs on Spark: tests/unit/spark_jobs/observation/test_run_metrics.py
+    of_brokers = r"kafkalite_(?!spark_)\w+"  # those of runs on Spark: test_run_metrics
     for metric in {name for expression in expressions for name in re.findall(of_brokers, expression)}:
         assert query(prometheus, metric), f"brokers have no {metric}"
