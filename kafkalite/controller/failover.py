@@ -83,7 +83,10 @@ def on_controller_failover(
         yield from _load_states(cluster, some, clean_brokers, earlier_zxid)
         settled.update(cluster.leaderless)
         yield from _settle_all(cluster, sorted(settled), GrowingBatches(cluster))
-    others = [each for each in cluster.partitions() if each[0] not in urgent]
+    others: list[_Known] = []
+    for pairs in pieces(cluster.partitions()):
+        others += (each for each in pairs if each[0] not in urgent)
+        yield Pause()
     yield from _load_states(cluster, others, clean_brokers, earlier_zxid)
     yield from _elect_and_announce(cluster, settled)
     cluster.known_metadata = None

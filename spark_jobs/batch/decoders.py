@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -31,15 +32,15 @@ class UndecodableError(Exception):
     """Why a value cannot be decoded."""
 
 
-class BatchDecoder:
+class BatchDecoder(ABC):
     """Decodes binary values to an array of `type`. A subclass says how one value is parsed."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.type = kind
 
+    @abstractmethod
     def parse(self, value: bytes) -> Any:
         """Return what Arrow takes for a value of `type`. UndecodableError."""
-        raise NotImplementedError
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, list[str | None]]:
         """Return binary values as an array of `type`, and for each the reason why it is null although it had a value."""
@@ -163,7 +164,7 @@ def _integer_check(kind: pa.DataType) -> _Check:
 
     def check(value: Any) -> int:
         if type(value) is not int:
-            raise _wrong(value, "whole number")
+            raise wrong_type(value, "whole number")
         if not -high - 1 <= value <= high:
             raise UndecodableError(f"{value} is out of range of {kind}")
         return value
@@ -176,7 +177,7 @@ def _list_check(kind: pa.ListType) -> _Check:
 
     def check(value: Any) -> Any:
         if not isinstance(value, list):
-            raise _wrong(value, "list")
+            raise wrong_type(value, "list")
         return [None if item is None else check_item(item) for item in value]
 
     return check
@@ -187,34 +188,36 @@ def _map_check(kind: pa.MapType) -> _Check:
 
     def check(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _wrong(value, "object")
+            raise wrong_type(value, "object")
         return [(check_key(key), None if item is None else check_item(item)) for key, item in value.items()]
 
     return check
 
 
-def _floating(value: Any) -> float:
+def to_number(value: Any) -> float:
+    """Return a number of JSON or MessagePack as a float. UndecodableError."""
     if type(value) not in (float, int):
-        raise _wrong(value, "number")
+        raise wrong_type(value, "number")
     try:
         return float(value)
     except OverflowError:
-        raise _wrong(value, "number of that size") from None
+        raise wrong_type(value, "number of that size") from None
 
 
-def _boolean(value: Any) -> bool:
+def to_boolean(value: Any) -> bool:
+    """Return a truth value of JSON or MessagePack. UndecodableError."""
     if not isinstance(value, bool):
-        raise _wrong(value, "bool")
+        raise wrong_type(value, "bool")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "text")
+        raise wrong_type(value, "text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(value, "text that is Unicode") from None
+        raise wrong_type(value, "text that is Unicode") from None
     return value
 
 
@@ -222,11 +225,11 @@ def _binary(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
-        raise _wrong(value, "binary")
+        raise wrong_type(value, "binary")
     try:
         return base64.b64decode(value, validate=True)
     except ValueError:
-        raise _wrong(value, "base64") from None
+        raise wrong_type(value, "base64") from None
 
 
 def _timestamp(value: Any) -> datetime:
@@ -234,38 +237,39 @@ def _timestamp(value: Any) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise _wrong(value, "timestamp") from None
+            raise wrong_type(value, "timestamp") from None
     if not isinstance(value, datetime):
-        raise _wrong(value, "timestamp")
+        raise wrong_type(value, "timestamp")
     return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
 def _date(value: Any) -> date:
     if not isinstance(value, str):
-        raise _wrong(value, "date")
+        raise wrong_type(value, "date")
     try:
         return date.fromisoformat(value)
     except ValueError:
-        raise _wrong(value, "date") from None
+        raise wrong_type(value, "date") from None
 
 
 def _decimal(value: Any) -> Decimal:
     if type(value) not in (str, int, float):
-        raise _wrong(value, "decimal")
+        raise wrong_type(value, "decimal")
     try:
         return Decimal(str(value))
     except InvalidOperation:
-        raise _wrong(value, "decimal") from None
+        raise wrong_type(value, "decimal") from None
 
 
-def _wrong(value: Any, due: str) -> UndecodableError:
+def wrong_type(value: Any, due: str) -> UndecodableError:
+    """Return the error of a value that is not what is `due`."""
     return UndecodableError(f"{value!r:.100} is no {due}")
 
 
 _SIMPLE_CHECKS: Final[tuple[tuple[Callable[[pa.DataType], bool], _Check], ...]] = (
     (pa.types.is_string, _text),
-    (pa.types.is_floating, _floating),
-    (pa.types.is_boolean, _boolean),
+    (pa.types.is_floating, to_number),
+    (pa.types.is_boolean, to_boolean),
     (pa.types.is_binary, _binary),
     (pa.types.is_timestamp, _timestamp),
     (pa.types.is_date, _date),

@@ -16,8 +16,9 @@ from spark_jobs.batch.decoders import BatchDecoder, UndecodableError
 from spark_jobs.batch.schemas import arrow_type
 from spark_jobs.registry.avro_conversion import Convert, conversion
 from spark_jobs.registry.avro_types import VALUE, ParsedAvro
-from spark_jobs.registry.schemas import Decoding, Schema, SchemaError
+from spark_jobs.registry.schemas import Decoding, Schema
 from spark_jobs.registry.wire_format import HEADER_BYTES, WireFormatError, schema_id
+from spark_jobs.registry.writer_schemas import WriterSchemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class AvroDecoder(BatchDecoder):
         self._reader = ParsedAvro(decoding.reader)
         self._reader.fill_defaults()
         self._decoding = decoding
-        self._readings: dict[int, _Reading | SchemaError] = {}
+        self._readings = WriterSchemas(decoding, self._make_reading)
         super().__init__(arrow_type(self._reader.type))
 
     def parse(self, value: bytes) -> Any:
@@ -47,7 +48,7 @@ class AvroDecoder(BatchDecoder):
             raise UndecodableError(str(problem)) from None
         stream = BytesIO(value)
         stream.seek(HEADER_BYTES)
-        reading = self._reading(found)
+        reading = self._readings.find(found)
         try:
             row: Any = fastavro.schemaless_reader(
                 stream, reading.writer, reading.reader, return_named_type=reading.with_names
@@ -59,24 +60,10 @@ class AvroDecoder(BatchDecoder):
             raise UndecodableError(f"not Avro of the schema {found}: {left} bytes are left behind its end")
         return row
 
-    def _reading(self, found: int) -> _Reading:
-        """Return how values of that schema are read, made once."""
-        reading = self._readings.get(found)
-        if reading is None:
-            schema = self._decoding.writers.get(found)
-            if schema is None:
-                raise UndecodableError(f"unknown schema id {found}: {self._decoding.known_from} has no such schema")
-            reading = self._readings[found] = self._make_reading(schema)
-        if isinstance(reading, SchemaError):
-            raise UndecodableError(f"the schema {found} cannot be decoded with: {reading}")
-        return reading
-
-    def _make_reading(self, schema: Schema) -> _Reading | SchemaError:
+    def _make_reading(self, schema: Schema) -> _Reading:
+        """Return how values of a writer's schema are read. SchemaError."""
         is_readers = schema == self._decoding.reader
-        try:
-            writer = self._reader if is_readers else ParsedAvro(schema)
-        except SchemaError as problem:
-            return problem
+        writer = self._reader if is_readers else ParsedAvro(schema)
         # fastavro gives names in unions of the writer, and fill_defaults in those of the reader.
         with_names = writer.has_named_unions() or self._reader.has_named_unions()
         convert = conversion(self._reader, self._reader.tree, with_names)

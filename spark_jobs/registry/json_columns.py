@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pyspark.sql import types as T
 
-from spark_jobs.batch.decoders import UndecodableError
+from spark_jobs.batch.decoders import UndecodableError, to_boolean, to_number, wrong_type
 from spark_jobs.registry.json_document import JsonDocument, Node, schemas_by_name
 from spark_jobs.registry.schemas import MAX_DEPTH, MAX_NODES, MAX_VALUES, SchemaError
 
@@ -101,7 +101,7 @@ class JsonColumns:
 
         def convert(value: Any) -> Any:
             if not isinstance(value, dict):
-                raise _wrong(value, "object")
+                raise wrong_type(value, "object")
             self._count(len(converts))
             return {
                 name: None if (item := value.get(name)) is None else convert_item(item)
@@ -115,7 +115,7 @@ class JsonColumns:
 
         def convert(value: Any) -> Any:
             if not isinstance(value, dict):
-                raise _wrong(value, "object")
+                raise wrong_type(value, "object")
             self._count(len(value))
             return [(key, None if item is None else convert_item(item)) for key, item in value.items()]
 
@@ -126,7 +126,7 @@ class JsonColumns:
 
         def convert(value: Any) -> Any:
             if not isinstance(value, list):
-                raise _wrong(value, "list")
+                raise wrong_type(value, "list")
             self._count(len(value))
             return [None if item is None else convert_item(item) for item in value]
 
@@ -165,13 +165,9 @@ def _at(name: str, convert: Convert) -> Convert:
     return convert_field
 
 
-def _wrong(value: Any, due: str) -> UndecodableError:
-    return UndecodableError(f"{value!r:.100} is no {due}")
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(value, "text")
+        raise wrong_type(value, "text")
     return value
 
 
@@ -179,24 +175,9 @@ def _integer(value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise _wrong(value, "whole number")
+        raise wrong_type(value, "whole number")
     if not -_LONG <= value < _LONG:
-        raise _wrong(value, "number of 64 bits")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise _wrong(value, "number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise _wrong(value, "number of that size") from None
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(value, "bool")
+        raise wrong_type(value, "number of 64 bits")
     return value
 
 
@@ -208,6 +189,6 @@ _TEXT: Final[Column] = (T.StringType(), _as_json)
 _SIMPLE: Final[Mapping[str | None, Column]] = {
     "string": (T.StringType(), _text),
     "integer": (T.LongType(), _integer),
-    "number": (T.DoubleType(), _number),
-    "boolean": (T.BooleanType(), _boolean),
+    "number": (T.DoubleType(), to_number),
+    "boolean": (T.BooleanType(), to_boolean),
 }

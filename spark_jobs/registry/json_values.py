@@ -18,6 +18,7 @@ from spark_jobs.registry.json_columns import JsonColumns
 from spark_jobs.registry.json_document import JsonDocument
 from spark_jobs.registry.schemas import MAX_VALUES, Decoding, Schema, SchemaError
 from spark_jobs.registry.wire_format import HEADER_BYTES, WireFormatError, schema_id
+from spark_jobs.registry.writer_schemas import WriterSchemas
 
 MAX_BACKTRACKS: Final = 10_000
 MAX_REGEX_BYTES: Final = 1 << 20
@@ -57,8 +58,7 @@ class JsonDecoder(BatchDecoder):
     def __init__(self, decoding: Decoding) -> None:
         self._columns = JsonColumns(JsonDocument(decoding.reader))
         kind, self._convert = self._columns.column()
-        self._decoding = decoding
-        self._validations: dict[int, Validation | SchemaError] = {}
+        self._validations = WriterSchemas(decoding, Validation)
         super().__init__(arrow_type(kind))
 
     def parse(self, value: bytes) -> Any:
@@ -66,7 +66,7 @@ class JsonDecoder(BatchDecoder):
             found = schema_id(value)
         except WireFormatError as problem:
             raise UndecodableError(str(problem)) from None
-        validation = self._validation(found)
+        validation = self._validations.find(found)
         parsed = _parse(value[HEADER_BYTES:])
         try:
             validation.check(parsed, len(value))
@@ -79,22 +79,6 @@ class JsonDecoder(BatchDecoder):
             return self._convert(parsed)
         except UndecodableError as problem:
             raise UndecodableError(f"valid by the schema {found}, but not of the reader's: {problem}") from None
-
-    def _validation(self, found: int) -> Validation:
-        """Return what validates values of that schema, made once."""
-        validation = self._validations.get(found)
-        if validation is None:
-            schema = self._decoding.writers.get(found)
-            if schema is None:
-                raise UndecodableError(f"unknown schema id {found}: {self._decoding.known_from} has no such schema")
-            try:
-                validation = Validation(schema)
-            except SchemaError as problem:
-                validation = problem
-            self._validations[found] = validation
-        if isinstance(validation, SchemaError):
-            raise UndecodableError(f"the schema {found} cannot be decoded with: {validation}")
-        return validation
 
 
 def _parse(payload: bytes) -> Any:

@@ -27,12 +27,18 @@ from spark_jobs.registry.protobuf_types import (
     root_file,
     shown_fields,
 )
-from spark_jobs.registry.schemas import MAX_VALUES, Decoding, SchemaError
+from spark_jobs.registry.schemas import MAX_VALUES, Decoding, Schema
 from spark_jobs.registry.wire_format import WireFormatError, message_indexes, schema_id
+from spark_jobs.registry.writer_schemas import WriterSchemas
 
 _Convert = Callable[[Any], Any]
 _Places = Mapping[tuple[int, ...], str]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _read_places(schema: Schema) -> _Places:
+    """Return the names of a schema's messages by their places. SchemaError."""
+    return dict(message_places(root_file(schema)))
 
 
 class ProtobufDecoder(BatchDecoder):
@@ -40,18 +46,17 @@ class ProtobufDecoder(BatchDecoder):
 
     def __init__(self, decoding: Decoding) -> None:
         message = find_message(decoding.reader, decoding.message)
-        self._decoding = decoding
         self._name: str = message.full_name
         self._class = message_factory.GetMessageClass(message)
         self._conversion = _Conversion()
         self._convert = self._conversion.of_message(message)
-        self._places: dict[int, _Places | SchemaError] = {}
+        self._places = WriterSchemas(decoding, _read_places)
         super().__init__(arrow_type(message_type(message)))
 
     def parse(self, value: bytes) -> Any:
         try:
             found = schema_id(value)
-            places = self._places_of(found)
+            places = self._places.find(found)
             indexes, begin = message_indexes(value)
         except WireFormatError as problem:
             raise UndecodableError(str(problem)) from None
@@ -66,22 +71,6 @@ class ProtobufDecoder(BatchDecoder):
             raise
         except Exception as problem:  # Protobuf raises what its C code says
             raise UndecodableError(f"not Protobuf of the schema {found}: {type(problem).__name__}: {problem}") from None
-
-    def _places_of(self, found: int) -> _Places:
-        """Return the names of a schema's messages by their places, read once."""
-        places = self._places.get(found)
-        if places is None:
-            schema = self._decoding.writers.get(found)
-            if schema is None:
-                raise UndecodableError(f"unknown schema id {found}: {self._decoding.known_from} has no such schema")
-            try:
-                places = dict(message_places(root_file(schema)))
-            except SchemaError as problem:
-                places = problem
-            self._places[found] = places
-        if isinstance(places, SchemaError):
-            raise UndecodableError(f"the schema {found} cannot be decoded with: {places}")
-        return places
 
 
 class _Conversion:

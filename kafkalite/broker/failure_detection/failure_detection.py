@@ -255,18 +255,16 @@ class FailureDetection:
             registered = self._metadata.brokers.get(broker)
             if registered is None:
                 return
-            trials = await self._try(broker, broker_epoch, registered, _CONNECT_S)
+            trials = await self._try(broker, broker_epoch, registered)
             self._refusing[broker] = frozenset(registered.endpoints.values())
             self._detector.note_trial(broker, broker_epoch, refused=all_refused(trials))
             self._act()
             rounds += 1
             await asyncio.sleep(_BETWEEN_TRIALS_S if rounds < _QUICK_TRIALS else self._interval_s)
 
-    async def _try(
-        self, broker: BrokerId, broker_epoch: int, registered: LiveBroker, timeout_s: float
-    ) -> Collection[Trial]:
+    async def _try(self, broker: BrokerId, broker_epoch: int, registered: LiveBroker) -> Collection[Trial]:
         """Try the listeners of a broker, and note if one of them accepts."""
-        trials = await try_listeners(self._counted_endpoints(registered.endpoints), timeout_s)
+        trials = await try_listeners(self._counted_endpoints(registered.endpoints), _CONNECT_S)
         if Trial.ACCEPTED in trials:
             self._detector.note_accepted(broker, broker_epoch, self._clock.monotonic_ms())
         return trials
@@ -322,7 +320,7 @@ class FailureDetection:
         for broker, broker_epoch in self._detector.find_silent(self._clock.monotonic_ms()):
             registered = self._metadata.brokers.get(broker)
             if registered is not None and not self._is_acknowledging(broker):
-                trial = self._try(broker, broker_epoch, registered, _CONNECT_S)
+                trial = self._try(broker, broker_epoch, registered)
                 self._spawn(trial, f"trying the host of broker {broker}")
 
     def _follow_neighbours(self) -> None:

@@ -26,7 +26,7 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["record", "digest", *arguments])
 
 
-def asked(cluster: FakeCluster) -> dict[TopicPartition, tuple[int, int]]:
+def list_ranges_asked(cluster: FakeCluster) -> dict[TopicPartition, tuple[int, int]]:
     return {
         TopicPartition(each.topic, each.partition_index): (each.start_offset, each.end_offset)
         for each in cluster.requests_of(ApiKey.DIGEST_RECORDS)
@@ -59,7 +59,7 @@ def filled(cluster: FakeCluster) -> FakeCluster:
 def test_all_that_is_committed_of_all_partitions(filled: FakeCluster) -> None:
     result = call("t")
     assert result.exit_code == 0, result.output
-    assert asked(filled) == {T0: (0, 5), T1: (0, 3)}
+    assert list_ranges_asked(filled) == {T0: (0, 5), T1: (0, 3)}
     title, first, second = result.stdout.splitlines()
     assert title.split() == ["TOPIC", "PARTITION", "FROM", "TO", "RECORDS", "CONTENT", "BYTES", "FINGERPRINT"]
     assert first.split() == ["t", "0", "0", "5", "2", "7", f"{42:032x}"]
@@ -105,7 +105,7 @@ def test_ranges_by_time(filled: FakeCluster, options: tuple[str, ...], spans: di
     assert {
         TopicPartition("t", each["partition"]): (each["from"], each["to"]) for each in json.loads(result.stdout)
     } == spans
-    assert asked(filled) == {each: span for each, span in spans.items() if span[0] < span[1]}, (
+    assert list_ranges_asked(filled) == {each: span for each, span in spans.items() if span[0] < span[1]}, (
         "nothing is asked about nothing"
     )
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_digested(filled: FakeCluster) -> None:
     assert call("t", "-p", "7").exit_code == 3
     nonsense = call("t", "--from", "noon")
     assert nonsense.exit_code == 2 and "'noon' is no offset and no time like 2013-01-31T12:00:00Z" in nonsense.stderr
-    assert not asked(filled)
+    assert not list_ranges_asked(filled)
 
 
 def test_errors_of_brokers_end_the_command(filled: FakeCluster) -> None:
@@ -152,4 +152,4 @@ def test_brokers_that_do_not_know_the_request_are_read(filled: FakeCluster, monk
     total = sum(hash_record(number, NOON + 1000 * number, b"k", b"%d" % number) for number in range(3))
     (row,) = json.loads(result.stdout)
     assert (row["records"], row["content_bytes"], row["fingerprint"]) == (3, 6, f"{total % (1 << 128):032x}")
-    assert not asked(filled)
+    assert not list_ranges_asked(filled)

@@ -128,7 +128,7 @@ def test_partitions_are_asked_of_their_leaders_together(tmp_path: Path) -> None:
     assert found[1].to_dict()["fingerprint"] == found[1].fingerprint and found[1].to_dict()["partition"] == 1
 
 
-def answered(next_offset: int, records: int = 1, **fields: Any) -> messages.DigestRecordsResponse:
+def make_answer(next_offset: int, records: int = 1, **fields: Any) -> messages.DigestRecordsResponse:
     places = {"first_offset": next_offset - 1, "last_offset": next_offset - 1}
     given = {**places, "least_timestamp": 7, "largest_timestamp": 8, "fingerprint": b"\xff" * 16, **fields}
     return messages.DigestRecordsResponse(next_offset=next_offset, records=records, content_bytes=records, **given)
@@ -136,7 +136,7 @@ def answered(next_offset: int, records: int = 1, **fields: Any) -> messages.Dige
 
 def test_what_does_not_fit_into_an_answer_is_asked_for_again() -> None:
     cluster = FakeCluster({"t": 1}, brokers=1)
-    cluster.script[ApiKey.DIGEST_RECORDS].extend([answered(4), answered(4, 0), answered(9)])
+    cluster.script[ApiKey.DIGEST_RECORDS].extend([make_answer(4), make_answer(4, 0), make_answer(9)])
     (digest,) = ask_fake(cluster, {T0: (2, 9)}, fresh=True)
     asked = cluster.requests_of(ApiKey.DIGEST_RECORDS)
     assert [(each.start_offset, each.end_offset, each.is_fresh) for each in asked] == [
@@ -162,14 +162,14 @@ def test_a_leader_that_moved_is_asked_where_it_is() -> None:
     cluster = FakeCluster({"t": 1}, brokers=1)
     refused = messages.DigestRecordsResponse(error_code=ErrorCode.FENCED_LEADER_EPOCH)
     cluster.epochs[T0] = 7
-    cluster.script[ApiKey.DIGEST_RECORDS].extend([refused, answered(9)])
+    cluster.script[ApiKey.DIGEST_RECORDS].extend([refused, make_answer(9)])
     assert ask_fake(cluster, {T0: (0, 9)})[0].records == 1
     assert [each.current_leader_epoch for each in cluster.requests_of(ApiKey.DIGEST_RECORDS)] == [7, 7]
 
 
 @pytest.mark.parametrize(
     "answer",
-    [answered(10), answered(-1), answered(1), answered(9, fingerprint=b"short")],
+    [make_answer(10), make_answer(-1), make_answer(1), make_answer(9, fingerprint=b"short")],
     ids=["behind", "unknown", "before", "no fingerprint"],
 )
 def test_an_answer_that_cannot_be_right_is_refused(answer: Any) -> None:
@@ -182,7 +182,7 @@ def test_an_answer_that_cannot_be_right_is_refused(answer: Any) -> None:
 
 def test_what_is_not_committed_in_time_is_an_error() -> None:
     cluster = FakeCluster({"t": 1}, brokers=1)
-    cluster.script[ApiKey.DIGEST_RECORDS].extend([answered(4, last_stable_offset=4)] * 1000)
+    cluster.script[ApiKey.DIGEST_RECORDS].extend([make_answer(4, last_stable_offset=4)] * 1000)
     with pytest.raises(AdminError, match="only what is before 4 is committed"):
         ask_fake(cluster, {T0: (2, 9)}, timeout_ms=300)
 

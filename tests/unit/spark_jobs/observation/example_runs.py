@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 from spark_jobs.batch.comparison import Difference, Report
 from spark_jobs.batch.ledger import DONE, Entry, PartFile, Unit
@@ -64,3 +65,9 @@ def summary(code: int = 0, problem: str = "") -> RunSummary:
         (archive_entry(), entry_of_before()),
         (report(), report("orders", 2)),
     )
+
+
+def unreachable_night(folder: Path) -> list[str]:
+    """Options of a run that finds no broker."""
+    places = ["--topic", "t", "--output", str(folder / "out"), "--no-lock"]
+    return [*places, "-b", "127.0.0.1:1", "--date", "2013-06-15"]

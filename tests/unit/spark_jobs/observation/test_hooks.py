@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kafkalite.local.broker_process import wait_until
 from spark_jobs.commands import main
 from spark_jobs.observation.hooks import run_hook
-from tests.unit.spark_jobs.observation.example_runs import summary
+from tests.unit.spark_jobs.observation.example_runs import summary, unreachable_night
 
 
 def test_a_hook_gets_the_run_in_variables_and_as_json(tmp_path: Path) -> None:
@@ -74,17 +74,7 @@ def _is_alive(pid: int) -> bool:
 @pytest.mark.parametrize(("hook", "hook_exit"), [("--on-failure", 0), ("--on-failure", 9), ("--on-success", 0)])
 def test_a_hook_changes_no_exit_code(tmp_path: Path, hook: str, hook_exit: int) -> None:
     path = tmp_path / "called"
-    place = [
-        "--topic",
-        "t",
-        "--output",
-        str(tmp_path / "out"),
-        "--no-lock",
-        "-b",
-        "127.0.0.1:1",
-        "--date",
-        "2013-06-15",
-    ]
+    place = unreachable_night(tmp_path)
     command = f"echo $KAFKALITE_RUN_EXIT_CODE >{shlex.quote(str(path))}; exit {hook_exit}"
     result = CliRunner().invoke(main, ["archive", *place, hook, command])
     assert result.exit_code == 5

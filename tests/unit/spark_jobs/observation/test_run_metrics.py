@@ -20,7 +20,7 @@ from spark_jobs.commands import main
 from spark_jobs.observation.exposition import write_families
 from spark_jobs.observation.metrics_delivery import push_metrics, write_metrics_file
 from spark_jobs.observation.run_metrics import LAST_SUCCESS, PREFIX, labels_of_run, run_families, success_family
-from tests.unit.spark_jobs.observation.example_runs import DAY_MS, summary
+from tests.unit.spark_jobs.observation.example_runs import DAY_MS, summary, unreachable_night
 
 
 def read(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -166,17 +166,7 @@ def test_a_gateway_that_is_not_there_is_told(url: str) -> None:
 def test_a_run_that_cannot_begin_has_metrics_too(tmp_path: Path) -> None:
     """A night that finds no broker is what the alert is for; what is wrong with the metrics changes no exit code."""
     path = tmp_path / "night.prom"
-    place = [
-        "--topic",
-        "t",
-        "--output",
-        str(tmp_path / "out"),
-        "--no-lock",
-        "-b",
-        "127.0.0.1:1",
-        "--date",
-        "2013-06-15",
-    ]
+    place = unreachable_night(tmp_path)
     told = ["--metrics-file", str(path), "--metrics-push", "http://127.0.0.1:1"]
     result = CliRunner().invoke(main, ["nightly", *place, *told])
     assert result.exit_code == 5, result.output
