@@ -13,6 +13,7 @@ import click
 from spark_jobs.batch.failures import BadRequestError
 from spark_jobs.batch.window import parse_date, time_zone
 from spark_jobs.report import FORMATS
+from spark_jobs.tables.packages import FORMATS as TABLE_FORMATS
 
 if TYPE_CHECKING:
     from spark_jobs.batch.formats import Format, Formats
@@ -35,8 +36,14 @@ def options(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated],
     return decorate
 
 
+TABLE_FORMAT = click.option(
+    "--table-format",
+    type=click.Choice(TABLE_FORMATS),
+    help="What the output consists of. [default: what it has; parquet, if it is new]",
+)
 PLACES = options(
     click.option("--topic", "topics", multiple=True, required=True, help="A topic; may be repeated."),
+    TABLE_FORMAT,
     click.option(
         "--output", required=True, metavar="FOLDER", help="Where everything goes; a path or a URI that Spark knows."
     ),
@@ -58,6 +65,39 @@ PLACES = options(
         help="A setting of the Kafka client, like security.protocol=SSL.",
     ),
 )
+MAINTAINED = options(
+    click.option("--output", required=True, metavar="FOLDER", help="The output folder of the jobs."),
+    TABLE_FORMAT,
+    click.option(
+        "--compact-files/--no-compact-files",
+        "compacts",
+        default=True,
+        show_default=True,
+        help="Put small files of a date together.",
+    ),
+    click.option(
+        "--target-file-bytes",
+        type=click.IntRange(1024 * 1024),
+        default=512 * 1024 * 1024,
+        show_default=True,
+        help="Of compacted files.",
+    ),
+    click.option(
+        "--expire/--no-expire",
+        "expires",
+        default=True,
+        show_default=True,
+        help="Remove what only states of the tables before --retain-days need.",
+    ),
+    click.option(
+        "--retain-days",
+        type=click.IntRange(1),
+        default=7,
+        show_default=True,
+        help="Longer than any reader takes; older states cannot be read any more.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Only say what would be done."),
+)
 LOCK = options(
     click.option(
         "-z",
@@ -72,7 +112,7 @@ LOCK = options(
     click.option("--no-lock", is_flag=True, help="Take no lock: nothing else can run on this output."),
     click.option("--wait", "wait_s", type=float, default=0.0, metavar="SECONDS", help="Wait for another run to end."),
 )
-SPARK = options(
+SESSION = options(
     click.option("--master", metavar="URL", help="Spark's master. [default: local[*], or what spark-submit was told]"),
     click.option("--conf", "spark_settings", multiple=True, metavar="KEY=VALUE", help="A setting of Spark."),
     click.option(
@@ -82,6 +122,9 @@ SPARK = options(
         show_default=True,
         help="What Spark says on stderr; errors that end a job are told in any case.",
     ),
+)
+SPARK = options(
+    SESSION,
     click.option("--time-zone", default="UTC", show_default=True, help="Where days begin."),
     click.option("--rows-per-task", type=click.IntRange(1), default=250_000, show_default=True),
     click.option(

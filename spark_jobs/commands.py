@@ -21,6 +21,8 @@ from spark_jobs.observation.watch import watch_run
 from spark_jobs.report import write_rows
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from spark_jobs.batch.ledger import Entry
     from spark_jobs.batch.night import Night
     from spark_jobs.batch.storage import Storage
@@ -28,6 +30,19 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _RESULT_COLUMNS = ("job", "topic", "date", "state", "records", "late", "dead_letters", "files", "bytes")
+_MAINTAIN_COLUMNS = (
+    "table",
+    "files",
+    "bytes",
+    "compacted",
+    "written",
+    "expired_snapshots",
+    "expired_files",
+    "dry_run",
+)
+_NOTHING_TO_MAINTAIN = (
+    "the output has Parquet files, which runs replace: there are no small files and old states to maintain"
+)
 _AUDIT_COLUMNS = (
     "topic",
     "date",
@@ -60,7 +75,7 @@ class _Jobs(click.Group):
 
 @click.group(cls=_Jobs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def main() -> None:
-    """Batch jobs on topics, for every night: archive, reprocess, compact, audit.
+    """Batch jobs on topics, for every night: archive, reprocess, compact, audit, maintain.
 
     Options can be given by environment variables: KAFKALITE_SPARK_NIGHTLY_OUTPUT is `nightly --output`.
 
@@ -246,15 +261,58 @@ def verify(
     from spark_jobs.batch.cluster_log import ClusterLog
     from spark_jobs.batch.signatures import load_checker
     from spark_jobs.jobs import verify as job
+    from spark_jobs.tables.packages import PARQUET
+    from spark_jobs.tables.recorded_format import choose_format
 
+    storage = _storage(options["output"], None)
+    if (table_format := choose_format(storage, None)) != PARQUET:
+        raise BadRequestError(
+            f"{storage.uri} has nights as {table_format}, and verify reads Parquet; audit compares tables with the log"
+        )
     first = given.day(day, time_zone)
     days = dates_between(first, first if last is None else given.day(last, time_zone))
     check = None if ledger_key is None else load_checker(ledger_key)
     settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
     with ClusterLog(settings) if with_log else nullcontext() as log:
-        found = job.main(_storage(options["output"], None), log, options["topics"], days, check)
+        found = job.main(storage, log, options["topics"], days, check)
     write_rows([row for each in found for row in each.rows()], report, _VERIFY_COLUMNS)
     job.judge(found)
+
+
+@main.command()
+@given.options(given.MAINTAINED, given.LOCK, given.SESSION, given.OUTPUT)
+@_command
+def maintain(retain_days: int, target_file_bytes: int, report: str, **options: Any) -> None:
+    """Compact small files of Delta Lake and Iceberg tables, and remove what only old states of them need."""
+    from spark_jobs.batch import layout
+    from spark_jobs.batch.night import now_ms
+    from spark_jobs.batch.run_lock import run_lock
+    from spark_jobs.batch.storage import local_folder
+    from spark_jobs.jobs import maintain as job
+    from spark_jobs.tables.output_tables import open_tables
+    from spark_jobs.tables.packages import PARQUET
+    from spark_jobs.tables.recorded_format import choose_format
+
+    now = now_ms()
+    older_than = now - retain_days * 86_400_000
+    wanted = job.Maintenance(
+        options["compacts"], target_file_bytes, options["expires"], older_than, now, options["dry_run"]
+    )
+    if local_folder(options["output"]) is not None:
+        table_format = choose_format(_storage(options["output"], None), options["table_format"])
+        if table_format == PARQUET:
+            _note(_NOTHING_TO_MAINTAIN)
+            return
+    with (
+        run_lock(_lock_server(options), _uri(options["output"]), "maintain", now, options["wait_s"]) as lock,
+        _session(options) as (spark, storage, table_format),
+    ):
+        if table_format == PARQUET:
+            _note(_NOTHING_TO_MAINTAIN)
+            return
+        found = job.main(storage, open_tables(table_format, spark, storage), wanted, lock.check)
+        storage.remove(layout.WRITABLE)
+        write_rows(found, report, _MAINTAIN_COLUMNS)
 
 
 @main.command()
@@ -308,43 +366,33 @@ def schedule(run_options: tuple[str, ...], **options: Any) -> None:
 @contextmanager
 def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     """Open lock, cluster and Spark session, and finish first what an earlier run left unfinished."""
-    from spark_jobs.batch import layout
     from spark_jobs.batch.cluster_log import ClusterLog
-    from spark_jobs.batch.hadoop_storage import check_seen
     from spark_jobs.batch.night import Night, now_ms, recover
     from spark_jobs.batch.publication import clear_staging
     from spark_jobs.batch.records import Reading
     from spark_jobs.batch.run_lock import run_lock
-    from spark_jobs.batch.session import open_session
     from spark_jobs.batch.signatures import load_signer
-    from spark_jobs.batch.storage import local_folder
+    from spark_jobs.tables.output_tables import open_tables
+    from spark_jobs.tables.packages import PARQUET
+    from spark_jobs.tables.recorded_format import record_format
 
     settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
     time_zone(options["time_zone"])
     sign = load_signer(options["ledger_key"]) if options.get("ledger_key") is not None else None
-    lock_server = None if options["no_lock"] else options["zookeeper"]
     begun_s = time.monotonic()
-    uri = folder.as_uri() if (folder := local_folder(options["output"])) is not None else options["output"].rstrip("/")
     with (
-        run_lock(lock_server, uri, purpose, now_ms(), options["wait_s"]) as lock,
+        run_lock(_lock_server(options), _uri(options["output"]), purpose, now_ms(), options["wait_s"]) as lock,
         ClusterLog(settings) as log,
     ):
         # What is wrong with a name or a folder is told before Spark is started.
         for topic in options["topics"]:
             log.bounds(topic)
-        if folder is not None:
-            local = _storage(options["output"], None)
-            local.spark_path("")
-            local.write(layout.WRITABLE, b"")
-        settings_of_spark = given.pairs(options["spark_settings"], "--conf")
-        spark = open_session(_master(options["master"]), settings_of_spark, options["spark_log_level"])
-        try:
-            if folder is not None:
-                check_seen(spark, local)
+        with _session(options) as (spark, storage, table_format):
+            record_format(storage, table_format)
             night = Night(
                 spark,
                 log,
-                _storage(options["output"], spark),
+                storage,
                 Reading(
                     settings,
                     options["time_zone"],
@@ -358,14 +406,55 @@ def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
                 options["group_prefix"],
                 sign=sign,
                 journal=options["journal"],
+                tables=None if table_format == PARQUET else open_tables(table_format, spark, storage),
             )
             recover(night)
             night.journal.ready_ms = round((time.monotonic() - begun_s) * 1000)
             with _pages(night):
                 yield night
             clear_staging(night.storage)
-        finally:
-            spark.stop()
+
+
+@contextmanager
+def _session(options: Mapping[str, Any]) -> Iterator[tuple[SparkSession, Storage, str]]:
+    """Open a Spark session for the output, which has a table format; what is wrong with a local one is told before Spark is started."""
+    from spark_jobs.batch import layout
+    from spark_jobs.batch.hadoop_storage import check_seen
+    from spark_jobs.batch.storage import local_folder
+    from spark_jobs.tables.packages import PARQUET
+    from spark_jobs.tables.recorded_format import choose_format
+    from spark_jobs.tables.session import check_classes, open_table_session
+
+    table_format: str | None = options["table_format"]
+    local = None if local_folder(options["output"]) is None else _storage(options["output"], None)
+    if local is not None:
+        local.spark_path("")
+        local.write(layout.WRITABLE, b"")
+        table_format = choose_format(local, table_format)
+    given_settings = given.pairs(options["spark_settings"], "--conf")
+    spark = open_table_session(table_format, _master(options["master"]), given_settings, options["spark_log_level"])
+    try:
+        if local is not None:
+            check_seen(spark, local)
+        storage = _storage(options["output"], spark)
+        chosen = choose_format(storage, table_format)
+        if chosen not in (PARQUET, table_format):  # of a folder that only Spark can look into
+            raise BadRequestError(f"{storage.uri} has nights as {chosen}: give --table-format {chosen}")
+        check_classes(spark, chosen, given_settings)
+        yield spark, storage, chosen
+    finally:
+        spark.stop()
+
+
+def _lock_server(options: Mapping[str, Any]) -> str | None:
+    return None if options["no_lock"] else options["zookeeper"]
+
+
+def _uri(output: str) -> str:
+    """Return the URI by which runs on the output exclude each other."""
+    from spark_jobs.batch.storage import local_folder
+
+    return folder.as_uri() if (folder := local_folder(output)) is not None else output.rstrip("/")
 
 
 @contextmanager

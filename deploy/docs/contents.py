@@ -42,6 +42,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
             "howto/testcontainers",
             "howto/spark-nightly",
             "howto/watch-nights",
+            "howto/spark-tables",
             "howto/secure",
             "howto/move-partitions",
             "howto/from-apache-kafka",

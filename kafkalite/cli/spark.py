@@ -1,4 +1,4 @@
-"""`kafkalite spark run|backfill|archive|reprocess|compact|audit|verify|status`: the nightly batch jobs on Spark.
+"""`kafkalite spark run|backfill|archive|…`: the nightly batch jobs on Spark.
 
 The command becomes `python -m spark_jobs`, which has the options (`--help` shows them), the output and the exit codes. The packages stay
 apart: nothing here imports `spark_jobs`, which needs the extra `spark`.
@@ -22,6 +22,7 @@ _COMMANDS = {
     "compact": ("compact", "A snapshot: each key's latest value as of the end of a day."),
     "audit": ("audit", "Compare log and archive; exit code 7 when they differ."),
     "verify": ("verify", "Prove the archive by the ledger's digests, and by the log; exit code 7 if wrong."),
+    "maintain": ("maintain", "Compact and expire Delta Lake and Iceberg tables."),
     "status": ("status", "What is done, planned, or missing."),
     "schedule": ("schedule", "What starts a night every night: systemd, cron or Airflow."),
     "report": ("report", "The page of a night, made again from the ledger."),

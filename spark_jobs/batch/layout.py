@@ -12,6 +12,9 @@
     _audit/flights/2013-06-15.json                                                  the newest audit of the date
     _report/2013-06-15.html                                                         the night's page, of all topics
     _staging/…                                                                      of runs that are not published
+    _table_format.json                                                              where these are tables and no folders (`tables`)
+
+With Delta Lake or Iceberg, `archive/topic=flights` is a table, and so are the others up to their topics; `date` and `run` partition it.
 
 What is published and replaced as a whole is a **unit**: the folder that holds the files. It has a `_manifest.json` that lists them.
 """
@@ -27,6 +30,7 @@ SNAPSHOTS: Final = "snapshots"
 STAGING: Final = "_staging"
 LEDGER: Final = "_ledger"
 MANIFEST: Final = "_manifest.json"
+TABLE_FORMAT: Final = "_table_format.json"
 WRITABLE: Final = f"{STAGING}/.writable"
 """Written first, to see whether anything can be."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +24,8 @@ from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
 from spark_jobs.batch.window import day_start_ms, time_zone
 from spark_jobs.observation.journal import PUBLISH, SEND, Journal
+from spark_jobs.tables.publication import publish_to_tables, readable_folder, staged_rows
+from spark_jobs.tables.table_format import TableFormat
 
 GROUP_PREFIX = "kafkalite-"
 
@@ -48,6 +51,8 @@ class Night:
     sign: Sign | None = None
     """Signs the ledger's entries, where there is a key; then these have the digests of what runs read."""
     journal: Journal = field(default_factory=Journal)
+    tables: TableFormat | None = None
+    """None for folders of Parquet."""
 
     def spark_path(self, path: str) -> str:
         """Return a path of the output in the form that Spark takes."""
@@ -172,8 +177,13 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
 
 def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
     plan, journal = entry.plan, night.journal
+    replaced = ledger.read_done(plan.topic, plan.date)
     with journal.measure(PUBLISH):
-        publish(night.storage, entry, ledger.read_done(plan.topic, plan.date), night.guard)
+        if night.tables is None:
+            publish(night.storage, entry, replaced, night.guard)
+        else:
+            rows_of = partial(staged_rows, night.spark, night.storage, night.tables)
+            publish_to_tables(night.storage, night.tables, rows_of, entry, replaced, night.guard)
     if entry.sink_topic:
         with journal.measure(SEND):
             _send(night, entry)
@@ -197,7 +207,8 @@ def _send(night: Night, entry: Entry) -> None:
     if not results:
         return
     (result,) = results
-    files = {night.spark_path(f"{result.path}/{file.name}"): file.rows for file in result.files}
+    folder = readable_folder(night.tables, result)
+    files = {night.spark_path(f"{folder}/{file.name}"): file.rows for file in result.files}
     run = f"{entry.job}/{entry.plan.topic}/{entry.plan.date}/{result.identity}"
     night.log.end_transactions(f"{transactional_prefix(run)}-")  # of an attempt that died
     end = night.log.bounds(entry.sink_topic).end

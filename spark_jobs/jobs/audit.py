@@ -30,6 +30,8 @@ from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
 from spark_jobs.batch.storage import read_parquet
 from spark_jobs.jobs import archive
 from spark_jobs.rows import source_schema
+from spark_jobs.tables.publication import read_archived
+from spark_jobs.tables.table_format import TableFormat
 
 _HOUR_MS = 3_600_000
 _SHOWN = 10
@@ -151,8 +153,10 @@ def _archived_facts(
     night: Night, topic: str, days: Sequence[date], bounds: LogBounds
 ) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
     """Return the facts of what the folders of the days hold, as far as the log still reaches back; and days whose files cannot be read."""
-    folders = {day: _folders(night, topic, day) for day in days}
     in_log = _from(bounds.begin)
+    if night.tables is not None:
+        return _facts_of_tables(night, night.tables, topic, days, in_log)
+    folders = {day: _folders(night, topic, day) for day in days}
     try:
         every = [folder for found in folders.values() for folder in found]
         records = (
@@ -163,6 +167,20 @@ def _archived_facts(
         return _facts(night, topic, records, days, F.lit(True)), {}
     except SPARK_ERRORS:
         return _day_by_day(night, topic, folders, in_log)
+
+
+def _facts_of_tables(
+    night: Night, tables: TableFormat, topic: str, days: Sequence[date], in_log: Column
+) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+    """Return what `_archived_facts` does, of tables; of one that cannot be read, all days have the problem."""
+    try:
+        found = read_archived(tables, topic, days, RECORD_COLUMNS)
+        empty = read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
+        records = reduce(DataFrame.unionByName, found or [empty]).where(in_log)
+        return _facts(night, topic, records, days, F.lit(True)), {}
+    except SPARK_ERRORS as problem:
+        text = f"the table of the archive cannot be read: {spark_reason(str(problem))}"
+        return {}, {day: [text] for day in days}
 
 
 def _day_by_day(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyspark
 import pytest
 from click.testing import CliRunner
 from pyspark.errors import AnalysisException
@@ -61,6 +62,9 @@ NO_REGISTRY = ["--schema-registry", "http://127.0.0.1:1"]
         (["backfill", *PLACE, "--from", "2013-02-01", "--to", "2013-01-01"], "is before the first one"),
         (["audit", *PLACE, "--date", "2013-02-01", "--to", "2013-01-01"], "is before the first one"),
         (["nightly"], "Missing option"),
+        (["nightly", *PLACE, "--table-format", "hudi"], "'hudi' is not one of 'parquet', 'delta', 'iceberg'"),
+        (["maintain"], "Missing option '--output'"),
+        (["maintain", "--output", "/nowhere", "--retain-days", "0"], "Invalid value for '--retain-days'"),
         (["nightly", *PLACE, "--rows-per-task", "0"], "Invalid value for '--rows-per-task'"),
     ],
 )
@@ -126,6 +130,22 @@ def test_what_a_registry_refuses_has_its_exit_code(
 def test_status_of_an_empty_folder(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["status", "--output", str(tmp_path), "-o", "json"])
     assert (result.exit_code, result.stdout) == (0, "[]\n")
+
+
+def test_nothing_is_to_be_maintained_in_folders_of_parquet(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["maintain", "--output", str(tmp_path / "none"), "--no-lock"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "the output has Parquet files" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_format_without_a_package_for_this_spark_ends_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "9.1.0")
+    result = CliRunner().invoke(main, ["maintain", "--output", str(tmp_path), "--no-lock", "--table-format", "delta"])
+    assert result.exit_code == 2
+    assert "no package of Delta Lake is known for Spark 9.1.0" in result.stderr
 
 
 def test_exit_codes_are_those_of_all_commands() -> None:
