@@ -48,6 +48,8 @@ def publish_to_tables(
     earlier = None if replaced is None else _without_tables(replaced)
     publish(storage, _without_tables(entry), earlier, guard)
     for commit in plan_commits(entry, replaced):
+        if not commit.units and not tables.exists(commit.table):
+            continue  # a table that somebody has removed: there is nothing to be replaced
         if tables.committed_rows(commit) is None:
             _check_staged(storage, entry, commit)
             rows = rows_of(commit)
@@ -60,11 +62,9 @@ def publish_to_tables(
 
 def staged_rows(spark: SparkSession, storage: Storage, tables: TableFormat, commit: Commit) -> DataFrame:
     """Return the staged rows of a commit with the schema that the table then has, in the order of partitions."""
-    there = tables.read(commit.table).schema if tables.exists(commit.table) else None
     if not commit.units:
-        if there is None:
-            raise MissingOutputError(f"{commit.table}: the table is not there, but an earlier run has rows in it")
-        return spark.createDataFrame([], there)
+        return spark.createDataFrame([], tables.read(commit.table).schema)
+    there = tables.read(commit.table).schema if tables.exists(commit.table) else None
     paths = [storage.spark_path(f"{unit.staged}/{file.name}") for unit in commit.units for file in unit.files]
     # By the folder's name, which says a date: columns of the same name in the files are those of readers of folders, too.
     folder = F.col("_metadata.file_path")

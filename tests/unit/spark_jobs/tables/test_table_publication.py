@@ -146,6 +146,12 @@ def test_a_rerun_commits_again(tmp_path: Path) -> None:
     assert [each.identity.attempt for each in tables.commits] == ["one", "two"]
 
 
+def test_rows_of_a_table_that_was_removed_need_not_be_replaced(tmp_path: Path) -> None:
+    storage, tables = LocalStorage(tmp_path), MemoryTables()
+    publish(storage, tables, entry(attempt="two"), entry(unit(OWN)))
+    assert tables.commits == []
+
+
 def test_rows_that_are_missing_in_a_commit_are_told(tmp_path: Path) -> None:
     storage, run = LocalStorage(tmp_path), entry(unit(OWN))
     stage(storage, run)
