@@ -24,7 +24,7 @@ from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
 from spark_jobs.batch.window import day_start_ms, time_zone
 from spark_jobs.observation.journal import PUBLISH, SEND, Journal
-from spark_jobs.tables.publication import publish_to_tables, readable_folder, staged_rows
+from spark_jobs.tables.publication import check_columns, publish_to_tables, readable_folder, staged_rows
 from spark_jobs.tables.table_format import TableFormat
 
 GROUP_PREFIX = "kafkalite-"
@@ -171,6 +171,10 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
     """Publish what an attempt has staged, and mark it done. A crash in between is made good by `recover`."""
     night.guard()
     ready = replace(entry, state=PUBLISHING, units=tuple(units), counts=dict(counts))
+    if night.tables is not None:
+        # What can never be published must not be left to those who finish it.
+        rows_of = partial(staged_rows, night.spark, night.storage, night.tables)
+        check_columns(rows_of, ready, ledger.read_done(entry.plan.topic, entry.plan.date))
     ledger.put_pending(ready)
     return _finish_published(night, ledger, ready)
 

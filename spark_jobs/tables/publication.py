@@ -33,10 +33,20 @@ if TYPE_CHECKING:
 _SORTED_BY = ("partition", "offset")
 
 
+RowsOf = Callable[[Commit], "DataFrame"]
+
+
+def check_columns(rows_of: RowsOf, entry: Entry, replaced: Entry | None) -> None:
+    """Raise OutputError when columns that are staged do not fit their table; `rows_of` is `staged_rows`."""
+    for commit in plan_commits(entry, replaced):
+        if commit.units:
+            rows_of(commit)
+
+
 def publish_to_tables(
     storage: Storage,
     tables: TableFormat,
-    rows_of: Callable[[Commit], DataFrame],
+    rows_of: RowsOf,
     entry: Entry,
     replaced: Entry | None,
     guard: Guard,

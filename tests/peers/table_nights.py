@@ -163,7 +163,9 @@ def nights(spark: SparkSession, asked: dict[str, Any], table_format: str) -> dic
         on.run_staged(second, [(second, 1003, {"a": "four"})], OTHER)
     except OutputError as problem:
         found["refused"] = str(problem)
-    found["commits after refusal"] = on.commits()
+    found["states after refusal"] = [entry.state for entry in on.ledger.all_pending(on.topic)]
+    with on.night():  # goes on as if nothing had been
+        found["commits after refusal"] = on.commits()
     now = now_ms()
     for dry_run in (True, False):
         wanted = maintain.Maintenance(True, 512 << 20, True, now, now, dry_run)

@@ -131,6 +131,7 @@ def test_a_night_is_one_commit_also_when_its_driver_died_behind_it(seen: Seen, t
 def test_columns_that_do_not_fit_are_refused_and_change_nothing(seen: Seen, table_format: str) -> None:
     found = seen.answer[table_format]
     assert "decoded.a is int in the table and string in the night" in found["refused"]
+    assert found["states after refusal"] == ["planned"]
     assert found["commits after refusal"] == found["commits after rerun"]
 
 

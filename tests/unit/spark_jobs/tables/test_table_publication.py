@@ -15,7 +15,7 @@ from spark_jobs.batch.ledger import PUBLISHING, Entry, PartFile, Unit
 from spark_jobs.batch.plan import RunPlan
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.tables.commits import Commit, Identity, plan_commits, table_of
-from spark_jobs.tables.publication import publish_to_tables, readable_folder
+from spark_jobs.tables.publication import check_columns, publish_to_tables, readable_folder
 from spark_jobs.tables.table_format import DataFile, Expiry, TableFormat
 
 DAY, EARLIER = date(2013, 6, 15), date(2013, 6, 12)
@@ -162,6 +162,12 @@ def test_rows_that_are_missing_in_a_commit_are_told(tmp_path: Path) -> None:
 def test_what_is_neither_committed_nor_staged_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="was to be committed to archive/topic=flights from _staging/one"):
         publish(LocalStorage(tmp_path), MemoryTables(), entry(unit(OWN)))
+
+
+def test_columns_are_looked_at_before_anything_is_published() -> None:
+    looked: list[str] = []
+    check_columns(lambda commit: looked.append(commit.table), entry(unit(OWN)), entry(unit(LETTERS)))  # type: ignore[arg-type, return-value, func-returns-value]
+    assert looked == [TABLE]  # of the other one nothing is written
 
 
 def test_no_commit_without_the_lock(tmp_path: Path) -> None:
