@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -14,18 +11,15 @@ import click
 
 from spark_jobs import command_options as given
 from spark_jobs.batch.failures import BadRequestError, Exit
-from spark_jobs.batch.window import dates_between, time_zone
+from spark_jobs.batch.window import dates_between
 from spark_jobs.observation import schedule_options
 from spark_jobs.observation.telling_options import TELLING
 from spark_jobs.observation.watch import watch_run
+from spark_jobs.opened_output import exclusive_uri, lock_server, note, open_night, open_output_session, open_storage
 from spark_jobs.report import write_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_jobs.batch.ledger import Entry
-    from spark_jobs.batch.night import Night
-    from spark_jobs.batch.storage import Storage
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -124,7 +118,7 @@ def nightly(day: str, report: str, **options: Any) -> None:
 
     when = given.day(day, options["time_zone"])
     program = given.program(options)
-    with _night(options, f"nightly {when}") as night:
+    with open_night(options, f"nightly {when}") as night:
         _write_entries(job.main(night, program, options["topics"], when), report)
 
 
@@ -151,7 +145,7 @@ def backfill(first: str, last: str, days_per_job: int, again: bool, report: str,
     zone = options["time_zone"]
     days = dates_between(given.day(first, zone), given.day(last, zone))
     program = given.program(options)
-    with _night(options, f"backfill {days[0]} to {days[-1]}") as night:
+    with open_night(options, f"backfill {days[0]} to {days[-1]}") as night:
         _write_entries(job.main(night, program, options["topics"], days, days_per_job, again), report)
 
 
@@ -208,7 +202,7 @@ def _run_by_topic(job: str, day: str, report: str, options: Mapping[str, Any], m
     from spark_jobs.jobs.nightly import check_dead_letters
 
     when, formats = given.day(day, options["time_zone"]), given.formats(options)
-    with _night(options, f"{job} {when}") as night:
+    with open_night(options, f"{job} {when}") as night:
         _write_entries([main(night, topic, when, formats) for topic in options["topics"]], report)
         check_dead_letters(night, options["dead_letters_allowed"])
 
@@ -227,7 +221,7 @@ def audit(day: str, last: str | None, report: str, **options: Any) -> None:
     zone = options["time_zone"]
     first = given.day(day, zone)
     days = dates_between(first, first if last is None else given.day(last, zone))
-    with _night(options, f"audit {first}") as night:
+    with open_night(options, f"audit {first}") as night:
         found = job.reports(night, options["topics"], days)
         write_rows([row for each in found for row in each.rows()], report, _AUDIT_COLUMNS)
         job.judge(night, found)
@@ -264,7 +258,7 @@ def verify(
     from spark_jobs.tables.packages import PARQUET
     from spark_jobs.tables.recorded_format import choose_format
 
-    storage = _storage(options["output"], None)
+    storage = open_storage(options["output"], None)
     if (table_format := choose_format(storage, None)) != PARQUET:
         raise BadRequestError(
             f"{storage.uri} has nights as {table_format}, and verify reads Parquet; audit compares tables with the log"
@@ -299,16 +293,16 @@ def maintain(retain_days: int, target_file_bytes: int, report: str, **options: A
         options["compacts"], target_file_bytes, options["expires"], older_than, now, options["dry_run"]
     )
     if local_folder(options["output"]) is not None:
-        table_format = choose_format(_storage(options["output"], None), options["table_format"])
+        table_format = choose_format(open_storage(options["output"], None), options["table_format"])
         if table_format == PARQUET:
-            _note(_NOTHING_TO_MAINTAIN)
+            note(_NOTHING_TO_MAINTAIN)
             return
     with (
-        run_lock(_lock_server(options), _uri(options["output"]), "maintain", now, options["wait_s"]) as lock,
-        _session(options) as (spark, storage, table_format),
+        run_lock(lock_server(options), exclusive_uri(options["output"]), "maintain", now, options["wait_s"]) as lock,
+        open_output_session(options) as (spark, storage, table_format),
     ):
         if table_format == PARQUET:
-            _note(_NOTHING_TO_MAINTAIN)
+            note(_NOTHING_TO_MAINTAIN)
             return
         found = job.main(storage, open_tables(table_format, spark, storage), wanted, lock.check)
         storage.remove(layout.WRITABLE)
@@ -326,12 +320,12 @@ def status(output: str, zookeeper: str | None, report: str) -> None:
     """What is done, planned, or missing. Needs neither Spark nor brokers for a local folder."""
     from spark_jobs.jobs import status as job
 
-    storage = _storage(output, None)
+    storage = open_storage(output, None)
     write_rows(job.main(storage), report, (*_RESULT_COLUMNS, "done_at"))
     if zookeeper is not None:
         from spark_jobs.batch.run_lock import lock_holder
 
-        _note(f"at work: {lock_holder(zookeeper, storage.uri) or 'nobody'}")
+        note(f"at work: {lock_holder(zookeeper, storage.uri) or 'nobody'}")
 
 
 @main.command()
@@ -346,7 +340,7 @@ def report(night: str, output: str, time_zone: str) -> None:
     """
     from spark_jobs.jobs import report as job
 
-    for page in job.main(_storage(output, None), [given.day(night, time_zone)]):
+    for page in job.main(open_storage(output, None), [given.day(night, time_zone)]):
         click.echo(page)
 
 
@@ -363,147 +357,12 @@ def schedule(run_options: tuple[str, ...], **options: Any) -> None:
     click.echo(schedule_options.write_schedule(run_options, parsed, options), nl=False)
 
 
-@contextmanager
-def _night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
-    """Open lock, cluster and Spark session, and finish first what an earlier run left unfinished."""
-    from spark_jobs.batch.cluster_log import ClusterLog
-    from spark_jobs.batch.night import Night, now_ms, recover
-    from spark_jobs.batch.publication import clear_staging
-    from spark_jobs.batch.records import Reading
-    from spark_jobs.batch.run_lock import run_lock
-    from spark_jobs.batch.signatures import load_signer
-    from spark_jobs.tables.output_tables import open_tables
-    from spark_jobs.tables.packages import PARQUET
-    from spark_jobs.tables.recorded_format import record_format
-
-    settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
-    time_zone(options["time_zone"])
-    sign = load_signer(options["ledger_key"]) if options.get("ledger_key") is not None else None
-    begun_s = time.monotonic()
-    with (
-        run_lock(_lock_server(options), _uri(options["output"]), purpose, now_ms(), options["wait_s"]) as lock,
-        ClusterLog(settings) as log,
-    ):
-        # What is wrong with a name or a folder is told before Spark is started.
-        for topic in options["topics"]:
-            log.bounds(topic)
-        with _session(options) as (spark, storage, table_format):
-            record_format(storage, table_format)
-            night = Night(
-                spark,
-                log,
-                storage,
-                Reading(
-                    settings,
-                    options["time_zone"],
-                    options["rows_per_task"],
-                    options["max_file_bytes"],
-                    options["fail_on_data_loss"],
-                ),
-                lock.check,
-                _note,
-                options.get("refresh", False),
-                options["group_prefix"],
-                sign=sign,
-                journal=options["journal"],
-                tables=None if table_format == PARQUET else open_tables(table_format, spark, storage),
-            )
-            recover(night)
-            night.journal.ready_ms = round((time.monotonic() - begun_s) * 1000)
-            with _pages(night):
-                yield night
-            clear_staging(night.storage)
-
-
-@contextmanager
-def _session(options: Mapping[str, Any]) -> Iterator[tuple[SparkSession, Storage, str]]:
-    """Open a Spark session for the output, which has a table format; what is wrong with a local one is told before Spark is started."""
-    from spark_jobs.batch import layout
-    from spark_jobs.batch.hadoop_storage import check_seen
-    from spark_jobs.batch.storage import local_folder
-    from spark_jobs.tables.packages import PARQUET
-    from spark_jobs.tables.recorded_format import choose_format
-    from spark_jobs.tables.session import check_classes, open_table_session
-
-    table_format: str | None = options["table_format"]
-    local = None if local_folder(options["output"]) is None else _storage(options["output"], None)
-    if local is not None:
-        local.spark_path("")
-        local.write(layout.WRITABLE, b"")
-        table_format = choose_format(local, table_format)
-    given_settings = given.pairs(options["spark_settings"], "--conf")
-    spark = open_table_session(table_format, _master(options["master"]), given_settings, options["spark_log_level"])
-    try:
-        if local is not None:
-            check_seen(spark, local)
-        storage = _storage(options["output"], spark)
-        chosen = choose_format(storage, table_format)
-        if chosen not in (PARQUET, table_format):  # of a folder that only Spark can look into
-            raise BadRequestError(f"{storage.uri} has nights as {chosen}: give --table-format {chosen}")
-        check_classes(spark, chosen, given_settings)
-        yield spark, storage, chosen
-    finally:
-        spark.stop()
-
-
-def _lock_server(options: Mapping[str, Any]) -> str | None:
-    return None if options["no_lock"] else options["zookeeper"]
-
-
-def _uri(output: str) -> str:
-    """Return the URI by which runs on the output exclude each other."""
-    from spark_jobs.batch.storage import local_folder
-
-    return folder.as_uri() if (folder := local_folder(output)) is not None else output.rstrip("/")
-
-
-@contextmanager
-def _pages(night: Night) -> Iterator[None]:
-    """Write the pages of the dates that were worked on, however that ends; what hinders it is told and changes nothing."""
-    from spark_jobs.batch.endings import ending
-    from spark_jobs.jobs import report
-
-    told = ""
-    try:
-        yield
-    except Exception as problem:
-        code, text = ending(problem)
-        told = "" if code in (Exit.CHECK_FAILED, Exit.DEAD_LETTERS) else f"The run failed: {text}"
-        raise
-    finally:
-        try:
-            night.journal.pages = report.main(night.storage, sorted(night.journal.begun), told)
-        except Exception as problem:
-            _note(f"warning: the page of the night was not written: {problem}")
-
-
-def _storage(output: str, spark: Any) -> Storage:
-    from spark_jobs.batch.storage import LocalStorage, local_folder
-
-    folder = local_folder(output)
-    if folder is not None:
-        return LocalStorage(folder)
-    from spark_jobs.batch.hadoop_storage import HadoopStorage
-    from spark_jobs.batch.session import open_session
-
-    return HadoopStorage(spark if spark is not None else open_session(_master(None), {}), output)
-
-
-def _master(given: str | None) -> str | None:
-    """Return Spark's master; None under spark-submit, which starts the JVM first and has told it the master."""
-    return given or (None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
-
-
 def _write_entries(entries: list[Entry], report: str) -> None:
     from spark_jobs.jobs.status import row_of
 
     write_rows([row_of(entry) for entry in entries], report, _RESULT_COLUMNS)
 
 
-def _note(text: str) -> None:
-    click.echo(text, err=True)
-
-
 def _fail(text: str, code: Exit) -> NoReturn:
-    _note(f"Error: {text}")
+    note(f"Error: {text}")
     raise SystemExit(int(code))
