@@ -376,7 +376,15 @@ SERVERS_AND_JOBS = {
         "perf end-to-end",
         "context use",
     ),
-    *("spark archive", "spark backfill", "spark compact", "spark maintain", "spark report", "spark reprocess", "spark run"),
+    *(
+        "spark archive",
+        "spark backfill",
+        "spark compact",
+        "spark maintain",
+        "spark report",
+        "spark reprocess",
+        "spark run",
+    ),
 }
 """Commands whose whole point is to run; `context use` is undone by itself."""
 
