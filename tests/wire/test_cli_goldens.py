@@ -80,6 +80,7 @@ RUN_FOR_LONG: Final = {
     "spark audit": "tests/spark/test_archive.py",
     "spark backfill": "tests/spark/test_flights_backfill.py",
     "spark compact": "tests/spark/test_archive.py",
+    "spark maintain": "tests/peers/test_table_nights.py",
     "spark reprocess": "tests/spark/test_archive.py",
     "spark run": "tests/spark/test_archive.py",
     "spark verify": "tests/unit/spark_jobs/test_verify.py",
