@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
@@ -57,9 +57,21 @@ class Positions:
 
     # partitions
 
-    def choose_partitions(self) -> set[TopicPartition]:
-        """Return the partitions that the options choose now. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there."""
-        return self._retrying(lambda admin: _choose_partitions(admin, self._options.choice))
+    def choose_partitions(self, known: Collection[TopicPartition] = ()) -> set[TopicPartition]:
+        """Return the partitions that the options choose now. ClientError UNKNOWN_TOPIC_OR_PARTITION for a topic that is not there.
+
+        One that is `known` may be missing at a broker that lags behind: another one is asked.
+        """
+        attempt = 1
+        while True:
+            found = self._retrying(lambda admin: _choose_partitions(admin, self._options.choice))
+            missing = set(known) - found
+            if not missing or attempt >= self._options.fetch_offset_retries:
+                return found
+            log.warning("Partitions %s seem to be gone", list_partitions(missing))
+            self.close()
+            self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+            attempt += 1
 
     # offsets
 

@@ -1,4 +1,4 @@
-"""The streaming reader and writer. Offsets in checkpoints are Spark's own: `{"topic": {"0": 23}}`, where to read on.
+"""The streaming reader and writer, for Spark 4.2 and later (`early_stream` has the reader for those before).
 
 A trigger reads up to `maxOffsetsPerTrigger`, shared out in proportion to what waits in each partition, and waits for
 `minOffsetsPerTrigger` up to `maxTriggerDelay`. PySpark has no limit of both kinds, so the options decide here; the limit that Spark
@@ -8,17 +8,10 @@ starts, and nothing waits for more.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from pyspark.sql.datasource import (
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -28,32 +21,16 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from kafkalite.client import TopicPartition
-from spark_jobs.decoded_columns import DecodingFinder, RegistryColumns, decoded_fields
+from spark_jobs.decoded_columns import RegistryColumns
 from spark_jobs.options import SourceOptions
 from spark_jobs.positions import Positions
-from spark_jobs.ranges import (
-    DataLossError,
-    OffsetRange,
-    Offsets,
-    list_partitions,
-    offsets_from_json,
-    offsets_to_json,
-    ration_offsets,
-    split_ranges,
-    waiting_offsets,
-)
-from spark_jobs.reader import RangePartition, read_partition
-from spark_jobs.rows import check_schema
+from spark_jobs.ranges import Offsets, offsets_from_json, offsets_to_json, ration_offsets, waiting_offsets
+from spark_jobs.stream_batches import OffsetsJson, StreamBatches
 from spark_jobs.writer import SinkWriter
 
-log = logging.getLogger(__name__)
 
-OffsetsJson = dict[str, dict[str, int]]
-
-
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What `spark.readStream.format("kafkalite")` runs: the driver's half keeps a connection, executors only `read`."""
+class StreamReader(StreamBatches, SupportsTriggerAvailableNow):
+    """What `spark.readStream.format("kafkalite")` runs."""
 
     def __init__(
         self,
@@ -63,29 +40,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_s: Callable[[], float] = time.time,
         columns: RegistryColumns | None = None,
     ) -> None:
-        check_schema(schema, decoded_fields(columns))
-        self._finder = DecodingFinder(columns, schema)
-        self._options = options
-        self._schema = schema
-        self._ask, self._now_s = ask, now_s
-        self._asked: Positions | None = None
+        super().__init__(options, schema, ask, columns)
+        self._now_s = now_s
         self._target: Offsets | None = None
         self._newest: Offsets | None = None
         self._last_trigger_s = 0.0
-
-    @property
-    def _positions(self) -> Positions:
-        """Made at need: a reader travels to executors without a connection."""
-        if self._asked is None:
-            self._asked = self._ask(self._options)
-        return self._asked
-
-    # where batches begin and end
-
-    def initialOffset(self) -> OffsetsJson:
-        """Return where a new query begins. OffsetsError, ClientError."""
-        partitions = self._positions.choose_partitions()
-        return offsets_to_json(self._positions.resolve(self._options.start, partitions, starting=True))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
@@ -98,9 +57,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends({})
 
     def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> OffsetsJson:
-        """Return where the next batch ends; `start` when none is due."""
+        """Return where the next batch ends; `start` when none is due. DataLossError, ClientError."""
         begun = offsets_from_json(start)
-        ends = self._newest = self._target if self._target is not None else self._ends(begun)
+        ends = self._newest = self._ends_or_target(begun)
+        self._check_ends(begun, ends)
         if isinstance(limit, ReadAllAvailable):
             return offsets_to_json(ends)
         known = {**begun, **self._positions.earliest(each for each in ends if each not in begun)}
@@ -110,8 +70,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = ration_offsets(self._options.max_offsets_per_trigger, known, ends)
         return offsets_to_json(ends)
 
-    def _ends(self, known: Offsets) -> dict[TopicPartition, int]:
-        return self._positions.latest(self._positions.choose_partitions(), known)
+    def _ends_or_target(self, begun: Offsets) -> Offsets:
+        """Return the ends of the log, with Trigger.AvailableNow as they were when the query started.
+
+        A query that is started again may have read further than a broker knew that was asked then: it is asked again.
+        """
+        if self._target is None:
+            return self._ends(begun)
+        if any(self._target.get(each, -1) < offset for each, offset in begun.items()):
+            self._target = self._ends(begun)
+        return self._target
 
     def _is_too_little(self, start: Offsets, ends: Offsets) -> bool:
         least, now_s = self._options.min_offsets_per_trigger, self._now_s()
@@ -124,57 +92,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> OffsetsJson | None:
         """Return the ends of the log as last seen, for the metrics of the query."""
         return offsets_to_json(self._newest) if self._newest else None
-
-    # a batch
-
-    def partitions(
-        self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
-    ) -> list[RangePartition]:
-        """Return the tasks of a batch. DataLossError when partitions or offsets went away and `failOnDataLoss` is true."""
-        begun, ends = offsets_from_json(start), offsets_from_json(end)
-        gone = set(begun) - set(ends)
-        if gone:
-            self._report(f"Partitions {list_partitions(gone)} have been deleted.")
-        begun.update(self._starts_of_new(set(ends) - set(begun)))
-        ranges = []
-        for topic_partition in sorted(set(ends) & set(begun)):
-            first, last = begun[topic_partition], ends[topic_partition]
-            if last < first:
-                self._report(f"Partition {topic_partition} offset was changed from {first} to {last}.")
-            ranges.append(OffsetRange(*topic_partition, first, last))
-        options = self._options
-        tasks = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-        decodings = self._finder.find()
-        return [RangePartition(each, decodings) for each in tasks]
-
-    def _starts_of_new(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the beginnings of partitions that were added while the query ran, which should be 0."""
-        there = partitions & self._positions.choose_partitions() if partitions else set()
-        if partitions - there:
-            self._report(
-                f"Cannot find initial offsets for partitions {list_partitions(partitions - there)}. They may have been deleted."
-            )
-        starts = self._positions.earliest(there)
-        for topic_partition, offset in sorted(starts.items()):
-            if offset:
-                self._report(f"Added partition {topic_partition} starts from {offset} instead of 0.")
-        return starts
-
-    def _report(self, loss: str) -> None:
-        if self._options.fail_on_data_loss:
-            raise DataLossError(loss)
-        log.warning("%s Some data may have been missed; failOnDataLoss is false, so the query goes on", loss)
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_partition(partition, self._options, self._schema)
-
-    def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
-        """Commit nothing: the checkpoint has the offsets. (Spark does not call it for the last batch of Trigger.AvailableNow.)"""
-
-    def stop(self) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.close()
 
 
 class StreamWriter(SinkWriter, DataSourceStreamArrowWriter):

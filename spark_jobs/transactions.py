@@ -5,9 +5,11 @@ to the driver when all rows are in the log. A task that Spark runs again fences 
 
 A stream's micro-batch is one transaction, and so one task (`df.coalesce(1)`; more are refused before anything is committed). The number
 of the next batch is committed with it, as the offset of `PLACE` in a group that has the prefix's name, with the query's id as its note.
-A batch that is run again is compared with it: what is committed already is not committed twice, whenever and wherever the driver died. Who
-gives a query a new checkpoint gives it a new id, and begins again. Brokers forget the offset after `offsets.retention.minutes` without a
-batch (7 days), so a query that rests for longer may write the batch again in whose commit it died.
+A batch that is run again is compared with it: what is committed already is not committed twice, whenever and wherever the driver died.
+A batch further behind is refused: Spark repeats only the last one, so the checkpoint is an older copy, or a driver that was replaced goes
+on. Who gives a query a new checkpoint gives it a new id, and begins again. Two drivers of one query share the transactional id: the task
+that begins last has aborted what the other one had open before its driver reads the number. Brokers forget the offset after
+`offsets.retention.minutes` without a batch (7 days), so a query that rests for longer may write the batch again in whose commit it died.
 
 A batch write has no number: when the driver dies while it commits the transactions of several tasks, some are visible. The nightly jobs
 know their rows again (`batch.topic_sink`).
@@ -26,6 +28,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from kafkalite.client import (
     AdminOptions,
     ClientError,
+    OffsetAndMetadata,
     PreparedTransaction,
     ProducerOptions,
     SyncAdmin,
@@ -69,6 +72,32 @@ def task() -> tuple[int, str]:
     return context.partitionId(), context.getLocalProperty(_QUERY_ID) or ""
 
 
+class StaleCheckpointError(RuntimeError):
+    """A query whose checkpoint lies behind what it has committed: what its batches have now need not be what they had then."""
+
+
+def is_committed(found: OffsetAndMetadata | None, prefix: str, query_id: str, batch: int) -> bool:
+    """True if `found`, the group's offset, says that this batch of the query is committed.
+
+    Spark repeats no batch but the last one of a checkpoint. StaleCheckpointError for one that lies further behind, and for a query without
+    an id, which could not be told from another one.
+    """
+    if not query_id:
+        raise StaleCheckpointError(
+            f"a task of batch {batch} in the transactions of {prefix} does not know its query: "
+            f"Spark's local property {_QUERY_ID} is missing"
+        )
+    if found is None or found.metadata != query_id or found.offset <= batch:
+        return False
+    if found.offset > batch + 1:
+        raise StaleCheckpointError(
+            f"the checkpoint of query {query_id} is at batch {batch}, but its batches before {found.offset} are committed in the "
+            f"transactions of {prefix}: another process runs this query, or the checkpoint was put back to an older state. Stop the "
+            "other process; in place of an older checkpoint begin a new one, with startingOffsets behind what the topic has"
+        )
+    return True
+
+
 class DriverTransactions:
     """What the driver does with the transactions of the tasks. `connect` gives an admin client, for tests."""
 
@@ -82,25 +111,33 @@ class DriverTransactions:
                 admin.end_transaction(each, commit=True)
 
     def commit_batch(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Commit a micro-batch, unless it is committed already. OptionError when it has several tasks, ClientError."""
+        """Commit a micro-batch, unless it is committed already. OptionError for several tasks, StaleCheckpointError, ClientError."""
         if len(messages) > 1:
             self.abort(messages)
             raise OptionError(
                 f"option 'transactional.id.prefix': a micro-batch of {len(messages)} tasks cannot be one transaction; "
                 "write df.coalesce(1)"
             )
-        for message, prepared in zip(messages, _read_prepared(messages), strict=False):
-            query_id = message.query_id if isinstance(message, Written) else ""
-            with self._admin() as admin:
-                found = admin.list_group_offsets(self._prefix, [PLACE], require_stable=True)[PLACE]
-                if found is not None and found.metadata == query_id and found.offset > batch:
-                    log.warning(
-                        "batch %d of query %s is committed already; its rows are not written again", batch, query_id
-                    )
-                    admin.end_transaction(prepared, commit=False)
-                else:
-                    offsets = {PLACE: (batch + 1, query_id)}
-                    admin.end_transaction(prepared, commit=True, offsets=offsets, group_id=self._prefix)
+        for message in messages:
+            if isinstance(message, Written) and message.prepared is not None:
+                self._commit_once(message.prepared, message.query_id, batch)
+
+    def _commit_once(self, prepared: PreparedTransaction, query_id: str, batch: int) -> None:
+        with self._admin() as admin:
+            found = admin.list_group_offsets(self._prefix, [PLACE], require_stable=True)[PLACE]
+            try:
+                done = is_committed(found, self._prefix, query_id, batch)
+            except StaleCheckpointError:
+                admin.end_transaction(prepared, commit=False)
+                raise
+            if done:
+                log.warning(
+                    "batch %d of query %s is committed already; its rows are not written again", batch, query_id
+                )
+                admin.end_transaction(prepared, commit=False)
+            else:
+                offsets = {PLACE: (batch + 1, query_id)}
+                admin.end_transaction(prepared, commit=True, offsets=offsets, group_id=self._prefix)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Take back what tasks have written; what cannot be aborted now is aborted by its timeout, or by the next attempt."""

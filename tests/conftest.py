@@ -103,7 +103,7 @@ The first of them computes for minutes, while others wait.
 """
 
 
-_ONLY_LONG = frozenset({TESTS / "peers/test_swap_under_load.py"})
+_ONLY_LONG = frozenset({TESTS / "peers/test_streams_exactly_once.py", TESTS / "peers/test_swap_under_load.py"})
 """Files that take minutes whatever they leave out; parts of what they show are tested in others."""
 
 

@@ -51,7 +51,9 @@ def _spark(home: Path) -> Path:
     return home / "python" / "pyspark"
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The environment of a driver program of this Spark."""
+    home = fetch()
     python_path = os.pathsep.join([str(home / "python"), str(_ROOT)])
     return driver_environment() | {"SPARK_HOME": str(_spark(home)), "PYTHONPATH": python_path}
 
@@ -92,7 +94,7 @@ def run_program(module: str, argument: Any, scratch: Path, timeout_s: float) -> 
         done = subprocess.run(
             [sys.executable, "-m", module, str(question), str(answer)],
             cwd=scratch,
-            env=_environment(fetch()),
+            env=environment(),
             stdout=output,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,

@@ -33,6 +33,8 @@ class Cluster:
     def __init__(self) -> None:
         self.failures: list[Exception] = []
         self.lags: list[int] = []
+        self.unknown: list[TopicPartition] = []
+        """Partitions that the next answers leave out, one after the other."""
         self.connections = self.open = 0
         self.isolation_levels: set[str] = set()
 
@@ -53,8 +55,9 @@ class Cluster:
         if self.failures:
             raise self.failures.pop(0)
         partitions: dict[str, list[PartitionView]] = {name: [] for name in names}
+        unknown = self.unknown.pop(0) if self.unknown else None
         for each in TIMES:
-            if each.topic in partitions:
+            if each.topic in partitions and each != unknown:
                 partitions[each.topic].append(PartitionView(each.topic, each.partition, leader=1))
         if "__offsets" in partitions:
             partitions["__offsets"].append(PartitionView("__offsets", 0, leader=1))
@@ -104,6 +107,18 @@ def test_the_partitions_that_are_chosen(cluster: Cluster, options: dict[str, str
     with asking(**options) as ask:
         assert ask.choose_partitions() == found
     assert cluster.open == 0
+
+
+@pytest.mark.parametrize("answers, found", [(1, {T0, T1, U0}), (2, {T0, T1, U0}), (3, {T0, U0})])
+def test_a_known_partition_that_is_missing_is_asked_for_again(
+    cluster: Cluster, answers: int, found: set[TopicPartition]
+) -> None:
+    """Another broker may know of it, so the connection is a new one."""
+    cluster.unknown = [T1] * answers
+    slept: list[float] = []
+    with asking(slept) as ask:
+        assert ask.choose_partitions({T0, T1}) == found
+    assert len(slept) == min(answers, 2) == cluster.connections - 1
 
 
 @pytest.mark.parametrize(

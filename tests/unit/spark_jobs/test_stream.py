@@ -9,9 +9,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from kafkalite.client import TopicPartition
-from spark_jobs.options import stream_options
+from spark_jobs import source
+from spark_jobs.early_stream import EarlyStreamReader
+from spark_jobs.options import OptionError, stream_options
 from spark_jobs.ranges import DataLossError, OffsetRange
 from spark_jobs.rows import source_schema
+from spark_jobs.source import KafkaliteSource
 from spark_jobs.stream import StreamReader
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -24,15 +27,23 @@ class Log:
         self.spans = {TopicPartition("t", int(name[1:])): span for name, span in partitions.items()}
         self.now_s = 1e9
         self.closed = False
+        self.lagging: dict[TopicPartition, tuple[int, int]] | None = None
+        """What a broker answers that has just started, once: to whoever knows better it is asked again."""
 
-    def choose_partitions(self) -> set[TopicPartition]:
-        return set(self.spans)
+    def choose_partitions(self, known: Iterable[TopicPartition] = ()) -> set[TopicPartition]:
+        seen = self.spans if self.lagging is None else self.lagging
+        if not set(known) <= set(seen):
+            seen, self.lagging = self.spans, None
+        return set(seen)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {each: self.spans[each][0] for each in partitions}
 
     def latest(self, partitions: Iterable[TopicPartition], known: Any = None) -> dict[TopicPartition, int]:
-        return {each: self.spans[each][1] for each in partitions}
+        seen = self.spans if self.lagging is None else self.lagging
+        if any(seen[each][1] < offset for each, offset in (known or {}).items() if each in seen):
+            seen, self.lagging = self.spans, None
+        return {each: seen[each][1] for each in partitions}
 
     def resolve(self, bound: Any, partitions: set[TopicPartition], *, starting: bool) -> dict[TopicPartition, int]:
         return self.latest(partitions)
@@ -44,6 +55,11 @@ class Log:
 def reader(log: Log, **options: str) -> StreamReader:
     parsed = stream_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options})
     return StreamReader(parsed, source_schema(False), ask=lambda _: log, now_s=lambda: log.now_s)  # type: ignore[arg-type, return-value]
+
+
+def early_reader(log: Log, **options: str) -> EarlyStreamReader:
+    parsed = stream_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t", **options})
+    return EarlyStreamReader(parsed, source_schema(False), ask=lambda _: log)  # type: ignore[arg-type, return-value]
 
 
 def tasks(partitions: list[Any]) -> list[OffsetRange]:
@@ -110,6 +126,57 @@ def test_available_now_ends_where_the_log_ended() -> None:
         ends.append(end["t"]["0"])
         start = end
     assert ends == [20, 40, 50], "the rest is not held back for minOffsetsPerTrigger"
+
+
+@pytest.mark.parametrize("lagging", [{T0: (0, 50)}, {T0: (0, 50), T1: (0, 30)}])
+def test_available_now_after_a_restart_goes_on_although_a_broker_lags_behind(lagging: Any) -> None:
+    """The broker that was asked for the end of the run did not know yet of what the checkpoint has."""
+    log = Log(p0=(0, 50), p1=(0, 40))
+    log.lagging = lagging
+    stream = reader(log)
+    stream.prepareForTriggerAvailableNow()
+    start = {"t": {"0": 20, "1": 35}}
+    assert stream.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 50, "1": 40}}
+    log.spans[T0] = (0, 70)
+    assert stream.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 50, "1": 40}}, "the end stays"
+
+
+@pytest.mark.parametrize("spans, start", [({T0: (0, 5)}, {"0": 9}), ({T0: (0, 5)}, {"0": 2, "1": 3})])
+def test_a_batch_that_lost_something_is_not_written_down(spans: Any, start: dict[str, int]) -> None:
+    """Spark would plan it again after each restart, also when the log is back."""
+    log = Log()
+    log.spans = spans
+    for stream in (reader(log), reader(log, maxOffsetsPerTrigger="1")):
+        with pytest.raises(DataLossError):
+            stream.latestOffset({"t": start}, stream.getDefaultReadLimit())
+    early = early_reader(log)
+    early.partitions({"t": start}, {"t": start})
+    with pytest.raises(DataLossError):
+        early.latestOffset()
+    tolerant = reader(log, failOnDataLoss="false")
+    assert tolerant.latestOffset({"t": start}, ReadAllAvailable()) == {"t": {"0": 5}}
+
+
+def test_before_spark_4_2_a_batch_is_all_that_there_is() -> None:
+    log = Log(p0=(0, 5), p1=(3, 9))
+    assert early_reader(log).latestOffset() == {"t": {"0": 5, "1": 9}}, "after a restart, behind a batch that is done"
+    stream = early_reader(log)
+    assert stream.initialOffset() == {"t": {"0": 5, "1": 9}}
+    log.spans[T0], log.lagging = (0, 8), {T1: (3, 9)}
+    end = stream.latestOffset()
+    assert end == {"t": {"0": 8, "1": 9}}
+    assert tasks(stream.partitions({"t": {"0": 5, "1": 9}}, end)) == [OffsetRange("t", 0, 5, 8)]
+
+
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger"])
+def test_before_spark_4_2_there_are_no_limits(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(source, "_SPARK", (4, 1))
+    given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+    assert isinstance(KafkaliteSource(given).streamReader(source_schema(False)), EarlyStreamReader)
+    with pytest.raises(OptionError, match=rf"'{name}' is 10, and needs Spark 4\.2"):
+        KafkaliteSource({**given, name: "10"}).streamReader(source_schema(False))
+    with pytest.raises(OptionError, match=r"streams into topics need Spark 4\.2"):
+        KafkaliteSource({**given, "topic": "t"}).streamWriter(source_schema(False), False)
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning() -> None:

@@ -13,7 +13,7 @@ from kafkalite.client import ClientError, ErrorCode, PreparedTransaction, Produc
 from kafkalite.client.records import OffsetAndMetadata
 from spark_jobs import writer
 from spark_jobs.options import OptionError, sink_options
-from spark_jobs.transactions import PLACE, DriverTransactions, Written, producer_options
+from spark_jobs.transactions import PLACE, DriverTransactions, StaleCheckpointError, Written, producer_options
 from spark_jobs.writer import SinkWriter
 
 QUERY = "6b1f"
@@ -67,6 +67,17 @@ def test_a_batch_that_is_run_again_is_committed_once(driver: DriverTransactions,
         driver.commit_batch([Written(FIRST, QUERY)], batch)
     assert [commit for _, commit in brokers.ended] == [True, True, False, True]
     assert brokers.committed == {PLACE: OffsetAndMetadata(3, QUERY)}
+
+
+@pytest.mark.parametrize("batch, query", [(3, QUERY), (0, QUERY), (5, "")])
+def test_a_checkpoint_that_lies_further_behind_is_refused(
+    driver: DriverTransactions, brokers: Brokers, batch: int, query: str
+) -> None:
+    """It was put back to an older state, and its next batch has other rows than the one of that number that is in the topic."""
+    brokers.committed[PLACE] = OffsetAndMetadata(5, query)
+    with pytest.raises(StaleCheckpointError, match=f"batch {batch}"):
+        driver.commit_batch([Written(FIRST, query)], batch)
+    assert brokers.ended == [(FIRST, False)] and brokers.committed[PLACE].offset == 5
 
 
 def test_a_batch_whose_driver_died_before_the_commit_is_written_again(
