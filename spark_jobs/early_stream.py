@@ -8,32 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafkalite.client import TopicPartition
-from spark_jobs.ranges import offsets_from_json, offsets_to_json
+from spark_jobs.ranges import split_topic_ids
+from spark_jobs.reader import RangePartition
 from spark_jobs.stream_batches import OffsetsJson, StreamBatches
 
 
 class EarlyStreamReader(StreamBatches):
     """What `spark.readStream.format("kafkalite")` runs before Spark 4.2."""
 
-    _reached: Mapping[TopicPartition, int] | None = None
+    _reached: OffsetsJson | None = None
     """Where the last batch ended, as far as this process knows: after a restart nothing, until the first batch."""
 
     def initialOffset(self) -> OffsetsJson:
         """Return where a new query begins. OffsetsError, ClientError."""
-        begun = super().initialOffset()
-        self._reached = offsets_from_json(begun)
-        return begun
+        self._reached = super().initialOffset()
+        return self._reached
 
     def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
         """Return where the next batch ends. DataLossError, ClientError."""
-        reached = self._reached or {}
+        reached, _ = split_topic_ids(self._reached or {})
         ends = self._ends(reached)
+        self._check_topics(self._topic_ids, self._reached or {})
         self._check_ends(reached, ends)
-        return offsets_to_json(ends)
+        return self._to_json(ends)
 
-    def partitions(self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]) -> list[Any]:
+    def partitions(
+        self, start: Mapping[str, Mapping[str, Any]], end: Mapping[str, Mapping[str, Any]]
+    ) -> list[RangePartition]:
         """Return the tasks of a batch. Errors as in `StreamBatches`."""
         found = super().partitions(start, end)
-        self._reached = offsets_from_json(end)
+        self._reached = {topic: dict(partitions) for topic, partitions in end.items()}
         return found

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalite.client import AdminOptions, ConsumerOptions, TopicPartition
@@ -126,6 +126,7 @@ class SourceOptions:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
+    topic_ids_in_offsets: bool = False
 
     @property
     def isolation_level(self) -> str:
@@ -176,7 +177,15 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
     ):
         if name in given:
             raise OptionError(f"ending {what} not valid in streaming queries")
-    return _source_options(given, _bound(given, "starting", LatestOffsets()), LatestOffsets())
+    parsed = _source_options(given, _bound(given, "starting", LatestOffsets()), LatestOffsets())
+    if _boolean(given, "topicIdsInOffsets", False):
+        if not parsed.fail_on_data_loss:
+            raise OptionError(
+                "options 'topicIdsInOffsets' (true) and 'failOnDataLoss' (false) contradict each other: the first one makes an error of a "
+                "topic that was made again, the second one goes on. Leave one out"
+            )
+        parsed = replace(parsed, topic_ids_in_offsets=True)
+    return parsed
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:

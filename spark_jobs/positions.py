@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
+from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicDescription, TopicPartition
 from spark_jobs.options import Assign, Selection, SourceOptions, Subscribe, client_options
 from spark_jobs.ranges import (
     EARLIEST,
@@ -43,6 +43,8 @@ class Positions:
         self._client_options = client_options(AdminOptions, options.kafka)
         self._sleep = sleep
         self._connected: SyncAdmin | None = None
+        self.topic_ids: Mapping[str, str] = {}
+        """The ids of the topics when `choose_partitions` was asked last; none of brokers that have no ids (before 2.8)."""
 
     def __enter__(self) -> Positions:
         return self
@@ -64,7 +66,9 @@ class Positions:
         """
         attempt = 1
         while True:
-            found = self._retrying(lambda admin: _choose_partitions(admin, self._options.choice))
+            topics = self._retrying(lambda admin: _choose_topics(admin, self._options.choice))
+            self.topic_ids = {each.name: each.topic_id for each in topics if each.topic_id}
+            found = _partitions_of(topics, self._options.choice)
             missing = set(known) - found
             if not missing or attempt >= self._options.fetch_offset_retries:
                 return found
@@ -168,7 +172,7 @@ class Positions:
         return self._connected
 
 
-def _choose_partitions(admin: SyncAdmin, choice: Selection) -> set[TopicPartition]:
+def _choose_topics(admin: SyncAdmin, choice: Selection) -> list[TopicDescription]:
     if isinstance(choice, Assign):
         topics = {each.topic for each in choice.partitions}
     elif isinstance(choice, Subscribe):
@@ -176,10 +180,9 @@ def _choose_partitions(admin: SyncAdmin, choice: Selection) -> set[TopicPartitio
     else:
         topics = {name for name in admin.list_topics() if re.search(choice.pattern, name)}
     described = admin.describe_topics(sorted(topics)) if topics else []
-    partitions = {
-        TopicPartition(topic.name, each.partition)
-        for topic in described
-        if not topic.is_internal
-        for each in topic.partitions
-    }
+    return [topic for topic in described if not topic.is_internal]
+
+
+def _partitions_of(topics: Iterable[TopicDescription], choice: Selection) -> set[TopicPartition]:
+    partitions = {TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions}
     return partitions & choice.partitions if isinstance(choice, Assign) else partitions

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from kafkalite.client import TopicPartition
 
@@ -163,6 +164,20 @@ def checked_long(number: int) -> int:
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """Return offsets from JSON text. ValueError, also when it is no JSON."""
     return offsets_from_json(json.loads(text))
+
+
+TOPIC_ID = "id"
+"""With `topicIdsInOffsets` a key beside the numbers of a topic's partitions; its value is the topic's id."""
+
+
+def split_topic_ids(topics: Mapping[str, Mapping[str, Any]]) -> tuple[dict[TopicPartition, int], dict[str, str]]:
+    """Return the offsets and the ids of topics from the JSON of a stream; no ids when it was written without."""
+    numbers = {
+        topic: {name: value for name, value in partitions.items() if name != TOPIC_ID}
+        for topic, partitions in topics.items()
+    }
+    ids = {topic: str(partitions[TOPIC_ID]) for topic, partitions in topics.items() if TOPIC_ID in partitions}
+    return offsets_from_json(numbers), ids
 
 
 # ranges and tasks

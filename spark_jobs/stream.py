@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.streaming.datasource import (
@@ -24,7 +25,7 @@ from pyspark.sql.types import StructType
 from spark_jobs.decoded_columns import RegistryColumns
 from spark_jobs.options import SourceOptions
 from spark_jobs.positions import Positions
-from spark_jobs.ranges import Offsets, offsets_from_json, offsets_to_json, ration_offsets, waiting_offsets
+from spark_jobs.ranges import Offsets, offsets_to_json, ration_offsets, split_topic_ids, waiting_offsets
 from spark_jobs.stream_batches import OffsetsJson, StreamBatches
 from spark_jobs.writer import SinkWriter
 
@@ -56,19 +57,20 @@ class StreamReader(StreamBatches, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ends({})
 
-    def latestOffset(self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit) -> OffsetsJson:
+    def latestOffset(self, start: Mapping[str, Mapping[str, Any]], limit: ReadLimit) -> OffsetsJson:
         """Return where the next batch ends; `start` when none is due. DataLossError, ClientError."""
-        begun = offsets_from_json(start)
+        begun, _ = split_topic_ids(start)
         ends = self._newest = self._ends_or_target(begun)
+        self._check_topics(self._topic_ids, start)
         self._check_ends(begun, ends)
         if isinstance(limit, ReadAllAvailable):
-            return offsets_to_json(ends)
+            return self._to_json(ends)
         known = {**begun, **self._positions.earliest(each for each in ends if each not in begun)}
         if self._target is None and self._is_too_little(known, ends):
-            return offsets_to_json(begun)
+            return self._to_json(begun)
         if self._options.max_offsets_per_trigger is not None:
             ends = ration_offsets(self._options.max_offsets_per_trigger, known, ends)
-        return offsets_to_json(ends)
+        return self._to_json(ends)
 
     def _ends_or_target(self, begun: Offsets) -> Offsets:
         """Return the ends of the log, with Trigger.AvailableNow as they were when the query started.

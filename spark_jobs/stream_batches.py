@@ -1,6 +1,7 @@
 """The batches of a stream, whatever the release of Spark: where a query begins, which tasks a batch has, what counts as lost.
 
-Offsets in checkpoints are Spark's own: `{"topic": {"0": 23}}`, where to read on. Spark writes the end of a batch into the checkpoint
+Offsets in checkpoints are Spark's own: `{"topic": {"0": 23}}`, where to read on; with `topicIdsInOffsets` a topic has its `id` beside
+its partitions, and one that was made again is not taken for the one of before. Spark writes the end of a batch into the checkpoint
 before it plans the batch's tasks, and plans the same batch after each restart. An end that is wrong, because a broker that has just
 started knows less than others, would therefore fail the query for good, so ends are checked before Spark has them, too.
 """
@@ -16,23 +17,24 @@ from pyspark.sql.types import StructType
 
 from kafkalite.client import TopicPartition
 from spark_jobs.decoded_columns import DecodingFinder, RegistryColumns, decoded_fields
-from spark_jobs.options import SourceOptions
+from spark_jobs.options import OptionError, SourceOptions
 from spark_jobs.positions import Positions
 from spark_jobs.ranges import (
+    TOPIC_ID,
     DataLossError,
     OffsetRange,
     Offsets,
     list_partitions,
-    offsets_from_json,
     offsets_to_json,
     split_ranges,
+    split_topic_ids,
 )
 from spark_jobs.reader import RangePartition, read_partition
 from spark_jobs.rows import check_schema
 
 log = logging.getLogger(__name__)
 
-OffsetsJson = dict[str, dict[str, int]]
+OffsetsJson = dict[str, dict[str, Any]]
 
 
 class StreamBatches(DataSourceStreamReader):
@@ -52,6 +54,8 @@ class StreamBatches(DataSourceStreamReader):
         self._schema = schema
         self._ask = ask
         self._asked: Positions | None = None
+        self._topic_ids: Mapping[str, str] = {}
+        """Of the topics in which the last ends, or the beginning, were found."""
 
     @property
     def _positions(self) -> Positions:
@@ -65,11 +69,34 @@ class StreamBatches(DataSourceStreamReader):
     def initialOffset(self) -> OffsetsJson:
         """Return where a new query begins. OffsetsError, ClientError."""
         partitions = self._positions.choose_partitions()
-        return offsets_to_json(self._positions.resolve(self._options.start, partitions, starting=True))
+        self._topic_ids = self._positions.topic_ids
+        return self._to_json(self._positions.resolve(self._options.start, partitions, starting=True))
+
+    def _to_json(self, offsets: Offsets) -> OffsetsJson:
+        """Return offsets for the checkpoint. OptionError when they are to have ids of topics, and the brokers have none."""
+        topics: OffsetsJson = {**offsets_to_json(offsets)}
+        for topic, partitions in topics.items() if self._options.topic_ids_in_offsets else ():
+            if (topic_id := self._topic_ids.get(topic)) is None:
+                raise OptionError(
+                    f"option 'topicIdsInOffsets' is true, and the brokers have no id of topic {topic}; leave it out, or have "
+                    "brokers of 2.8 or newer"
+                )
+            partitions[TOPIC_ID] = topic_id
+        return topics
+
+    def _check_topics(self, now: Mapping[str, str], *given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise DataLossError when a topic was made again since the offsets `given` were found in it."""
+        if not self._options.topic_ids_in_offsets:
+            return
+        for topic, topic_id in sorted(pair for each in given for pair in split_topic_ids(each)[1].items()):
+            if (found := now.get(topic, topic_id)) != topic_id:
+                self._report(f"Topic {topic} was deleted and made again: its id was {topic_id} and is {found}.")
 
     def _ends(self, known: Offsets) -> dict[TopicPartition, int]:
         """Return where the log ends now; a broker that does not know of what is `known` is asked again."""
-        return self._positions.latest(self._positions.choose_partitions(known), known)
+        partitions = self._positions.choose_partitions(known)
+        self._topic_ids = self._positions.topic_ids
+        return self._positions.latest(partitions, known)
 
     def _check_ends(self, start: Offsets, ends: Offsets) -> None:
         """Raise DataLossError when a batch from `start` to `ends` lost something and `failOnDataLoss` is true; Spark does not write down
@@ -84,10 +111,13 @@ class StreamBatches(DataSourceStreamReader):
     # a batch
 
     def partitions(
-        self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
+        self, start: Mapping[str, Mapping[str, Any]], end: Mapping[str, Mapping[str, Any]]
     ) -> list[RangePartition]:
         """Return the tasks of a batch. DataLossError when partitions or offsets went away and `failOnDataLoss` is true."""
-        begun, ends = offsets_from_json(start), offsets_from_json(end)
+        begun, ends = split_topic_ids(start)[0], split_topic_ids(end)[0]
+        if self._options.topic_ids_in_offsets:
+            self._positions.choose_partitions(ends)
+            self._check_topics(self._positions.topic_ids, start, end)
         self._check_ends(begun, ends)
         begun.update(self._starts_of_new(set(ends) - set(begun)))
         ranges = [OffsetRange(*each, begun[each], ends[each]) for each in sorted(set(ends) & set(begun))]
@@ -117,7 +147,7 @@ class StreamBatches(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self._options, self._schema)
 
-    def commit(self, end: Mapping[str, Mapping[str, int]]) -> None:
+    def commit(self, end: Mapping[str, Mapping[str, Any]]) -> None:
         """Commit nothing: the checkpoint has the offsets. (Spark does not call it for the last batch of Trigger.AvailableNow.)"""
 
     def stop(self) -> None:

@@ -118,7 +118,7 @@ class Driver:
             "topic": topic,
             "target": target,
             "sinks": release.sinks,
-            "limits": release.limits,
+            "limits": {**release.limits, "topicIdsInOffsets": "true"},
             "output": str(self.output),
             "settings": SESSION | local | release.settings(self.output),
         }
@@ -203,7 +203,7 @@ class Driver:
             return 0
         text = (checkpoint_of(self.output, sink) / "offsets" / str(number)).read_text().splitlines()[2]
         (ends,) = json.loads(text).values()
-        return sum(ends.values())
+        return sum(int(offset) for name, offset in ends.items() if name != "id")
 
 
 def python_processes() -> list[int]:

@@ -61,7 +61,11 @@ class Cluster:
                 partitions[each.topic].append(PartitionView(each.topic, each.partition, leader=1))
         if "__offsets" in partitions:
             partitions["__offsets"].append(PartitionView("__offsets", 0, leader=1))
-        return [TopicDescription(name, "", name.startswith("__"), tuple(found)) for name, found in partitions.items()]
+        ids = {"t": "id-of-t"}
+        return [
+            TopicDescription(name, ids.get(name, ""), name.startswith("__"), tuple(found))
+            for name, found in partitions.items()
+        ]
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str) -> dict[Any, Any]:
         self.isolation_levels.add(isolation_level)
@@ -106,6 +110,7 @@ def asking(slept: list[float] | None = None, **options: str) -> Positions:
 def test_the_partitions_that_are_chosen(cluster: Cluster, options: dict[str, str], found: set[TopicPartition]) -> None:
     with asking(**options) as ask:
         assert ask.choose_partitions() == found
+        assert ask.topic_ids == ({"t": "id-of-t"} if T1 in found else {})
     assert cluster.open == 0
 
 

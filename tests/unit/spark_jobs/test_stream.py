@@ -16,6 +16,7 @@ from spark_jobs.ranges import DataLossError, OffsetRange
 from spark_jobs.rows import source_schema
 from spark_jobs.source import KafkaliteSource
 from spark_jobs.stream import StreamReader
+from spark_jobs.stream_batches import StreamBatches
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -27,6 +28,7 @@ class Log:
         self.spans = {TopicPartition("t", int(name[1:])): span for name, span in partitions.items()}
         self.now_s = 1e9
         self.closed = False
+        self.topic_ids = {"t": "first"}
         self.lagging: dict[TopicPartition, tuple[int, int]] | None = None
         """What a broker answers that has just started, once: to whoever knows better it is asked again."""
 
@@ -177,6 +179,40 @@ def test_before_spark_4_2_there_are_no_limits(monkeypatch: pytest.MonkeyPatch, n
         KafkaliteSource({**given, name: "10"}).streamReader(source_schema(False))
     with pytest.raises(OptionError, match=r"streams into topics need Spark 4\.2"):
         KafkaliteSource({**given, "topic": "t"}).streamWriter(source_schema(False), False)
+
+
+def test_a_topic_that_was_made_again_is_not_the_one_of_the_checkpoint() -> None:
+    """It has more records than the one of before had, so its offsets alone do not show it."""
+    log = Log(p0=(0, 5))
+    for make in (reader, early_reader):
+        log.topic_ids = {"t": "first"}
+        begun, old = {"t": {"0": 2, "id": "first"}}, make(log, topicIdsInOffsets="true")
+        assert old.initialOffset() == {"t": {"0": 5, "id": "first"}}
+        end = ask_end(old, begun)
+        assert end == {"t": {"0": 5, "id": "first"}}
+        assert tasks(old.partitions(begun, end)) == [OffsetRange("t", 0, 2, 5)]
+        assert tasks(old.partitions({"t": {"0": 2}}, end)) == [OffsetRange("t", 0, 2, 5)], "of a checkpoint without ids"
+        assert tasks(make(log).partitions(begun, end)) == [OffsetRange("t", 0, 2, 5)], (
+            "and one with ids without the option"
+        )
+        log.topic_ids = {"t": "second"}
+        for stream, action in ((old, ask_end), (make(log, topicIdsInOffsets="true"), StreamBatches.partitions)):
+            with pytest.raises(
+                DataLossError, match=r"Topic t was deleted and made again: its id was first and is second"
+            ):
+                action(stream, begun, *([end] if action is not ask_end else []))
+        log.topic_ids = {}
+        with pytest.raises(OptionError, match=r"the brokers have no id of topic t"):
+            make(log, topicIdsInOffsets="true").initialOffset()
+    with pytest.raises(OptionError, match="contradict each other"):
+        reader(log, topicIdsInOffsets="true", failOnDataLoss="false")
+
+
+def ask_end(stream: StreamBatches, start: Any) -> Any:
+    if isinstance(stream, StreamReader):
+        return stream.latestOffset(start, ReadAllAvailable())
+    assert isinstance(stream, EarlyStreamReader)
+    return stream.latestOffset()
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
