@@ -6,7 +6,8 @@ Java; one of its Python processes, be it a task, the source's or the sink's; a b
 default) have hit a running batch. KAFKALITE_STREAM_SEED chooses the moments; each is printed.
 
 A moment is a while after a new batch of one of the queries has begun, up to what such a batch has taken before. A batch runs from when
-the checkpoint has its end (`offsets/N`) to when it is written down as done (`commits/N`).
+the checkpoint has its end (`offsets/N`) to when it is written down as done (`commits/N`). Spark keeps Python processes that have nothing to
+do, so a Python process is taken that has worked meanwhile, and its death counts only if a task or a query failed by it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -53,7 +55,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.spark, pytest.mark.timeout(7200)]
 
 KILLS: Final = int(os.environ.get("KAFKALITE_STREAM_KILLS", "1"))
 SEED: Final = int(os.environ.get("KAFKALITE_STREAM_SEED", "40"))
-TRIES_PER_KILL: Final = 5
+TRIES_PER_KILL: Final = 10
 DRIVER, WORKER, BROKER = "driver", "worker", "broker"
 PARTITIONS: Final = 2
 RECORDS: Final = 300
@@ -109,10 +111,14 @@ class Driver:
         self._environment = release.environment()
         self._control = scratch / "control"
         self._log = scratch / "driver.log"
+        self._events = scratch / "events"
         self._number = 0
         self._process: subprocess.Popen[bytes] | None = None
         local = {"spark.local.dir": str(scratch / "local"), "spark.sql.warehouse.dir": str(scratch / "warehouse")}
+        local |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(self._events)}
+        local |= {"spark.eventLog.compress": "false"}
         self._control.mkdir()
+        self._events.mkdir()
         question = {
             "servers": servers,
             "topic": topic,
@@ -138,10 +144,8 @@ class Driver:
         """Kill the driver, Python and Java, without warning. Its workers live until they notice."""
         process = self._process
         if process is not None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
 
     def request(self, mode: str) -> int:
@@ -173,9 +177,14 @@ class Driver:
     def tail(self) -> str:
         return self._log.read_text(errors="replace")[-6000:]
 
-    def failures(self) -> int:
+    def failed_queries(self) -> int:
         """How often a query failed and was started again in the same process."""
         return self._log.read_text(errors="replace").count("failed, and is started again")
+
+    def failed_tasks(self) -> int:
+        """How many tasks failed, from Spark's own log of events. Those of a driver that was killed may not be in it."""
+        logs = [each for each in self._events.rglob("*") if each.is_file()]
+        return sum(each.read_text(errors="replace").count('"Reason":"ExceptionFailure"') for each in logs)
 
     # what the checkpoints say
 
@@ -206,32 +215,40 @@ class Driver:
         return sum(int(offset) for name, offset in ends.items() if name != "id")
 
 
-def python_processes() -> list[int]:
-    """The Python processes of running drivers: all are forked from the warm Python of this process."""
+def python_processes() -> dict[int, int]:
+    """The Python processes of running drivers, with the processor time that each has had, in ticks: all are forked from the warm Python
+    of this process."""
     folder = os.path.dirname(warm_python_program())
     parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
     servers: set[int] = set()
     for each in Path("/proc").iterdir():
         if not each.name.isdigit():
             continue
         try:
-            parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            fields = (each / "stat").read_text().rpartition(")")[2].split()
+            parents[int(each.name)], ticks[int(each.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
             words = (each / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue  # it has ended
         if "server" in words and any(word.startswith(folder) for word in words):
             servers.add(int(each.name))
     # Forks have the command line of what they were forked from.
-    return sorted(each for each in servers if parents.get(each) in servers)
+    return {each: ticks[each] for each in sorted(servers) if parents.get(each) in servers}
 
 
 @dataclass(frozen=True)
 class Death:
-    """What was killed, and which queries were amid a batch then."""
+    """What was killed, which queries were amid a batch then, and how many tasks and queries failed within a driver that lived on."""
 
     mode: str
     victim: str
     running: tuple[str, ...]
+    failed_tasks: int
+    failed_queries: int
+
+    def has_hit(self, sink: str) -> bool:
+        return sink in self.running and (self.victim != WORKER or self.failed_tasks + self.failed_queries > 0)
 
 
 class Killer:
@@ -246,7 +263,7 @@ class Killer:
         for _ in range(TRIES_PER_KILL):
             death = self._kill_amid_batch(mode, victim, sink)
             self.deaths.append(death)
-            if sink in death.running:
+            if death.has_hit(sink):
                 return
         raise AssertionError(
             f"{TRIES_PER_KILL} deaths of a {victim} all missed the batches of {sink}:\n{self._driver.tail()}"
@@ -259,10 +276,12 @@ class Killer:
         self._feed()
         number = driver.request(mode) if mode == AVAILABLE_NOW else 0
         driver.wait_until(lambda: driver.newest(sink, "offsets")[0] > before, f"a new batch of {sink}")
+        idle = python_processes()
+        failed_tasks, failed_queries = driver.failed_tasks(), driver.failed_queries()
         delay_s = chance.uniform(0, longest_s)
         time.sleep(delay_s)  # not a wait for anything: the moment of death is to be any
         running = tuple(driver.running())
-        what = self._kill(victim)
+        what = self._kill(victim, idle)
         print(
             f"seed {SEED}, {mode}: killed {what} {delay_s:.2f} s after the beginning of batch {before + 1} of {sink}; "
             f"amid a batch were {', '.join(running) or 'none'}",
@@ -277,9 +296,11 @@ class Killer:
             driver.wait_done(number)
         else:
             driver.wait_until(lambda: driver.newest(sink, "commits")[0] > before, f"the end of a batch of {sink}")
-        return Death(mode, victim, running)
+        return Death(
+            mode, victim, running, driver.failed_tasks() - failed_tasks, driver.failed_queries() - failed_queries
+        )
 
-    def _kill(self, victim: str) -> str:
+    def _kill(self, victim: str, idle: dict[int, int]) -> str:
         if victim == BROKER:
             broker = self._chance.choice(self._cluster.broker_ids)
             self._cluster.kill(broker)
@@ -288,9 +309,10 @@ class Killer:
             self._driver.kill()
             return "the driver"
         processes = python_processes()
-        pid = self._chance.choice(processes)
-        os.kill(pid, signal.SIGKILL)
-        return f"one of {len(processes)} Python processes"
+        busy = [each for each, ticks in processes.items() if ticks > idle.get(each, 0)]
+        with suppress(ProcessLookupError):  # it has just ended: then nothing fails, and another one is killed
+            os.kill(self._chance.choice(busy or list(processes)), signal.SIGKILL)
+        return f"one of {len(busy)} busy Python processes, of {len(processes)},"
 
 
 @pytest.fixture(scope="module")
@@ -342,14 +364,17 @@ def test_a_killed_stream_is_what_one_batch_is(cluster: LocalCluster, release: Re
         driver.wait_done(driver.request(BATCH))
     finally:
         driver.kill()
-    check_deaths(killer.deaths, release.sinks, driver.failures())
+    check_deaths(killer.deaths, release.sinks)
     check_rows(driver.output, release.sinks, servers, target, portions)
 
 
-def check_deaths(deaths: list[Death], sinks: tuple[str, ...], failures: int) -> None:
+def check_deaths(deaths: list[Death], sinks: tuple[str, ...]) -> None:
     """Each kind of victim died amid a batch in each mode, and each sink's query was amid one in each."""
-    hits = [each for each in deaths if each.running]
-    print(f"{len(deaths)} deaths, {len(hits)} of them amid a batch; {failures} failures of queries within a driver")
+    hits = [each for each in deaths if any(map(each.has_hit, sinks))]
+    tasks, queries = sum(each.failed_tasks for each in deaths), sum(each.failed_queries for each in deaths)
+    print(
+        f"{len(deaths)} deaths, {len(hits)} of them amid a batch; {tasks} tasks and {queries} queries failed within a driver"
+    )
     assert {(each.mode, each.victim) for each in hits} == {(m, v) for m in MODES for v in (DRIVER, WORKER, BROKER)}
     assert {(each.mode, sink) for each in hits for sink in each.running} == {(m, s) for m in MODES for s in sinks}
 
