@@ -15,7 +15,15 @@ from spark_jobs.batch.window import dates_between
 from spark_jobs.observation import schedule_options
 from spark_jobs.observation.telling_options import TELLING
 from spark_jobs.observation.watch import watch_run
-from spark_jobs.opened_output import exclusive_uri, lock_server, note, open_night, open_output_session, open_storage
+from spark_jobs.opened_output import (
+    exclusive_uri,
+    lock_server,
+    note,
+    open_archive,
+    open_night,
+    open_output_session,
+    open_storage,
+)
 from spark_jobs.report import write_rows
 
 if TYPE_CHECKING:
@@ -230,7 +238,7 @@ def audit(day: str, last: str | None, report: str, **options: Any) -> None:
 @main.command()
 @given.DATE
 @click.option("--to", "last", metavar="YYYY-MM-DD", help="The last of several days, of which --date is the first.")
-@given.PLACES
+@given.options(given.PLACES, given.SESSION)
 @click.option("--time-zone", default="UTC", show_default=True, help="Where `yesterday` and `today` are.")
 @click.option(
     "--ledger-key",
@@ -248,27 +256,20 @@ def verify(
 ) -> None:
     """Prove the archive by the digests in the ledger, and by the log where it has the records still; exit code 7 when something is wrong.
 
-    Needs no Spark for a local folder.
+    Needs no Spark for a local folder of Parquet files. Of tables, the rows count that their readers see.
     """
     from contextlib import nullcontext
 
     from spark_jobs.batch.cluster_log import ClusterLog
     from spark_jobs.batch.signatures import load_checker
     from spark_jobs.jobs import verify as job
-    from spark_jobs.tables.packages import PARQUET
-    from spark_jobs.tables.recorded_format import choose_format
 
-    storage = open_storage(options["output"], None)
-    if (table_format := choose_format(storage, None)) != PARQUET:
-        raise BadRequestError(
-            f"{storage.uri} has nights as {table_format}, and verify reads Parquet; audit compares tables with the log"
-        )
     first = given.day(day, time_zone)
     days = dates_between(first, first if last is None else given.day(last, time_zone))
     check = None if ledger_key is None else load_checker(ledger_key)
     settings = {"bootstrap.servers": options["bootstrap_server"], **given.pairs(options["kafka_settings"], "-X")}
-    with ClusterLog(settings) if with_log else nullcontext() as log:
-        found = job.main(storage, log, options["topics"], days, check)
+    with open_archive(options) as (storage, archive), ClusterLog(settings) if with_log else nullcontext() as log:
+        found = job.main(storage, log, options["topics"], days, check, archive)
     write_rows([row for each in found for row in each.rows()], report, _VERIFY_COLUMNS)
     job.judge(found)
 

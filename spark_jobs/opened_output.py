@@ -17,6 +17,7 @@ from spark_jobs.batch.window import time_zone
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_jobs.archived.folder_rows import Archive
     from spark_jobs.batch.night import Night
     from spark_jobs.batch.storage import Storage
 
@@ -79,8 +80,13 @@ def open_night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
 
 
 @contextmanager
-def open_output_session(options: Mapping[str, Any]) -> Iterator[tuple[SparkSession, Storage, str]]:
-    """Open a Spark session for the output, which has a table format; what is wrong with a local one is told before Spark is started."""
+def open_output_session(
+    options: Mapping[str, Any], *, writes: bool = True
+) -> Iterator[tuple[SparkSession, Storage, str]]:
+    """Open a Spark session for the output, which has a table format; what is wrong with a local one is told before Spark is started.
+
+    Without `writes` the output is only read.
+    """
     from spark_jobs.batch import layout
     from spark_jobs.batch.hadoop_storage import check_seen
     from spark_jobs.batch.storage import local_folder
@@ -92,13 +98,14 @@ def open_output_session(options: Mapping[str, Any]) -> Iterator[tuple[SparkSessi
     local = None if local_folder(options["output"]) is None else open_storage(options["output"], None)
     if local is not None:
         local.spark_path("")
-        local.write(layout.WRITABLE, b"")
+        if writes:
+            local.write(layout.WRITABLE, b"")
         table_format = choose_format(local, table_format)
     given_settings = given.pairs(options["spark_settings"], "--conf")
     spark = open_table_session(table_format, _master(options["master"]), given_settings, options["spark_log_level"])
     try:
         if local is not None:
-            check_seen(spark, local)
+            check_seen(spark, local, layout.WRITABLE if writes else layout.TABLE_FORMAT)
         storage = open_storage(options["output"], spark)
         chosen = choose_format(storage, table_format)
         if chosen not in (PARQUET, table_format):  # of a folder that only Spark can look into
@@ -107,6 +114,29 @@ def open_output_session(options: Mapping[str, Any]) -> Iterator[tuple[SparkSessi
         yield spark, storage, chosen
     finally:
         spark.stop()
+
+
+@contextmanager
+def open_archive(options: Mapping[str, Any]) -> Iterator[tuple[Storage, Archive]]:
+    """Open an output to read what runs have left there; only tables, and files out of Python's reach, need a Spark session."""
+    from spark_jobs.archived.folder_rows import FolderArchive
+    from spark_jobs.batch.storage import local_folder
+    from spark_jobs.tables.packages import PARQUET
+    from spark_jobs.tables.recorded_format import choose_format
+
+    if local_folder(options["output"]) is not None:
+        local = open_storage(options["output"], None)
+        if choose_format(local, options["table_format"]) == PARQUET:
+            yield local, FolderArchive(local)
+            return
+    with open_output_session(options, writes=False) as (spark, storage, table_format):
+        if table_format == PARQUET:
+            yield storage, FolderArchive(storage)
+            return
+        from spark_jobs.archived.table_rows import TableArchive
+        from spark_jobs.tables.output_tables import open_tables
+
+        yield storage, TableArchive(spark, storage, open_tables(table_format, spark, storage))
 
 
 def lock_server(options: Mapping[str, Any]) -> str | None:

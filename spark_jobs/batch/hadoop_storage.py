@@ -119,14 +119,14 @@ class HadoopStorage:
             raise OutputError(f"cannot {what} {self._root}/{path}: {reason}") from problem
 
 
-def check_seen(spark: SparkSession, local: Storage) -> None:
-    """Raise OutputError unless Spark's driver sees the file WRITABLE in a local output folder.
+def check_seen(spark: SparkSession, local: Storage, file: str = layout.WRITABLE) -> None:
+    """Raise OutputError unless Spark's driver sees a file of a local output folder.
 
     Java finds no name with letters beyond ASCII when it was started in a locale without them, and writes to another folder.
     """
     folder = local.spark_path("")
-    if HadoopStorage(spark, folder).read(layout.WRITABLE) is None:
+    if HadoopStorage(spark, folder).read(file) is None:
         raise OutputError(
-            f"Spark's Java does not see {folder}, which was made just now; where its name has letters beyond ASCII, start Java with "
+            f"Spark's Java does not see {folder}, which has {file}; where its name has letters beyond ASCII, start Java with "
             "LC_ALL=C.UTF-8, or give another --output"
         )

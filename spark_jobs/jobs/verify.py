@@ -1,32 +1,27 @@
 """Job `verify`: does the archive hold what the runs have read, by the ledger's digests, and does the log, as far as it still reaches?
 
-Needs no Spark: files are read one by one. All rows that lie in a run's folders count, also those in files that the run did not write. Where
-archive and ledger differ, the log tells the offsets, as long as it has them; after retention the ledger alone tells as much as it can.
+Parquet files need no Spark, tables are read by it. All rows count that a reader finds in a run's folders or partitions, whoever wrote
+them. Where archive and ledger differ, the log tells the offsets, as long as it has them; after retention the ledger alone tells as much as
+it can.
 """
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
 from typing import Any, Final, Protocol
 
-import pyarrow  # type: ignore[import-untyped]
-from pyarrow import ArrowException, parquet
-
-from kafkalite.client import ClientError, ErrorCode, hash_record
+from kafkalite.client import ClientError, ErrorCode
+from spark_jobs.archived.folder_rows import Archive, FolderArchive
 from spark_jobs.batch.failures import DifferencesError
-from spark_jobs.batch.ledger import Entry, Ledger, Unit
+from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.plan import LogBounds
 from spark_jobs.batch.proof import (
     Bucket,
-    Rows,
     Span,
     Sum,
-    bucket_of,
     differing,
     explain,
     group_problems,
@@ -41,11 +36,7 @@ from spark_jobs.batch.window import time_zone
 JOB: Final = "archive"
 """The job whose runs are verified. (Its module needs Spark.)"""
 
-_COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers")
-_MICROSECONDS: Final = pyarrow.timestamp("us", tz="UTC")
-_UNDATED: Final = re.compile(r"timestamp: (-?\d+) ms ")
 _SHOWN: Final = 10
-_ROWS_AT_ONCE: Final = 10_000
 
 
 class Log(Protocol):
@@ -58,7 +49,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as the ledger says; `place` is a file, a partition, or the ledger's entry."""
+    """Something that is not as the ledger says; `place` is a file, a table, a partition, or the ledger's entry."""
 
     topic: str
     date: str
@@ -85,11 +76,18 @@ class Verified:
 
 
 def main(
-    storage: Storage, log: Log | None, topics: Sequence[str], days: Sequence[date], is_signed: Check | None
+    storage: Storage,
+    log: Log | None,
+    topics: Sequence[str],
+    days: Sequence[date],
+    is_signed: Check | None,
+    archive: Archive | None = None,
 ) -> list[Verified]:
-    """Verify days of topics. `log` is None where only the ledger counts; without `is_signed` signatures are not looked at."""
-    ledger = Ledger(storage, JOB)
-    return [_verify_day(storage, log, ledger, topic, day, is_signed) for topic in topics for day in days]
+    """Verify days of topics. `log` is None where only the ledger counts; without `is_signed` signatures are not looked at. `archive` is
+    None for folders of Parquet.
+    """
+    ledger, held = Ledger(storage, JOB), archive or FolderArchive(storage)
+    return [_verify_day(held, log, ledger, topic, day, is_signed) for topic in topics for day in days]
 
 
 def judge(found: Sequence[Verified]) -> None:
@@ -102,7 +100,7 @@ def judge(found: Sequence[Verified]) -> None:
 
 
 def _verify_day(
-    storage: Storage, log: Log | None, ledger: Ledger, topic: str, day: date, is_signed: Check | None
+    archive: Archive, log: Log | None, ledger: Ledger, topic: str, day: date, is_signed: Check | None
 ) -> Verified:
     entry = ledger.read_done(topic, day)
     if entry is None:
@@ -112,17 +110,12 @@ def _verify_day(
         return _of_entry(topic, day, f"{why}: nothing that it says counts")
     if not entry.zone:
         return _of_entry(topic, day, "the run noted no digests; run it with --ledger-key")
-    problems = list(_check_files(storage, entry))
-    sums: dict[tuple[int, int], Sum] = {}
-    try:
-        for partition, offset, hashed in _read_rows(storage, entry):
-            place = bucket_of(partition, offset)
-            sums[place] = sums.get(place, Sum()) + Sum(1, hashed, offset, offset)
-    except _Unreadable as problem:
-        problems.append((problem.path, problem.reason))
+    problems: list[tuple[str, str]] = [*archive.find_problems(entry)]
+    sums, unread = archive.add_up(entry)
+    problems += unread
     spans, in_log = _spans_in_log(entry, log)
     wrong = differing(entry.digests, sums)
-    problems += _explain_buckets(storage, entry, wrong, spans, log)
+    problems += _explain_buckets(archive, entry, wrong, spans, log)
     problems += _compare_log(entry, spans, log)
     found = tuple(Finding(topic, str(day), place, problem) for place, problem in problems)
     return Verified(topic, str(day), sum(each.records for each in entry.digests), in_log, found)
@@ -130,65 +123,6 @@ def _verify_day(
 
 def _of_entry(topic: str, day: date, problem: str) -> Verified:
     return Verified(topic, str(day), 0, 0, (Finding(topic, str(day), "ledger", problem),))
-
-
-def _check_files(storage: Storage, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the files that are lost, changed, or not of the run, with what is wrong."""
-    for unit in entry.units:
-        there = {each.name: each for each in storage.entries(unit.path) if not each.is_folder}
-        for file in unit.files:
-            path, found = f"{unit.path}/{file.name}", there.pop(file.name, None)
-            if found is None:
-                yield path, f"the file is lost, with {file.rows} records"
-            elif found.size_bytes != file.bytes or (file.digest and storage.digest(path) not in (file.digest, None)):
-                yield path, "the file is not as the run wrote it"
-        for name in there:
-            if not name.startswith(("_", ".")):
-                yield f"{unit.path}/{name}", "the file is none of the run's"
-
-
-class _Unreadable(Exception):
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
-
-def _read_rows(storage: Storage, entry: Entry) -> Iterator[tuple[int, int, int]]:
-    """Yield partition, offset and hash of each row in the folders of a run. Raises _Unreadable."""
-    for unit in entry.units:
-        for path in _files_of(storage, unit):
-            try:
-                file = parquet.ParquetFile(io.BytesIO(storage.read(path) or b""), coerce_int96_timestamp_unit="us")
-                columns = [*_COLUMNS, *(["reason"] if "reason" in file.schema_arrow.names else [])]
-                for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
-                    yield from _hash_rows(batch)
-            except (ArrowException, OSError, KeyError, ValueError) as problem:
-                raise _Unreadable(path, f"cannot be read: {str(problem).splitlines()[0]}") from problem
-
-
-def _files_of(storage: Storage, unit: Unit) -> list[str]:
-    return [
-        f"{unit.path}/{each.name}"
-        for each in storage.entries(unit.path)
-        if not each.is_folder and not each.name.startswith(("_", "."))
-    ]
-
-
-def _hash_rows(batch: Any) -> Iterator[tuple[int, int, int]]:
-    times = batch.column("timestamp").cast(_MICROSECONDS).cast("int64").to_pylist()
-    columns = [batch.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
-    reasons = batch.column("reason").to_pylist() if "reason" in batch.schema.names else [None] * len(times)
-    for time_us, reason, partition, offset, key, value, headers in zip(times, reasons, *columns, strict=True):
-        time_ms = _undated_ms(reason) if time_us is None else time_us // 1000
-        listed = [(each["key"], each["value"]) for each in headers or ()]
-        yield partition, offset, hash_record(offset, time_ms, key, value, listed)
-
-
-def _undated_ms(reason: str | None) -> int:
-    """Return the timestamp that Spark cannot show, from the reason why its record is a dead letter. ValueError."""
-    if found := _UNDATED.match(reason or ""):
-        return int(found[1])
-    raise ValueError("a row without a timestamp, and without a reason that has it")
 
 
 def _spans_in_log(entry: Entry, log: Log | None) -> tuple[list[Span], int]:
@@ -210,18 +144,12 @@ def _is_in_log(bucket: Bucket, spans: Sequence[Span], begin: int) -> bool:
 
 
 def _explain_buckets(
-    storage: Storage, entry: Entry, wrong: Sequence[Bucket], spans: Sequence[Span], log: Log | None
+    archive: Archive, entry: Entry, wrong: Sequence[Bucket], spans: Sequence[Span], log: Log | None
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the archive's rows, by partition."""
     if not wrong:
         return
-    rows = {(each.partition, each.start): Rows() for each in wrong}
-    try:
-        for partition, offset, hashed in _read_rows(storage, entry):
-            if (bucket_place := bucket_of(partition, offset)) in rows:
-                rows[bucket_place].add(offset, hashed)
-    except _Unreadable:
-        pass  # noted before
+    rows = archive.find_rows(entry, [(each.partition, each.start) for each in wrong])
     topic = entry.plan.topic
     for bucket in wrong:
         place = f"{topic}-{bucket.partition}"

@@ -62,6 +62,9 @@ class DeltaTables:
         described = self.read(table).select("_metadata.file_path", "_metadata.file_size").distinct().collect()
         return [DataFile(row["file_path"].rpartition("/")[0], row["file_size"]) for row in described]
 
+    def data_files(self, table: str) -> list[str]:
+        return self.read(table).inputFiles()
+
     def compact(self, table: str, target_bytes: int) -> tuple[int, int]:
         for name in ("minFileSize", "maxFileSize"):
             self._spark.conf.set(f"{_OPTIMIZE}{name}", str(target_bytes))

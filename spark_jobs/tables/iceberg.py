@@ -75,6 +75,10 @@ class IcebergTables:
         described = self._spark.table(f"{self._name(table)}.files").select("file_path", "file_size_in_bytes").collect()
         return [DataFile(row["file_path"].rpartition("/")[0], row["file_size_in_bytes"]) for row in described]
 
+    def data_files(self, table: str) -> list[str]:
+        listed = self._spark.table(f"{self._name(table)}.files").where("content = 0")
+        return [row["file_path"] for row in listed.select("file_path").collect()]
+
     def compact(self, table: str, target_bytes: int) -> tuple[int, int]:
         options = f"map('target-file-size-bytes', '{target_bytes}', 'min-input-files', '2')"
         (done,) = self._call("rewrite_data_files", table, f"options => {options}")

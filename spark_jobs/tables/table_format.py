@@ -58,6 +58,9 @@ class TableFormat(Protocol):
     def files(self, table: str) -> list[DataFile]:
         """Return the files of the table's present state."""
 
+    def data_files(self, table: str) -> list[str]:
+        """Return the URIs of these files, found without reading any of them."""
+
     def compact(self, table: str, target_bytes: int) -> tuple[int, int]:
         """Put small files of a partition together; return how many files went and how many came."""
 

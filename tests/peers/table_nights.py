@@ -6,6 +6,8 @@
 3. The second night again, with other rows, and a field more in `decoded`.
 4. A night whose columns do not fit the table.
 5. Maintenance: what it would do, and what it does.
+6. The first night is proven by the digests that it noted; then with a row left out, one doubled and one changed, and with a file lost. The
+   table is as before in the end.
 
 From the second night on, rows are staged as the archive's job leaves them, since reading a topic is the same for all formats. The answer
 has for each format what was seen on the way.
@@ -22,22 +24,29 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyarrow import parquet
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import spark_jobs
+from spark_jobs.archived.table_rows import TableArchive
 from spark_jobs.batch import layout
 from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import BadRequestError, OutputError
+from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger, Unit
 from spark_jobs.batch.night import Night, finish, new_attempt, now_ms, record_plans, recover, staging
 from spark_jobs.batch.plan import RunPlan
 from spark_jobs.batch.publication import clear_staging, gather
-from spark_jobs.batch.records import Format, Formats, Reading
+from spark_jobs.batch.records import Reading
+from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.batch.storage import LocalStorage
-from spark_jobs.jobs import archive, audit, maintain
+from spark_jobs.jobs import archive, audit, maintain, verify
+from spark_jobs.tables.commits import Commit, Identity
 from spark_jobs.tables.output_tables import open_tables
 from spark_jobs.tables.packages import DELTA, ICEBERG, NEEDS, session_settings
 from spark_jobs.tables.session import check_classes
@@ -86,6 +95,9 @@ class Nights:
         self._settings = {"bootstrap.servers": asked["servers"]}
         self.told: list[str] = []
         self.ledger = Ledger(self.storage, archive.JOB)
+        key = Ed25519PrivateKey.generate()
+        self.key = Path(asked["output"]).parent / f"{table_format}.key"
+        self.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
     @contextmanager
     def night(self) -> Iterator[Night]:
@@ -98,6 +110,7 @@ class Nights:
                 lambda: None,
                 self.told.append,
                 group_prefix=f"{self.tables.name}-",
+                sign=load_signer(self.key),
                 tables=self.tables,
             )
             recover(night)
@@ -127,6 +140,25 @@ class Nights:
         parquet.write_table(table, folder / "part-00000-x.c000.zstd.parquet")
         unit = layout.run_unit(layout.ARCHIVE, self.topic, day, run)
         return gather(self.storage, attempt, written, unit, day, [(0, str(day))])
+
+    def verify(self, day: date, *, with_log: bool = True) -> list[list[str]]:
+        """The findings about a day, each its place and its problem."""
+        archived = TableArchive(self.spark, self.storage, self.tables)
+        with ClusterLog(self._settings) as log:
+            asked = (self.storage, log if with_log else None, [self.topic], [day], load_checker(self.key), archived)
+            (found,) = verify.main(*asked)
+        return [[each.place, each.problem] for each in found.findings]
+
+    def replace_rows(self, run: date, rows: Sequence[Row]) -> None:
+        """Commit these rows of the archive in the place of those of a run, as nobody should."""
+        table = f"{layout.ARCHIVE}/topic={self.topic}"
+        identity = Identity("nobody's", self.topic, str(run), f"{len(rows)} rows")
+        commit = Commit(table, ("date", "run"), "run", str(run), (), identity)
+        self.tables.replace(commit, self.spark.createDataFrame(list(rows), self.tables.read(table).schema).coalesce(1))
+
+    def rows(self, run: date) -> list[Row]:
+        found = self.tables.read(f"{layout.ARCHIVE}/topic={self.topic}").where(f"run = DATE'{run}'")
+        return found.orderBy("partition", "offset").collect()
 
     def commits(self) -> list[str]:
         """The dates of the runs in the history of the archive's table, the oldest first."""
@@ -170,6 +202,26 @@ def nights(spark: SparkSession, asked: dict[str, Any], table_format: str) -> dic
     for dry_run in (True, False):
         wanted = maintain.Maintenance(True, 512 << 20, True, now, now, dry_run)
         found[f"maintenance, dry_run={dry_run}"] = maintain.main(on.storage, on.tables, wanted, lambda: None)
+    return found | proofs(on, first)
+
+
+def proofs(on: Nights, day: date) -> dict[str, Any]:
+    """What `verify` finds of a night in each state of the tables, and the offsets that are in the file that is lost."""
+    found: dict[str, Any] = {"proof": on.verify(day), "proof by the ledger": on.verify(day, with_log=False)}
+    rows = on.rows(day)
+    left_out, doubled, changed = rows[1], rows[2], rows[3]
+    other = Row(**{**changed.asDict(), "value": b"other"})
+    on.replace_rows(day, [each for each in rows if each not in (left_out, changed)] + [doubled, other])
+    found["faults"] = [[row["partition"], row["offset"]] for row in (left_out, doubled, changed)]
+    found["proof of faults"] = on.verify(day)
+    on.replace_rows(day, rows)
+    files = on.tables.data_files(f"{layout.DEAD_LETTERS}/topic={on.topic}")
+    (lost,) = [Path(unquote(urlsplit(each).path)) for each in files]
+    found["lost"] = parquet.read_table(lost, columns=["partition", "offset"]).to_pylist()
+    aside = lost.rename(lost.with_suffix(".aside"))
+    found["proof of the lost file"] = on.verify(day)
+    aside.rename(lost)
+    found["proof in the end"] = on.verify(day)
     return found
 
 

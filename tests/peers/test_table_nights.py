@@ -141,6 +141,30 @@ def test_the_audit_reads_the_table(seen: Seen, table_format: str) -> None:
     assert (found["differences"], found["audited"]) == ([], len(RECORDS) + len(MORE))
 
 
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_night_in_a_table_is_proven(seen: Seen, table_format: str) -> None:
+    """By the log and by the ledger alone, with late rows of another run beside it, compacted files and dead letters."""
+    found = seen.answer[table_format]
+    assert (found["proof"], found["proof by the ledger"], found["proof in the end"]) == ([], [], [])
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_faults_put_into_a_table_are_named_with_their_offsets(seen: Seen, table_format: str) -> None:
+    found = seen.answer[table_format]
+    problems = ("is missing", "is there 2 times", "has other contents")
+    wanted = [[f"{TOPIC}-{p}", f"offset {at} {text}"] for (p, at), text in zip(found["faults"], problems, strict=True)]
+    assert sorted(found["proof of faults"]) == sorted(wanted)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_lost_file_of_a_table_is_named_with_its_offsets(seen: Seen, table_format: str) -> None:
+    found = seen.answer[table_format]
+    (row,) = found["lost"]
+    (path, problem), *others = found["proof of the lost file"]
+    assert (path.startswith(f"dead_letters/topic={TOPIC}/"), problem) == (True, "the file is lost")
+    assert others == [[f"{TOPIC}-{row['partition']}", f"offset {row['offset']} is missing"]]
+
+
 def test_a_spark_without_the_classes_is_told_how_to_get_them(seen: Seen) -> None:
     assert "Spark does not find Delta Lake (no.such.Class) in none. Packages come from Maven" in seen.answer["missing"]
 

@@ -49,6 +49,9 @@ class ListedTables:
     def committed_rows(self, commit: Any) -> int | None:
         raise NotImplementedError
 
+    def data_files(self, table: str) -> list[str]:
+        raise NotImplementedError
+
 
 def make_tables(root: Path, files: dict[str, list[DataFile]]) -> tuple[LocalStorage, ListedTables]:
     storage = LocalStorage(root)

@@ -50,6 +50,9 @@ class MemoryTables:
     def files(self, table: str) -> list[DataFile]:
         raise NotImplementedError
 
+    def data_files(self, table: str) -> list[str]:
+        raise NotImplementedError
+
     def compact(self, table: str, target_bytes: int) -> tuple[int, int]:
         raise NotImplementedError
 
