@@ -6,6 +6,7 @@ Two brokers follow, the mirror is killed once, and the source's leader epochs ge
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,6 +149,11 @@ def test_the_target_has_what_the_source_had(
     wait_until(lambda: program.is_level(ends), "a mirror that is level again", TIMEOUT_S)
 
     switch_with_evidence(program, tmp_path / "evidence", servers, theirs)
+    compared = program.call("verify", str(program.directory), "-b", servers, "--to", theirs, "-o", "json")
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    rows = {(each["topic"], each["partition"]): each for each in json.loads(compared.stdout)}
+    assert rows.keys() == ends.keys() and {each["problem"] for each in rows.values()} == {None}
+    assert rows["plain", 1]["from"] == 100 and rows["plain", 1]["source"] == ends["plain", 1] - 100
     check_segments(source, target, PARTITIONS)
     check_target(theirs, ends)
     change_target(theirs, "plain", "transactional")

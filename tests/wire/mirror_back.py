@@ -51,6 +51,10 @@ class Switched:
         where = ["-b", self.source, "--to", self.target, "--wait", str(wait_s), "--replication-factor", "1"]
         return CliRunner().invoke(main, ["mirror", "back", str(self.directory), *where, *more])
 
+    def verify(self, *more: str) -> Result:
+        where = ["-b", self.source, "--to", self.target]
+        return CliRunner().invoke(main, ["mirror", "verify", str(self.directory), *where, *more])
+
     def read(self, servers: str, partitions: int = PARTITIONS) -> list[tuple[object, ...]]:
         """All committed records, with offsets and timestamps."""
         consumer = confluent_kafka.Consumer(

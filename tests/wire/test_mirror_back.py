@@ -92,6 +92,9 @@ def test_records_transactions_and_groups_come_back(switched: Switched) -> None:
     records = switched.read(switched.target)
     assert switched.read(switched.source) == records and b"aborted" not in {each[4] for each in records}
     assert committed(switched.source, switched.name) == 17
+    same = switched.verify("-o", "json")
+    assert same.exit_code == 0, same.output
+    assert [(each["source"], each["problem"]) for each in json.loads(same.stdout)] == [(24, None)] * PARTITIONS
     produce(switched.source, switched.name, b"third")  # a new producer, whose id is none of those that came
     assert len(switched.read(switched.source)) == len(records) + 20
 
@@ -229,6 +232,18 @@ def test_records_of_its_own_in_the_source_are_named_and_nothing_is_put_behind_th
         done = switched.copy_back(0)
         assert done.exit_code == 7 and f"{switched.name}-0: " in done.stderr and why in done.stderr
         assert switched.read(switched.source) == before
+        differing = switched.verify("-o", "json")
+        assert differing.exit_code == 7
+        problems = {
+            each["problem"]: (each["from"], each["to"])
+            for each in json.loads(differing.stdout)
+            if not each["partition"]
+        }
+        assert problems["1 record with other contents" if not count else "10 records with other contents"] == (
+            0,
+            1 if not count else 10,
+        )
+        assert ("the source ends at offset 21, the target at 10" in problems) == bool(count)
 
 
 def test_an_open_transaction_keeps_the_source_from_being_level(switched: Switched) -> None:

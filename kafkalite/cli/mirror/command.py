@@ -1,4 +1,4 @@
-"""`kafkalite mirror`: its group, `status` and `switch`; `run` is in `running`, `back` in `returning`."""
+"""`kafkalite mirror`: its group, `status` and `switch`; `run` is in `running`, `back` in `returning`, `verify` in `comparison`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.mirror.back.returning import back
+from kafkalite.cli.mirror.comparison.verifying import verify
 from kafkalite.cli.mirror.running import run
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 
@@ -36,6 +37,7 @@ def mirror() -> None:
 
 mirror.add_command(run)
 mirror.add_command(back)
+mirror.add_command(verify)
 
 
 @mirror.command()

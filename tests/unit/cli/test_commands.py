@@ -354,6 +354,7 @@ READERS = {
         "migrate evidence",
         "migrate verify",
         "mirror status",
+        "mirror verify",
         "offset list",
         "partition reassign list",
         "partition reassign plan",

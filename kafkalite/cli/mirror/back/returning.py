@@ -147,7 +147,7 @@ class _Way:
             target = await stack.enter_async_context(Admin(**to_options))
             target_cluster = await connect(stack, to_options)
             ids = source_cluster.view.cluster_id or "", target_cluster.view.cluster_id or ""
-            state = _load_state(self.files, *ids)
+            state = load_switched_state(self.files, *ids)
             clusters = Clusters(source, source_cluster, target, target_cluster)
             wanted = replace(self.wanted, deletes=frozenset(state.topics)) if self.deletes_topics else self.wanted
             changes = BringingBack(clusters, self.files, state, wanted)
@@ -285,7 +285,7 @@ async def _copy_once(way: WayBack) -> list[str]:
         return [str(problem)]
 
 
-def _load_state(files: MirrorDirectory, source_id: str, target_id: str) -> MirrorState:
+def load_switched_state(files: MirrorDirectory, source_id: str, target_id: str) -> MirrorState:
     """Return what the mirror knew when it switched. Raises MirrorFileError for another directory."""
     from kafkalite.cli.mirror.files import MirrorFileError
 

@@ -119,10 +119,10 @@ def test_a_switch_that_was_killed_at_its_end_is_finished_by_another(tmp_path: Pa
     found = mirror("switch", str(tmp_path), "--yes")
     assert found.exit_code == 7 and again in found.stderr
     with pytest.raises(MirrorFileError, match=again):
-        returning._load_state(files, "a", "b")
+        returning.load_switched_state(files, "a", "b")
     files.write_state(replace(STATE, is_switched=True))
     assert mirror("switch", str(tmp_path), "--yes").exit_code == 0
-    assert returning._load_state(files, "a", "b").is_switched
+    assert returning.load_switched_state(files, "a", "b").is_switched
 
 
 def test_a_switch_needs_consent_and_a_mirror_and_is_withdrawn_when_it_does_not_happen(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""`kafkalite mirror verify`: whether source and target have the same records."""
