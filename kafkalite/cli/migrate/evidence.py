@@ -5,6 +5,8 @@ added or altered does not fit the seal, and is refused: evidence is whole, or no
 
 - `acknowledged.jsonl`: a `Ledger`, what a probe sent and brokers acknowledged. Written line by line while it goes on.
 - `before.jsonl`, `after.jsonl`: a `Moment` each, digests of what was readable, and the groups' offsets.
+
+Format 1 had digests of records that brokers do not know; evidence of that format is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from kafkalite.types import TopicPartition
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 LEDGER_FILE: Final = "acknowledged.jsonl"
 BEFORE_FILE: Final = "before.jsonl"
 AFTER_FILE: Final = "after.jsonl"
@@ -51,6 +53,11 @@ class PartitionBounds:
     stable: int | None = None
     """The last stable offset: where a reader of committed records stops. None in files of earlier versions."""
 
+    @property
+    def committed(self) -> int:
+        """The offset before which all is committed."""
+        return self.end if self.stable is None else min(self.end, self.stable)
+
     def holds(self, start: int, end: int) -> bool:
         """True if copies of the partition have all of these offsets, batch by batch."""
         return not self.is_compacted and self.log_start <= start and end <= self.end
@@ -58,15 +65,17 @@ class PartitionBounds:
 
 @dataclass(frozen=True, slots=True)
 class RangeDigest:
-    """The records with offsets from `start` to before `end`. `content` does not depend on their order and offsets, `chain` does."""
+    """The committed records with offsets from `start` to before `end`: how many, bytes of keys, values and headers, and the fingerprint of
+    all of them with offsets and timestamps (`Admin.digest_records`).
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     records: int
-    content: str
-    chain: str
+    content_bytes: int
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +225,8 @@ def read_sealed(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         raise IncompleteEvidenceError(path, "it has no seal at its end: whoever wrote it did not finish")
     header, *rows, seal = documents
     if header.get("format") != FORMAT:
-        raise IncompleteEvidenceError(path, f"its format is {header.get('format')!r}, not {FORMAT}")
+        was = f"its format is {header.get('format')!r}, not {FORMAT}"
+        raise IncompleteEvidenceError(path, f"{was}: take it again with this release, into another directory")
     if seal.get("rows") != len(rows):
         raise IncompleteEvidenceError(path, f"{len(rows)} rows are there, {seal.get('rows')} were written")
     if seal["seal"] != blake2b(b"".join(lines[:-1]), digest_size=_DIGEST_BYTES).hexdigest():
@@ -268,7 +278,7 @@ def write_moment(path: Path, moment: Moment) -> None:
 
 def read_moment(path: Path, *, to_the_end: bool) -> Moment:
     """Return the moment in a file. Raises IncompleteEvidenceError, also, with `to_the_end`, when the ranges of a partition have a gap or
-    do not reach from its start, or its last offsets, to its end; OSError.
+    do not reach from its start, or its last offsets, to where its committed records end; OSError.
     """
     header, rows = read_sealed(path)
     try:
@@ -279,7 +289,7 @@ def read_moment(path: Path, *, to_the_end: bool) -> Moment:
         ranges = sorted(
             (each for (where, _), each in moment.ranges.items() if where == place), key=lambda one: one.start
         )
-        if gap := _find_gap(ranges, _first_offset(bounds, ranges, moment.last), bounds.end):
+        if gap := _find_gap(ranges, _first_offset(bounds, ranges, moment.last), bounds.committed):
             raise IncompleteEvidenceError(path, f"{place} is not covered from offset {gap[0]} to {gap[1]}")
     return moment
 

@@ -10,17 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.group_offsets import partitions_of
-from kafkalite.cli.migrate.digests import PartitionDigester, digest_record, split_range
+from kafkalite.cli.migrate.digests import digest_record, split_range
 from kafkalite.cli.migrate.evidence import Ledger, Moment, PartitionBounds, ProbeRecord, RangeDigest, Span
 from kafkalite.cli.migrate.replica_reader import read_copies
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin, ConsumerRecord
+    from kafkalite.client.errors import ClientError
 
 RANGE_RECORDS: Final = 1000
 """Offsets of a range: what differs is found to that precision."""
-_PARTITIONS_AT_ONCE: Final = 50
+_PARTITIONS_AT_ONCE: Final = 8
 _POLL_MS: Final = 200
 _ATTEMPTS: Final = 10
 """How often what is deleted while it is read is read again from the new start of the log."""
@@ -36,6 +37,7 @@ _POLICY_KEYS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 Ranges = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 Bounds = Mapping[TopicPartition, PartitionBounds]
+Digested = tuple[list[RangeDigest], Mapping[TopicPartition, "ClientError"]]
 
 
 async def take_before(
@@ -50,7 +52,7 @@ async def take_before(
     groups = await find_group_offsets(admin)
     bounds = await find_bounds(admin, topics)
     ranges = {
-        place: list(split_range(max(each.log_start, each.end - last), each.end, RANGE_RECORDS))
+        place: list(split_range(max(each.log_start, each.end - last), each.committed, RANGE_RECORDS))
         for place, each in bounds.items()
     }
 
@@ -77,7 +79,7 @@ async def take_after(
     ranges: dict[TopicPartition, list[tuple[int, int]]] = {}
     for (place, start), each in sorted(before.ranges.items()):
         now = bounds.get(place)
-        if now is not None and now.log_start <= start and each.end <= now.end:
+        if now is not None and now.log_start <= start and each.end <= now.committed:
             ranges.setdefault(place, []).append((start, each.end))
     spans = {
         TopicPartition(each.topic, each.partition): Span(each.start, each.end, each.stable) for each in before.copies
@@ -147,7 +149,7 @@ async def _take_moment(
 ) -> Moment:
     from kafkalite.cli.doctor.cluster import security_options
 
-    bounds, digests = await digest_while_deleted(admin, partial(_digest_ranges, consumer_options), bounds, ranges)
+    bounds, digests = await digest_while_deleted(admin, partial(_digest_ranges, admin), bounds, ranges)
     timeout_s = consumer_options["request_timeout_ms"] / 1000
     security = security_options(consumer_options)
     copies, unread = await read_copies(admin, choose_spans(bounds), security, timeout_s, without_epochs=without_epochs)
@@ -182,9 +184,10 @@ async def find_group_offsets(admin: Admin, known: Collection[str] = ()) -> dict[
 
 
 async def digest_while_deleted(
-    admin: Admin, digest: Callable[[Ranges], Awaitable[list[RangeDigest]]], bounds: Bounds, ranges: Ranges
+    admin: Admin, digest: Callable[[Ranges], Awaitable[Digested]], bounds: Bounds, ranges: Ranges
 ) -> tuple[Bounds, list[RangeDigest]]:
-    """Return the digests of ranges, and the bounds with the log starts that they were read behind.
+    """Return the digests of ranges, and the bounds with the log starts that they were read behind. `digest` returns those that it found,
+    and of which partitions offsets were not there.
 
     Retention, and Kafka Streams in its repartition topics, may delete records while they are read: then a partition is read again from
     where its log starts now. Raises ClientError, also where that goes on.
@@ -193,9 +196,12 @@ async def digest_while_deleted(
 
     found: list[RangeDigest] = []
     for _ in range(_ATTEMPTS):
-        digests = await digest(ranges)
+        digests, refused = await digest(ranges)
         starts = await admin.list_offsets({place: "earliest" for place, some in ranges.items() if some})
         moved = {place: each.offset for place, each in starts.items() if each and each.offset > ranges[place][0][0]}
+        for place, problem in refused.items():
+            if place not in moved:  # nothing was deleted that explains it
+                raise problem
         found += [each for each in digests if TopicPartition(each.topic, each.partition) not in moved]
         if not moved:
             return bounds, found
@@ -207,20 +213,34 @@ async def digest_while_deleted(
     raise ClientTimeoutError(f"records of {next(iter(ranges))} are deleted quicker than they are read")
 
 
-async def _digest_ranges(consumer_options: Mapping[str, Any], ranges: Ranges) -> list[RangeDigest]:
-    wanted = [(place, some) for place, some in ranges.items() if some]
+async def _digest_ranges(admin: Admin, ranges: Ranges) -> Digested:
+    """Return the digests of ranges, each partition's of which follow each other, made of what lies on the leaders' disks now. Raises
+    ClientError, but for offsets that are not there.
+    """
+    from kafkalite.client.admin.calls import all_of
+    from kafkalite.client.errors import AdminError
+    from kafkalite.errors import ErrorCode
+
     found: list[RangeDigest] = []
-    for at in range(0, len(wanted), _PARTITIONS_AT_ONCE):
-        digesters = {place: PartitionDigester(place, some) for place, some in wanted[at : at + _PARTITIONS_AT_ONCE]}
+    refused: dict[TopicPartition, ClientError] = {}
+    slots = asyncio.Semaphore(_PARTITIONS_AT_ONCE)
 
-        def add(record: ConsumerRecord, digesters: dict[TopicPartition, PartitionDigester] = digesters) -> None:
-            digest = digest_record(record.key, record.value, record.headers, record.timestamp)
-            digesters[record.topic_partition].add_record(record.offset, digest)
+    async def digest(place: TopicPartition, span: tuple[int, int]) -> None:
+        try:
+            async with slots:
+                digests = await admin.digest_records({place: span}, fresh=True, part_offsets=RANGE_RECORDS)
+        except AdminError as problem:
+            if problem.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            refused[place] = problem
+            return
+        found.extend(
+            RangeDigest(*place, each.start, each.end, each.records, each.content_bytes, each.fingerprint)
+            for each in digests
+        )
 
-        spans = {place: (ranges[place][0][0], each.end) for place, each in digesters.items()}
-        await read_spans(consumer_options, spans, add)
-        found += [digest for each in digesters.values() for digest in each.finish()]
-    return found
+    await all_of(digest(place, (some[0][0], some[-1][1])) for place, some in ranges.items() if some)
+    return found, refused
 
 
 async def _find_probed(

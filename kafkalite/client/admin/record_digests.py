@@ -8,7 +8,9 @@ without an error: offsets that the log does not have any more, or that are not c
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Final
 
 from kafkalite.client.cluster.client import ClusterClient
@@ -44,27 +46,39 @@ class RangeDigester:
         self._timeout_s, self._fresh, self._times = timeout_s, fresh, times
         self._what = f"digesting {place}"
 
-    async def digest(self) -> RangeDigest:
-        """Return the digest.
+    async def digest_parts(self, ends: Sequence[int]) -> list[RangeDigest]:
+        """Return the digests of the parts of the range that end before these offsets, the last of which is the range's end.
 
         ClientTimeoutError where the end is not committed in time, ClientError OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE,
         TOPIC_AUTHORIZATION_FAILED and others that no retry changes.
         """
+        found: list[RangeDigest] = []
+        offset = self._start
+        for number, end in enumerate(ends):
+            total = NO_RECORDS
+            while offset < end:
+                answer = await self._ask_until_more(offset, end)
+                if answer is None:
+                    rest = await self._digest_fetched(offset, ends[number:])
+                    return [*found, total + rest[0], *rest[1:]]
+                total, offset = total + _digest_in(answer), answer.next_offset
+            found.append(total)
+        return found
+
+    async def _ask_until_more(self, offset: int, end: int) -> messages.DigestRecordsResponse | None:
+        """Return an answer that goes beyond `offset`, None where the broker does not know the request."""
         loop = asyncio.get_running_loop()
-        total, offset, waits = NO_RECORDS, self._start, 0
-        deadline_s = loop.time() + self._timeout_s
-        while offset < self._end:
+        deadline_s, waits = loop.time() + self._timeout_s, 0
+        while True:
             try:
-                answer = await self._cluster.retrying(lambda at=offset: self._ask(at), self._what, self._timeout_s)  # type: ignore[misc]
+                answer = await self._cluster.retrying(lambda: self._ask(offset, end), self._what, self._timeout_s)
             except ClientError as problem:
                 if problem.code is not ErrorCode.UNSUPPORTED_VERSION:
                     raise
-                return total + await self._digest_fetched(offset)
+                return None
             raise_error(answer, self._what)
             if answer.next_offset > offset:
-                total += _digest_in(answer)
-                offset, waits, deadline_s = answer.next_offset, 0, loop.time() + self._timeout_s
-                continue
+                return answer
             waits += 1
             delay_s = self._cluster.retry.delay_ms(waits, self._cluster.chance()) / 1000
             if loop.time() + delay_s >= deadline_s:
@@ -73,9 +87,8 @@ class RangeDigester:
                     f"{answer.last_stable_offset} is committed"
                 )
             await asyncio.sleep(delay_s)
-        return total
 
-    async def _ask(self, offset: int) -> messages.DigestRecordsResponse:
+    async def _ask(self, offset: int, end: int) -> messages.DigestRecordsResponse:
         """Return the leader's answer about what begins at `offset`, also that it is damaged. Raises ClientError, OSError."""
         known = self._cluster.view.partition(self._place)
         if known is None:
@@ -87,7 +100,7 @@ class RangeDigester:
             partition_index=self._place.partition,
             current_leader_epoch=known.leader_epoch,
             start_offset=offset,
-            end_offset=self._end,
+            end_offset=end,
             since_timestamp=self._times.since,
             until_timestamp=min(self._times.until, LARGEST_INT64),
             is_fresh=self._fresh,
@@ -96,19 +109,27 @@ class RangeDigester:
         if answer.error_code == ErrorCode.CORRUPT_MESSAGE:
             return answer  # of fetched records it may be worth another try; these lie on the leader's disk
         raise_error(answer, self._what)
-        if not offset <= answer.next_offset <= self._end or len(answer.fingerprint) != FINGERPRINT_BYTES:
+        if not offset <= answer.next_offset <= end or len(answer.fingerprint) != FINGERPRINT_BYTES:
             raise error_of(ErrorCode.UNKNOWN_SERVER_ERROR, self._what, f"an answer about other offsets than {offset}")
         return answer
 
-    async def _digest_fetched(self, start: int) -> RangeDigest:
-        """Return the digest of the records from `start` on, which are read."""
+    async def _digest_fetched(self, start: int, ends: Sequence[int]) -> list[RangeDigest]:
+        """Return the digests of the parts from `start` on, whose records are read once."""
         settings = RangeSettings(_READ_COMMITTED, True, _FETCH_MAX_WAIT_MS, self._timeout_s)
-        reader, portions, total = RangeReader(self._cluster, self._place, settings), Portions(), NO_RECORDS
-        async with aclosing(reader.batches(start, self._end)) as batches:
+        reader, portions = RangeReader(self._cluster, self._place, settings), Portions()
+        parts = list(pairwise([start, *ends]))
+        totals, first, reached = [NO_RECORDS] * len(parts), 0, start
+        async with aclosing(reader.batches(start, ends[-1])) as batches:
             async for batch in batches:
-                with batch.naming_errors():
-                    total += await portions.finish(batch.digest(start, self._end, self._times))
-        return total
+                while first < len(parts) - 1 and parts[first][1] <= reached:
+                    first += 1
+                reached = max(reached, batch.header.next_offset)
+                for number in range(first, len(parts)):
+                    if parts[number][0] >= reached:
+                        break
+                    with batch.naming_errors():
+                        totals[number] += await portions.finish(batch.digest(*parts[number], self._times))
+        return totals
 
 
 def _digest_in(answer: messages.DigestRecordsResponse) -> RangeDigest:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.admin.calls import AdminCalls, Results, each_of
@@ -19,6 +20,7 @@ from kafkalite.types import TopicPartition, group_by_topic
 if TYPE_CHECKING:
     from kafkalite.client.admin.topics import TopicDescription
     from kafkalite.client.cluster.view import PartitionView
+    from kafkalite.protocol.record_batches.record_digest import RangeDigest
 
 _OFFSETS_BY_NAME: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
 _RANGES_AT_ONCE: Final = 8
@@ -106,10 +108,12 @@ class RecordAdmin(AdminCalls):
         since_ms: int = LEAST_INT64,
         until_ms: int | None = None,
         fresh: bool = False,
+        part_offsets: int | None = None,
     ) -> list[DigestedRange]:
         """Return the digests of the committed records of partitions, from the first offset of a range to before the second.
 
-        Of those, records count that have timestamps from `since_ms` to before `until_ms`: by default all.
+        Of those, records count that have timestamps from `since_ms` to before `until_ms`: by default all. With `part_offsets` there is
+        one for each part of a range that lies between two multiples of it, for one pass over the records.
 
         Brokers keep digests of what they have read once; a `fresh` one is made of the bytes that lie on their disks now. AdminError with
         OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, TOPIC_AUTHORIZATION_FAILED, … for those that failed, REQUEST_TIMED_OUT for an end that
@@ -130,25 +134,18 @@ class RecordAdmin(AdminCalls):
             await self._watch_leaders(wanted)
         at_once = asyncio.Semaphore(_RANGES_AT_ONCE)
 
-        async def digest(each: TopicPartition) -> DigestedRange:
+        async def digest(each: TopicPartition) -> list[DigestedRange]:
             start, end = wanted[each]
+            ends = _part_ends(start, end, part_offsets)
             digester = RangeDigester(self._cluster, each, start, end, self._api_timeout_s, times=times, fresh=fresh)
             async with at_once:
-                digest = await digester.digest()
-            return DigestedRange(
-                each,
-                start,
-                end,
-                digest.records,
-                digest.first_offset if digest.records else None,
-                digest.last_offset if digest.records else None,
-                digest.least_timestamp if digest.records else None,
-                digest.largest_timestamp if digest.records else None,
-                digest.content_bytes,
-                f"{digest.fingerprint:032x}",
-            )
+                found = await digester.digest_parts(ends)
+            return [
+                _make_digested_range(each, *span, one)
+                for span, one in zip(pairwise([start, *ends]), found, strict=True)
+            ]
 
-        return list((await each_of(wanted, digest)).values())
+        return [one for some in (await each_of(wanted, digest)).values() for one in some]
 
     async def list_offsets(
         self,
@@ -179,3 +176,27 @@ class RecordAdmin(AdminCalls):
 
 def _find_partition(described: Mapping[str, TopicDescription], each: TopicPartition) -> PartitionView | None:
     return topic.partition(each.partition) if (topic := described.get(each.topic)) is not None else None
+
+
+def _part_ends(start: int, end: int, part_offsets: int | None) -> list[int]:
+    """Return where the parts of a range end. ValueError."""
+    if part_offsets is None:
+        return [end]
+    if part_offsets < 1:
+        raise ValueError(f"part_offsets is {part_offsets}, and has to be 1 or more")
+    return [*range((start // part_offsets + 1) * part_offsets, end, part_offsets), end]
+
+
+def _make_digested_range(place: TopicPartition, start: int, end: int, digest: RangeDigest) -> DigestedRange:
+    return DigestedRange(
+        place,
+        start,
+        end,
+        digest.records,
+        digest.first_offset if digest.records else None,
+        digest.last_offset if digest.records else None,
+        digest.least_timestamp if digest.records else None,
+        digest.largest_timestamp if digest.records else None,
+        digest.content_bytes,
+        f"{digest.fingerprint:032x}",
+    )

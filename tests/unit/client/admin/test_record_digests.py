@@ -128,6 +128,27 @@ def test_partitions_are_asked_of_their_leaders_together(tmp_path: Path) -> None:
     assert found[1].to_dict()["fingerprint"] == found[1].fingerprint and found[1].to_dict()["partition"] == 1
 
 
+@pytest.mark.parametrize("unknown", [(), OF_OURS], ids=["by the broker", "by reading"])
+def test_parts_of_a_range_are_digested_in_one_pass(tmp_path: Path, unknown: tuple[ApiKey, ...]) -> None:
+    """Whatever batches they cut."""
+    log = new_log(tmp_path, TopicConfig())
+    for number in range(9):
+        append(log, build_batch([NewRecord(b"k", b"%d" % number, NOW_MS)] * (number + 1)))
+    log.set_high_watermark(log.log_end_offset)
+    cluster = ServedPartitions(led(log), unknown=unknown)
+    found = ask(cluster, lambda admin: admin.digest_records({NAME: (3, 44)}, part_offsets=10))
+    spans = [(3, 10), (10, 20), (20, 30), (30, 40), (40, 44)]
+    assert found == [as_range(log, NAME, *span) for span in spans]
+    if unknown:
+        assert cluster.asked.count(ApiKey.FETCH) == 1
+    (whole,) = ask(cluster, lambda admin: admin.digest_records({NAME: (3, 44)}, part_offsets=100))
+    assert whole.records == sum(each.records for each in found) == 41
+    (nothing,) = ask(cluster, lambda admin: admin.digest_records({NAME: (10, 10)}, part_offsets=10))
+    assert (nothing.start, nothing.end, nothing.records) == (10, 10, 0)
+    with pytest.raises(ValueError, match="part_offsets is 0"):
+        ask(cluster, lambda admin: admin.digest_records({NAME: (3, 44)}, part_offsets=0))
+
+
 def make_answer(next_offset: int, records: int = 1, **fields: Any) -> messages.DigestRecordsResponse:
     places = {"first_offset": next_offset - 1, "last_offset": next_offset - 1}
     given = {**places, "least_timestamp": 7, "largest_timestamp": 8, "fingerprint": b"\xff" * 16, **fields}
