@@ -126,7 +126,16 @@ SESSION = options(
 SPARK = options(
     SESSION,
     click.option("--time-zone", default="UTC", show_default=True, help="Where days begin."),
-    click.option("--rows-per-task", type=click.IntRange(1), default=250_000, show_default=True),
+    click.option(
+        "--rows-per-task", type=click.IntRange(1), default=250_000, show_default=True, help="Offsets that fill a task."
+    ),
+    click.option(
+        "--bytes-per-task",
+        type=click.IntRange(1),
+        default=128 * 1024 * 1024,
+        show_default=True,
+        help="Bytes of the log that fill a task before so many offsets do.",
+    ),
     click.option(
         "--max-file-bytes",
         type=click.IntRange(1),

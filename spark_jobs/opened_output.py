@@ -31,11 +31,11 @@ def note(text: str) -> None:
 def open_night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
     """Open lock, cluster and Spark session, and finish first what an earlier run left unfinished."""
     from spark_jobs.batch.cluster_log import ClusterLog
-    from spark_jobs.batch.night import Night, now_ms, recover
-    from spark_jobs.batch.publication import clear_staging
+    from spark_jobs.batch.night import Night, clear_left, now_ms, recover
     from spark_jobs.batch.records import Reading
     from spark_jobs.batch.run_lock import run_lock
     from spark_jobs.batch.signatures import load_signer
+    from spark_jobs.observation.progress import open_board
     from spark_jobs.tables.output_tables import open_tables
     from spark_jobs.tables.packages import PARQUET
     from spark_jobs.tables.recorded_format import record_format
@@ -63,6 +63,7 @@ def open_night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
                     options["rows_per_task"],
                     options["max_file_bytes"],
                     options["fail_on_data_loss"],
+                    options["bytes_per_task"],
                 ),
                 lock.check,
                 note,
@@ -70,13 +71,14 @@ def open_night(options: Mapping[str, Any], purpose: str) -> Iterator[Night]:
                 options["group_prefix"],
                 sign=sign,
                 journal=options["journal"],
+                progress=open_board(note),
                 tables=None if table_format == PARQUET else open_tables(table_format, spark, storage),
             )
             recover(night)
             night.journal.ready_ms = round((time.monotonic() - begun_s) * 1000)
             with _pages(night):
                 yield night
-            clear_staging(night.storage)
+            clear_left(night.storage)
 
 
 @contextmanager

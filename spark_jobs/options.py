@@ -27,6 +27,7 @@ from spark_jobs.ranges import (
     LatestOffsets,
     OneTimestamp,
 )
+from spark_jobs.tasks import Task, tasks_from_json
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,10 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    max_bytes_per_partition: int | None = None
+    """Not in Spark's own source."""
+    tasks: tuple[Task, ...] | None = None
+    """Ranges that the nightly jobs have cut themselves; then brokers are not asked where partitions begin and end."""
     poll_timeout_ms: int = DEFAULT_POLL_TIMEOUT_MS
     fetch_offset_retries: int = DEFAULT_FETCH_OFFSET_RETRIES
     fetch_offset_retry_interval_ms: int = DEFAULT_FETCH_OFFSET_RETRY_INTERVAL_MS
@@ -177,6 +182,8 @@ def stream_options(options: Mapping[str, str]) -> SourceOptions:
     ):
         if name in given:
             raise OptionError(f"ending {what} not valid in streaming queries")
+    if "maxBytesPerPartition" in given:
+        log.warning("maxBytesPerPartition option ignored in streaming queries")
     parsed = _source_options(given, _bound(given, "starting", LatestOffsets()), LatestOffsets())
     if _boolean(given, "topicIdsInOffsets", False):
         if not parsed.fail_on_data_loss:
@@ -224,6 +231,7 @@ def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
     choice = selection_of(given)
     min_partitions = _positive(given, "minPartitions")
     max_records = _positive(given, "maxRecordsPerPartition")
+    max_bytes = _positive(given, "maxBytesPerPartition")
     settings = _kafka_settings(given)
     _refuse_settings(settings, _REFUSED)
     if "group.id" in settings:
@@ -241,6 +249,8 @@ def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         min_partitions=min_partitions,
         max_records_per_partition=max_records,
+        max_bytes_per_partition=max_bytes,
+        tasks=_tasks(given, choice),
         poll_timeout_ms=_or(_long(given, "kafkaConsumer.pollTimeoutMs"), DEFAULT_POLL_TIMEOUT_MS),
         fetch_offset_retries=_or(_long(given, "fetchOffset.numRetries"), DEFAULT_FETCH_OFFSET_RETRIES),
         fetch_offset_retry_interval_ms=_or(
@@ -250,6 +260,21 @@ def _source_options(given: Options, start: Bound, end: Bound) -> SourceOptions:
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
     )
+
+
+def _tasks(given: Options, choice: Selection) -> tuple[Task, ...] | None:
+    text = given.get("tasks")
+    if text is None:
+        return None
+    topics = {each.topic for each in choice.partitions} if isinstance(choice, Assign) else set()
+    if len(topics) != 1:
+        raise OptionError("Option 'tasks' needs the option 'assign' with the partitions of one topic")
+    try:
+        return tasks_from_json(topics.pop(), text)
+    except (ValueError, TypeError) as problem:
+        raise OptionError(
+            f"Option 'tasks' is no list like [[[0,23,42]],[[1,0,9],[2,5,7]]] of partitions, starts and ends: {problem}"
+        ) from None
 
 
 def selection_of(given: Options) -> Selection:

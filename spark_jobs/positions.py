@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicDescription, TopicPartition
+from spark_jobs.log_sizes import find_log_bytes
 from spark_jobs.options import Assign, Selection, SourceOptions, Subscribe, client_options
 from spark_jobs.ranges import (
     EARLIEST,
@@ -29,6 +30,7 @@ from spark_jobs.ranges import (
     ranges_between,
     split_ranges,
 )
+from spark_jobs.tasks import bytes_per_offset
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +147,25 @@ class Positions:
         partitions = self.choose_partitions()
         start = self.resolve(options.start, partitions, starting=True)
         end = self.resolve(options.end, partitions, starting=False)
-        return split_ranges(ranges_between(start, end), options.min_partitions, options.max_records_per_partition)
+        ranges = ranges_between(start, end)
+        return split_ranges(
+            ranges, options.min_partitions, options.max_records_per_partition, self._most_offsets(ranges)
+        )
+
+    def _most_offsets(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int]:
+        """Return how many offsets of each partition have as many bytes as a task may read, if there is such a bound."""
+        max_bytes = self._options.max_bytes_per_partition
+        if max_bytes is None:
+            return {}
+        partitions = {each.topic_partition for each in ranges}
+        begin, end = self.earliest(partitions), self.latest(partitions)
+        sizes = self._retrying(lambda admin: find_log_bytes(admin, partitions))
+        found = {}
+        for each in partitions:
+            average = bytes_per_offset(sizes.get(each, 0), begin[each], end[each])
+            if average is not None:
+                found[each] = max(1, max_bytes // average)
+        return found
 
     def _retrying(self, ask: Callable[[SyncAdmin], Answer]) -> Answer:
         attempt = 1

@@ -222,16 +222,23 @@ def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
 
 
 def split_ranges(
-    ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records_per_partition: int | None = None
+    ranges: Sequence[OffsetRange],
+    min_partitions: int | None = None,
+    max_records_per_partition: int | None = None,
+    most_offsets: Mapping[TopicPartition, int] | None = None,
 ) -> list[OffsetRange]:
     """Return the ranges of the tasks: none larger than `max_records_per_partition`, and about `min_partitions` when there are fewer.
 
-    With neither it is one task for each partition. Large ranges are split and small ones left alone; no range is empty, and
-    together they are exactly `ranges`.
+    `most_offsets` are bounds of single partitions. Without any of these it is one task for each partition. Large ranges are split and small
+    ones left alone; no range is empty, and together they are exactly `ranges`.
     """
     tasks = [each for each in ranges if each.size > 0]
-    if max_records_per_partition is not None:
-        tasks = [piece for each in tasks for piece in _pieces(each, math.ceil(each.size / max_records_per_partition))]
+    bounds = most_offsets or {}
+    tasks = [
+        piece
+        for each in tasks
+        for piece in _bound_range(each, max_records_per_partition, bounds.get(each.topic_partition))
+    ]
     if min_partitions is None or len(tasks) >= min_partitions:
         return tasks
     total = sum(each.size for each in tasks)
@@ -244,6 +251,12 @@ def split_ranges(
         for each in tasks
         for piece in _pieces(each, 1 if each in kept else _part_count(each.size, split_total, split_partitions))
     ]
+
+
+def _bound_range(whole: OffsetRange, *most: int | None) -> list[OffsetRange]:
+    """Return `whole` in pieces that are not larger than any of `most`; None bounds nothing."""
+    least = min((each for each in most if each is not None), default=whole.size)
+    return _pieces(whole, math.ceil(whole.size / least))
 
 
 def _part_count(size: int, total: int, wanted: int) -> int:

@@ -20,20 +20,21 @@ from spark_jobs.positions import Positions
 from spark_jobs.ranges import DataLossError, OffsetRange
 from spark_jobs.registry.schemas import Decoding
 from spark_jobs.rows import check_schema, client_columns, converter, range_end_row
+from spark_jobs.tasks import Task
 
 log = logging.getLogger(__name__)
 
 
 class RangePartition(InputPartition):
-    """The work of one task, and what it decodes with; None is nothing to do."""
+    """The work of one task, and what it decodes with; no range is nothing to do."""
 
-    def __init__(self, offset_range: OffsetRange | None, decodings: Mapping[str, Decoding] | None = None) -> None:
+    def __init__(self, ranges: Sequence[OffsetRange], decodings: Mapping[str, Decoding] | None = None) -> None:
         super().__init__(None)
-        self.offset_range = offset_range
+        self.ranges = tuple(ranges)
         self.decodings = decodings or {}
 
     def __repr__(self) -> str:
-        return f"RangePartition({self.offset_range})"
+        return f"RangePartition({', '.join(map(str, self.ranges))})"
 
 
 class BatchReader(DataSourceReader):
@@ -47,34 +48,36 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[RangePartition]:
         """Return one for each task; where a query ends is decided here, once. OptionError, OffsetsError, ClientError."""
-        with Positions(self._options) as positions:
-            ranges = positions.batch_ranges()
+        tasks: Sequence[Task] | None = self._options.tasks
+        if tasks is None:
+            with Positions(self._options) as positions:
+                tasks = [(each,) for each in positions.batch_ranges()]
         decodings = self._finder.find()
         # Spark makes a partition with the value None of an empty list.
-        return [RangePartition(each, decodings) for each in ranges] or [RangePartition(None)]
+        return [RangePartition(each, decodings) for each in tasks] or [RangePartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return read_partition(partition, self._options, self._schema)
 
 
 def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
-    """Yield the records of a `RangePartition` as Arrow batches of `schema`, and the row that ends it. DataLossError, ClientError."""
-    offset_range = getattr(partition, "offset_range", None)
-    if offset_range is None:
+    """Yield the records of a `RangePartition` as Arrow batches of `schema`, and rows that end ranges. DataLossError, ClientError."""
+    ranges: Sequence[OffsetRange] = getattr(partition, "ranges", ())
+    if not ranges:
         return
-    decoders = ColumnDecoders(getattr(partition, "decodings", {}))
-    convert, columns = converter(schema, offset_range.topic, decoders.decode), client_columns(schema)
+    decoders, columns = ColumnDecoders(getattr(partition, "decodings", {})), client_columns(schema)
     settings = client_options(
         ConsumerOptions, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)}
     )
-    records = 0
     with SyncConsumer(**settings) as consumer:
-        for batch in available(consumer, offset_range, columns, options.fail_on_data_loss):
-            records += batch.num_rows
-            yield convert(batch)
-    row = range_end_row(schema, offset_range.partition, offset_range.start, offset_range.end, records)
-    if row is not None:
-        yield row
+        for each in ranges:
+            convert, records = converter(schema, each.topic, decoders.decode), 0
+            for batch in available(consumer, each, columns, options.fail_on_data_loss):
+                records += batch.num_rows
+                yield convert(batch)
+            row = range_end_row(schema, each.partition, each.start, each.end, records)
+            if row is not None:
+                yield row
 
 
 def available(

@@ -124,7 +124,7 @@ class StreamBatches(DataSourceStreamReader):
         options = self._options
         tasks = split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
         decodings = self._finder.find()
-        return [RangePartition(each, decodings) for each in tasks]
+        return [RangePartition([each], decodings) for each in tasks]
 
     def _starts_of_new(self, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the beginnings of partitions that were added while the query ran, which should be 0."""

@@ -10,7 +10,9 @@ from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import UnknownTopicError
 from spark_jobs.batch.plan import LogBounds, Offsets
 from spark_jobs.batch.proof import Span, Sum
+from spark_jobs.log_sizes import find_log_bytes
 from spark_jobs.options import client_options
+from spark_jobs.tasks import bytes_per_offset
 
 READ_COMMITTED = "read_committed"
 
@@ -51,6 +53,16 @@ class ClusterLog:
         if timestamp_ms < 0:
             return {partition: begin for partition, begin in bounds.begin.items() if begin < bounds.end[partition]}
         return self._offsets({TopicPartition(bounds.topic, p): timestamp_ms for p in bounds.end})
+
+    def record_bytes(self, bounds: LogBounds) -> dict[int, int]:
+        """Return the average bytes of an offset of each partition's log, as brokers keep it; none of an empty one."""
+        sizes = find_log_bytes(self._admin, [TopicPartition(bounds.topic, p) for p in bounds.end])
+        found = {}
+        for (_, partition), log_bytes in sorted(sizes.items()):
+            average = bytes_per_offset(log_bytes, bounds.begin[partition], bounds.end[partition])
+            if average is not None:
+                found[partition] = average
+        return found
 
     def digest(self, topic: str, spans: Sequence[Span]) -> Sum:
         """Return how many committed records spans have, and their fingerprint, as the partitions' leaders have them."""

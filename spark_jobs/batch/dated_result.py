@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,6 +19,8 @@ from spark_jobs.batch.publication import check_unit, gather
 from spark_jobs.batch.records import RECORD_COLUMNS
 from spark_jobs.observation.journal import CHECK, DEAD_LETTERS, READ
 from spark_jobs.observation.run_facts import RunFacts
+from spark_jobs.observation.stage_progress import watch_tasks
+from spark_jobs.tasks import Task
 
 _RESULT, _DEAD = "result", "dead_letters"
 
@@ -47,6 +49,10 @@ def record_plan(ledger: Ledger, plan: RunPlan) -> Entry:
 
 class Product(Protocol):
     """What a job has made of what it read, as DataFrames whose rows are counted while they are written."""
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks that read the log."""
 
     @property
     def result(self) -> DataFrame:
@@ -78,7 +84,8 @@ def complete(
     observed, journal = Observed(product.result), night.journal
     columns = {field.name: field.dataType.simpleString() for field in product.result.schema.fields}
     journal.begin_entry(entry, columns)
-    with journal.measure(READ):
+    what = f"{ledger.job} of {topic} {day}"
+    with journal.measure(READ), watch_tasks(night.progress, night.spark.sparkContext, what, product.tasks):
         units = _stage(night, entry, path, staging(entry.attempt, _RESULT), _sort_rows(observed.rows))
     with journal.measure(CHECK):
         can_have_dead = product.check_result()

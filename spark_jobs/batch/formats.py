@@ -23,6 +23,8 @@ class DecodedColumn:
 
     kind: DataType
     make_decoder: Callable[[], BatchDecoder]
+    identity: str = ""
+    """Equal for columns that decode the same to the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,12 @@ class Format:
         Needs a Spark session. BadRequestError, RegistryError, SchemaError.
         """
         if self.lookup is not None:
-            return DecodedColumn(self.lookup.spark_type(topic), partial(make_decoder, self.lookup.decoding(topic)))
+            decoding, found = self.lookup.decoding(topic), self.lookup.spark_type(topic)
+            return DecodedColumn(found, partial(make_decoder, decoding), f"{found.simpleString()} {decoding!r}")
         kind = self.spark_type()
-        return None if kind is None else DecodedColumn(kind, partial(Decoder, self.name, self.arrow_type()))
+        if kind is None:
+            return None
+        return DecodedColumn(kind, partial(Decoder, self.name, self.arrow_type()), f"{self.name} {self.fields}")
 
     def arrow_type(self) -> pa.StructType | None:
         """Needs a Spark session. BadRequestError when the fields are missing, superfluous or cannot be read."""
@@ -74,6 +79,14 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
+class DecodedColumns:
+    """The decoded columns of a topic's records; None where bytes stay as they are."""
+
+    key: DecodedColumn | None
+    value: DecodedColumn | None
+
+
+@dataclass(frozen=True, slots=True)
 class Formats:
     """Of a topic's keys and values."""
 
@@ -85,6 +98,10 @@ class Formats:
         for each in (self.key, self.value):
             each.check()
         return self
+
+    def columns(self, topic: str) -> DecodedColumns:
+        """Return the decoded columns of a topic's records that are in the log by now. Errors of `Format.column`."""
+        return DecodedColumns(self.key.column(topic), self.value.column(topic))
 
     def check_topic(self, topic: str) -> None:
         """Read the schemas of the columns. RegistryError, SchemaError."""

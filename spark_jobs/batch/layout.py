@@ -11,7 +11,7 @@
     _ledger/archive/flights/2013-06-15.pending.json                                 one that is planned, or being published
     _audit/flights/2013-06-15.json                                                  the newest audit of the date
     _report/2013-06-15.html                                                         the night's page, of all topics
-    _staging/…                                                                      of runs that are not published
+    _staging/…                                                                      of runs that are not published (`portions`)
     _table_format.json                                                              where these are tables and no folders (`tables`)
 
 With Delta Lake or Iceberg, `archive/topic=flights` is a table, and so are the others up to their topics; `date` and `run` partition it.

@@ -3,7 +3,7 @@
 A run writes its plan into a *pending* file before it reads anything, lists there what is to be published before it publishes, and
 writes the *done* file last; then the pending file goes. So after a crash:
 
-- pending and "planned": nothing of it is visible; the date is run again with the recorded ranges.
+- pending and "planned": nothing of it is visible; the date is run again with the recorded ranges, behind what it has read (`portions`).
 - pending and "publishing": everything is staged; whoever comes next finishes it (`publication`).
 - done, and no pending file: the date is as the file says.
 
@@ -54,6 +54,11 @@ class Unit:
     identity: str
     """Equal for units with the same contents, where the file system tells; else of one attempt."""
 
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Unit:
+        """ValueError, KeyError or TypeError for something else than `asdict` gives."""
+        return cls(**{**document, "files": tuple(PartFile(**file) for file in document["files"])})
+
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
@@ -98,7 +103,7 @@ class Entry:
         return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     def _to_json(self) -> dict[str, Any]:
-        return {"version": _VERSION, **asdict(self), "plan": _plan_to_json(self.plan)}
+        return {"version": _VERSION, **asdict(self), "plan": plan_to_json(self.plan)}
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> Entry:
@@ -107,10 +112,7 @@ class Entry:
             document = json.loads(data)
             if document.pop("version") != _VERSION:
                 raise ValueError("another version")
-            units = tuple(
-                Unit(**{**each, "files": tuple(PartFile(**file) for file in each["files"])})
-                for each in document.pop("units")
-            )
+            units = tuple(Unit.from_json(each) for each in document.pop("units"))
             plan, start = _plan_from_json(document["plan"]), _offsets(document["sink_start"])
             digests = tuple(Bucket(**each) for each in document.pop("digests", ()))
             facts = RunFacts.from_json(found) if (found := document.get("facts")) is not None else None
@@ -128,6 +130,16 @@ class Ledger:
     def __init__(self, storage: Storage, job: str) -> None:
         self._storage = storage
         self.job = job
+        self._plans: dict[str, dict[date, RunPlan]] = {}
+
+    def done_plans(self, topic: str) -> list[RunPlan]:
+        """Return the plans of the finished runs of a topic, by date.
+
+        They are read once and kept: while a run holds its lock, nobody else finishes one. So many days cost no more than each by itself.
+        """
+        if topic not in self._plans:
+            self._plans[topic] = {entry.plan.date: entry.plan for entry in self.all_done(topic)}
+        return [plan for _, plan in sorted(self._plans[topic].items())]
 
     def read_done(self, topic: str, day: date) -> Entry | None:
         return self._read(layout.done_file(self.job, topic, day))
@@ -137,11 +149,11 @@ class Ledger:
 
     def all_done(self, topic: str) -> list[Entry]:
         """Return the finished runs of a topic, by date."""
-        return [entry for name, entry in self._entries(topic) if not name.endswith(_PENDING)]
+        return self._entries(topic, pending=False)
 
     def all_pending(self, topic: str) -> list[Entry]:
         """Return the runs of a topic that are planned or being published, by date."""
-        return [entry for name, entry in self._entries(topic) if name.endswith(_PENDING)]
+        return self._entries(topic, pending=True)
 
     def topics(self) -> list[str]:
         """Return the topics that have entries."""
@@ -161,19 +173,21 @@ class Ledger:
             finished = replace(finished, signature=sign(finished.signed_content))
         plan = entry.plan
         self._storage.write(layout.done_file(self.job, plan.topic, plan.date), finished.encode())
+        if plan.topic in self._plans:
+            self._plans[plan.topic][plan.date] = plan
         self.forget_pending(entry)
         return finished
 
-    def _entries(self, topic: str) -> list[tuple[str, Entry]]:
+    def _entries(self, topic: str, *, pending: bool) -> list[Entry]:
         folder = layout.ledger_folder(self.job, topic)
         found = []
         for each in self._storage.entries(folder):
             # Temporary files of writers that were killed begin with a dot.
-            if each.name.endswith(_DONE) and not each.name.startswith("."):
-                entry = self._read(f"{folder}/{each.name}")
-                if entry is not None:
-                    found.append((each.name, entry))
-        return sorted(found, key=lambda pair: pair[1].plan.date)
+            if not each.name.endswith(_DONE) or each.name.startswith(".") or each.name.endswith(_PENDING) != pending:
+                continue
+            if (entry := self._read(f"{folder}/{each.name}")) is not None:
+                found.append(entry)
+        return sorted(found, key=lambda entry: entry.plan.date)
 
     def _read(self, path: str) -> Entry | None:
         data = self._storage.read(path)
@@ -185,7 +199,8 @@ def jobs_with_ledger(storage: Storage) -> list[str]:
     return [each.name for each in storage.entries(layout.LEDGER) if each.is_folder]
 
 
-def _plan_to_json(plan: RunPlan) -> dict[str, Any]:
+def plan_to_json(plan: RunPlan) -> dict[str, Any]:
+    """Return what an entry has of a plan."""
     return {
         "topic": plan.topic,
         "topic_id": plan.topic_id,
@@ -195,6 +210,8 @@ def _plan_to_json(plan: RunPlan) -> dict[str, Any]:
         "late": [{"first": str(each.first), "last": str(each.last), "start": each.start} for each in plan.late],
         "lost": plan.lost,
         "undated": plan.undated,
+        # Left out where there are none: entries of before have signatures without them.
+        **({"record_bytes": plan.record_bytes} if plan.record_bytes else {}),
     }
 
 
@@ -211,6 +228,7 @@ def _plan_from_json(document: Mapping[str, Any]) -> RunPlan:
         ),
         lost=_ranges(document["lost"]),
         undated=_spans(document.get("undated", {})),  # runs before there were any took none
+        record_bytes=_offsets(document.get("record_bytes", {})),
     )
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from kafkalite.client import ClientError
 from spark_jobs.batch import layout
 from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import DataLossError
@@ -24,6 +25,8 @@ from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.topic_sink import send, transactional_prefix
 from spark_jobs.batch.window import day_start_ms, time_zone
 from spark_jobs.observation.journal import PUBLISH, SEND, Journal
+from spark_jobs.observation.progress import ProgressBoard
+from spark_jobs.portions.staged_work import is_staged
 from spark_jobs.tables.publication import check_columns, publish_to_tables, readable_folder, staged_rows
 from spark_jobs.tables.table_format import TableFormat
 
@@ -53,6 +56,15 @@ class Night:
     journal: Journal = field(default_factory=Journal)
     tables: TableFormat | None = None
     """None for folders of Parquet."""
+    progress: ProgressBoard = field(default_factory=ProgressBoard)
+    told: set[str] = field(default_factory=set)
+    """What was told and is not to be told again."""
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    """By job, as far as they were needed."""
+
+    def ledger(self, job: str) -> Ledger:
+        """Return the ledger of a job, the same one throughout the night."""
+        return self.ledgers.setdefault(job, Ledger(self.storage, job))
 
     def spark_path(self, path: str) -> str:
         """Return a path of the output in the form that Spark takes."""
@@ -62,6 +74,12 @@ class Night:
         if count:
             what = f"{job} of {topic}"
             self.dead_letters[what] = self.dead_letters.get(what, 0) + count
+
+    def tell_once(self, text: str) -> None:
+        """Tell something that holds for the whole night."""
+        if text not in self.told:
+            self.told.add(text)
+            self.tell(text)
 
     def group(self, job: str) -> str:
         """Return the consumer group that shows how far a job is."""
@@ -76,6 +94,21 @@ def new_attempt(job: str, topic: str, day: date) -> str:
 def first_offsets(night: Night, bounds: LogBounds, day: date) -> dict[int, int]:
     """Return each partition's first offset whose record is not older than the date; none where there is no such record."""
     return night.log.first_offsets(bounds, day_start_ms(day, time_zone(night.reading.zone)))
+
+
+def find_record_bytes(night: Night, bounds: LogBounds) -> dict[int, int]:
+    """Return `ClusterLog.record_bytes`; nothing, which is told, where brokers do not tell it to this user."""
+    try:
+        return night.log.record_bytes(bounds)
+    except ClientError as problem:
+        night.tell_once(f"note: tasks are cut by numbers of records alone, for brokers do not tell sizes: {problem}")
+        return {}
+
+
+def with_sizes(night: Night, bounds: LogBounds, plans: Iterable[RunPlan]) -> list[RunPlan]:
+    """Return new plans with the average bytes of an offset."""
+    found = find_record_bytes(night, bounds)
+    return [replace(plan, record_bytes=found) for plan in plans]
 
 
 def check_topic(bounds: LogBounds, plans: Iterable[RunPlan]) -> None:
@@ -169,6 +202,11 @@ def record_plans(ledger: Ledger, plans: Iterable[RunPlan], attempt: str) -> list
 
 def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], counts: Mapping[str, int]) -> Entry:
     """Publish what an attempt has staged, and mark it done. A crash in between is made good by `recover`."""
+    return finish_ready(night, ledger, make_ready(night, ledger, entry, units, counts))
+
+
+def make_ready(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], counts: Mapping[str, int]) -> Entry:
+    """Record what an attempt has staged, so that whoever comes finishes it, also if this run dies before `finish_ready`."""
     night.guard()
     ready = replace(entry, state=PUBLISHING, units=tuple(units), counts=dict(counts))
     if night.tables is not None:
@@ -176,10 +214,11 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
         rows_of = partial(staged_rows, night.spark, night.storage, night.tables)
         check_columns(rows_of, ready, ledger.read_done(entry.plan.topic, entry.plan.date))
     ledger.put_pending(ready)
-    return _finish_published(night, ledger, ready)
+    return ready
 
 
-def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
+def finish_ready(night: Night, ledger: Ledger, entry: Entry) -> Entry:
+    """Publish an entry that is ready, and mark it done."""
     plan, journal = entry.plan, night.journal
     replaced = ledger.read_done(plan.topic, plan.date)
     with journal.measure(PUBLISH):
@@ -191,7 +230,7 @@ def _finish_published(night: Night, ledger: Ledger, entry: Entry) -> Entry:
     if entry.sink_topic:
         with journal.measure(SEND):
             _send(night, entry)
-    reached = progress([*(each.plan for each in ledger.all_done(plan.topic)), plan])
+    reached = progress([*ledger.done_plans(plan.topic), plan])
     night.log.commit(night.group(ledger.job), plan.topic, reached)
     finished = ledger.finish(_with_stages(entry, journal.take_stages()), now_ms(), night.sign)
     journal.finish_entry(finished)
@@ -222,17 +261,27 @@ def _send(night: Night, entry: Entry) -> None:
 def recover(night: Night) -> None:
     """Finish what an earlier run, of any job, was publishing when it died, and clear away what it had staged besides."""
     for job in jobs_with_ledger(night.storage):
-        ledger = Ledger(night.storage, job)
+        ledger = night.ledger(job)
         for topic in ledger.topics():
             for entry in ledger.all_pending(topic):
                 if entry.state == PUBLISHING:
                     night.tell(
                         f"{job} of {topic} {entry.plan.date}: finishing what an earlier run had begun to publish"
                     )
-                    _finish_published(night, ledger, entry)
+                    finish_ready(night, ledger, entry)
                 elif ledger.read_done(topic, entry.plan.date) is not None:
                     ledger.forget_pending(entry)  # a repetition that came to nothing: the date is as it was
-    clear_staging(night.storage)
+    clear_left(night.storage)
+
+
+def clear_left(storage: Storage) -> None:
+    """Remove what attempts have staged, but for the portions of those that the ledger has as planned: the next run goes on with them."""
+    kept = set()
+    for job in jobs_with_ledger(storage):
+        ledger = Ledger(storage, job)
+        pending = (entry for topic in ledger.topics() for entry in ledger.all_pending(topic))
+        kept |= {entry.attempt for entry in pending if entry.state == PLANNED}
+    clear_staging(storage, {attempt for attempt in kept if is_staged(storage, attempt)})
 
 
 def staging(attempt: str, kind: str) -> str:

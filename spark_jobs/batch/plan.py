@@ -48,6 +48,7 @@ class RunPlan:
 
     `undated` is where it takes undated records.
     `lost` are offsets that retention took before anybody read them, where the user accepts that.
+    `record_bytes` are the average bytes of an offset when the run was planned, by which tasks are cut (`spark_jobs.tasks`), where known.
     """
 
     topic: str
@@ -58,6 +59,7 @@ class RunPlan:
     late: tuple[LateDates, ...] = ()
     lost: Ranges = field(default_factory=dict)
     undated: Spans = field(default_factory=dict)
+    record_bytes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

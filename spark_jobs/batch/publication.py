@@ -17,7 +17,8 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 import mmh3
@@ -41,6 +42,22 @@ def gather(
 
     `pieces` are folders below `written` with their numbers; the unit will be at `path`.
     """
+    return seal_unit(storage, attempt, gather_files(storage, attempt, written, path, day, pieces))
+
+
+def gather_files(
+    storage: Storage,
+    attempt: str,
+    written: str,
+    path: str,
+    day: date,
+    pieces: Iterable[tuple[int, str]],
+    first_task: int = 0,
+) -> Unit:
+    """Give files that Spark wrote their places and names among those of a unit, and return it with these files, still without identity.
+
+    `first_task` is the number that the first task of the Spark job has among those of the run.
+    """
     staged = f"{layout.attempt_folder(attempt)}/units/{path}"
     files = []
     for piece, folder in pieces:
@@ -48,16 +65,21 @@ def gather(
         for each in storage.entries(source):
             if each.is_folder or not (match := _SPARK_PART.fullmatch(each.name)):
                 continue
-            name = layout.part_name(int(match[1]), piece + int(match[2]))
+            name = layout.part_name(first_task + int(match[1]), piece + int(match[2]))
             rows = storage.parquet_rows(f"{source}/{each.name}")
             if not rows:
                 continue
             storage.move(f"{source}/{each.name}", f"{staged}/{name}")
             files.append(PartFile(name, each.size_bytes, rows, storage.digest(f"{staged}/{name}") or ""))
     files.sort(key=lambda file: file.name)
-    unit = Unit(path, staged, str(day), tuple(files), _identity(files, attempt))
-    storage.write(f"{staged}/{layout.MANIFEST}", _manifest(unit))
-    return unit
+    return Unit(path, staged, str(day), tuple(files), "")
+
+
+def seal_unit(storage: Storage, attempt: str, unit: Unit) -> Unit:
+    """Return a unit that has all of its files with its identity, and write its manifest."""
+    sealed = replace(unit, identity=_identity(unit.files, attempt))
+    storage.write(f"{unit.staged}/{layout.MANIFEST}", _manifest(sealed))
+    return sealed
 
 
 def check_unit(storage: Storage, topic: str, path: str, unit: Unit | None, written: int | Mapping[int, int]) -> None:
@@ -110,12 +132,20 @@ def publish(storage: Storage, entry: Entry, replaced: Entry | None, guard: Guard
             storage.remove(unit.path)
 
 
-def clear_staging(storage: Storage) -> None:
-    """Remove what attempts have staged and did not publish. Only for whoever holds the lock, when nothing is being published."""
-    storage.remove(layout.STAGING)
+def clear_staging(storage: Storage, kept: Collection[str] = ()) -> None:
+    """Remove what attempts have staged and did not publish, but for those `kept`. Only for whoever holds the lock, when nothing is being
+    published.
+    """
+    found = [each.name for each in storage.entries(layout.STAGING)]
+    if not any(name in kept for name in found):
+        storage.remove(layout.STAGING)
+        return
+    for name in found:
+        if name not in kept:
+            storage.remove(f"{layout.STAGING}/{name}")
 
 
-def _identity(files: list[PartFile], attempt: str) -> str:
+def _identity(files: Sequence[PartFile], attempt: str) -> str:
     if not all(file.digest for file in files):
         return attempt
     text = "\n".join(f"{file.name} {file.bytes} {file.digest}" for file in files)

@@ -20,10 +20,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
-from spark_jobs.batch.formats import DecodedColumn, Formats
+from spark_jobs.batch.formats import DecodedColumn, DecodedColumns
 from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
 from spark_jobs.observation.record_facts import LatenessCount
+from spark_jobs.ranges import OffsetRange
 from spark_jobs.rows import (
     FIRST_TIMESTAMP_MS,
     LAST_TIMESTAMP_MS,
@@ -32,6 +33,7 @@ from spark_jobs.rows import (
     TIMESTAMP_MS,
     declared_schema,
 )
+from spark_jobs.tasks import Task, TaskLimits, fill_tasks, ranges_of, tasks_to_json
 
 RECORD_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
 KEY_COLUMN, VALUE_COLUMN = "decoded_key", "decoded"
@@ -42,42 +44,56 @@ _DATE, _RUN, _REASON, _PIECE = "date", "run", "reason", "piece"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How topics are read: the client's settings, the rows of a task, the bytes of a file, the time zone of dates."""
+    """How topics are read: the client's settings, the rows and bytes of a task, the bytes of a file, the time zone of dates.
+
+    `tasks_per_portion` is how many tasks are read before what they have done is kept (`portions`); None goes by the cores.
+    """
 
     settings: Mapping[str, str]
     zone: str = "UTC"
     rows_per_task: int = 250_000
     max_file_bytes: int = 128 * 1024 * 1024
     fail_on_data_loss: bool = True
+    bytes_per_task: int | None = 128 * 1024 * 1024
+    tasks_per_portion: int | None = None
 
 
-def read_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, columns: Sequence[str]) -> DataFrame:
-    """Return the records of `ranges`, `columns` of them."""
+def plan_tasks(
+    reading: Reading, topic: str, ranges: Ranges, record_bytes: Mapping[int, int] | None = None
+) -> list[Task]:
+    """Return the tasks that read `ranges`; `record_bytes` are the average bytes of an offset of each partition, where known."""
+    wanted = [OffsetRange(topic, partition, start, end) for partition, (start, end) in sorted(ranges.items())]
+    return fill_tasks(wanted, TaskLimits(reading.rows_per_task, reading.bytes_per_task), record_bytes or {})
+
+
+def tasks_of(reading: Reading, plans: Sequence[RunPlan]) -> list[Task]:
+    """Return the tasks that read all that plans of one topic want, the same at every repetition."""
+    record_bytes: dict[int, int] = {}
+    for plan in plans:
+        for partition, average in plan.record_bytes.items():
+            record_bytes[partition] = max(average, record_bytes.get(partition, 0))
+    return plan_tasks(reading, plans[0].topic, read_ranges(plans), record_bytes)
+
+
+def read_log(
+    spark: SparkSession, reading: Reading, topic: str, tasks: Sequence[Task], columns: Sequence[str]
+) -> DataFrame:
+    """Return the records that `tasks` read, `columns` of them."""
     schema = declared_schema(columns)
-    wanted = {partition: bounds for partition, bounds in ranges.items() if bounds[0] < bounds[1]}
-    if not wanted:
+    if not tasks:
         return spark.createDataFrame([], schema)
+    wanted = ranges_of(tasks)
     options = {f"kafka.{name}": value for name, value in reading.settings.items()}
     options |= {
         "kafka.isolation.level": "read_committed",
         "assign": json.dumps({topic: sorted(wanted)}),
         "startingOffsets": json.dumps({topic: {str(p): start for p, (start, _) in wanted.items()}}),
         "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in wanted.items()}}),
-        "maxRecordsPerPartition": str(reading.rows_per_task),
+        "tasks": tasks_to_json(tasks),
         "failOnDataLoss": str(reading.fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    loaded = spark.read.format("kafkalite").options(**options).schema(schema).load()
-    total = sum(end - start for start, end in wanted.values())
-    # The slices of neighbours are put together in their order, so a task has the same records at every repetition.
-    return loaded.coalesce(max(1, -(-total // reading.rows_per_task)))
-
-
-def task_count(reading: Reading, ranges: Ranges) -> int:
-    """Return the number of tasks that read `ranges` (`read_log`)."""
-    sizes = [end - start for start, end in ranges.values() if start < end]
-    slices = sum(-(-size // reading.rows_per_task) for size in sizes)
-    return min(slices, max(1, -(-sum(sizes) // reading.rows_per_task)))
+    return spark.read.format("kafkalite").options(**options).schema(schema).load()
 
 
 def date_of(timestamp: str, zone: str) -> Column:
@@ -99,12 +115,12 @@ def undated_reason(timestamp_ms: int) -> str | None:
     return f"timestamp: {timestamp_ms} ms is beyond the years 1 to 9999 (did a producer write micro- or nanoseconds?)"
 
 
-def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan]) -> DataFrame:
-    """Return what `DecodedRecords` takes: all that is read for the plans (of one topic, planned together), with `date` and `run`.
+def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan], tasks: Sequence[Task]) -> DataFrame:
+    """Return what `DecodedRecords` takes: what `tasks` read for the plans (of one topic, planned together), with `date` and `run`.
 
     Records that no run takes have no run; what they hold stays behind.
     """
-    log = read_log(spark, reading, plans[0].topic, read_ranges(plans), (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    log = read_log(spark, reading, plans[0].topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
     dated = log.withColumn(_DATE, date_of("timestamp", reading.zone)).withColumn(_RUN, run_of(plans))
     with_dates = dated.withColumn(_DATE, F.coalesce(_DATE, _RUN))
     contents = {name: F.when(F.col(_RUN).isNotNull(), F.col(name)) for name in ("key", "value", "headers")}
@@ -153,12 +169,12 @@ class Counted:
         return total(self.tallies.value.values())
 
 
-def counted_log(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges) -> Counted:
-    """Return all records of `ranges`, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
+def counted_log(spark: SparkSession, reading: Reading, topic: str, tasks: Sequence[Task]) -> Counted:
+    """Return all records that `tasks` read, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
 
     `counts.rows` are these, by partition.
     """
-    log = read_log(spark, reading, topic, ranges, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    log = read_log(spark, reading, topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
     tallies = new_tallies(spark.sparkContext)
     fields = [*declared_schema(RECORD_COLUMNS).fields, StructField(_REASON, StringType())]
     return Counted(log.mapInArrow(_Counting(tallies), StructType(fields)), tallies)
@@ -190,12 +206,12 @@ class DecodedRecords:
     """Records with decoded columns, `reason` and `piece`, in the order in which they were read.
 
     Dead letters are counted while the good ones are written, so that they cost a second reading only where there are some.
-    `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run; they are of `topic`, and were planned before this.
+    `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run, planned before `columns` were made.
     """
 
-    def __init__(self, records: DataFrame, topic: str, formats: Formats, max_file_bytes: int) -> None:
+    def __init__(self, records: DataFrame, columns: DecodedColumns, max_file_bytes: int) -> None:
         self._records, self._max_file_bytes = records, max_file_bytes
-        self._key, self._value = formats.key.column(topic), formats.value.column(topic)
+        self._key, self._value = columns.key, columns.value
         self._good, self._dead = self._convert_records(), self._convert_records()
 
     def _convert_records(self) -> Counted:

@@ -18,6 +18,9 @@ _RELIED_ON = {
 }
 """Results depend on these."""
 
+_BOUNDED = {"spark.sql.execution.arrow.maxBytesPerBatch": "64m"}
+"""What Python workers get at once, however large records are; by default the first releases of Spark 4 go by their number."""
+
 _QUIET = {"spark.ui.showConsoleProgress": "false"}
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -42,7 +45,7 @@ def open_session(master: str | None, settings: Mapping[str, str], log_level: str
     if master is not None:
         builder = builder.master(master)
     local = _LOCAL if master is not None and master.startswith("local") else {}
-    for name, value in {**_QUIET, "spark.log.level": log_level, **local, **settings}.items():
+    for name, value in {**_QUIET, **_BOUNDED, "spark.log.level": log_level, **local, **settings}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     for name, value in _RELIED_ON.items():

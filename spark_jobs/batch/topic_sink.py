@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_jobs.batch.failures import MissingRecordsError
 from spark_jobs.batch.observed import Observed
 from spark_jobs.batch.plan import Offsets, Ranges
-from spark_jobs.batch.records import Reading, read_log
+from spark_jobs.batch.records import Reading, plan_tasks, read_log
 from spark_jobs.batch.storage import read_parquet
 
 RUN_HEADER: Final = "kafkalite-run"
@@ -73,7 +73,7 @@ def send(
 
 def _read_sent_rows(spark: SparkSession, reading: Reading, topic: str, ranges: Ranges, run: str) -> DataFrame:
     """Return the rows of the run that are in the topic."""
-    log = read_log(spark, reading, topic, ranges, ["headers"])
+    log = read_log(spark, reading, topic, plan_tasks(reading, topic, ranges), ["headers"])
     return log.where(_header(RUN_HEADER) == run).select(_header(ROW_HEADER).alias(_ROW)).distinct()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial, reduce
 from typing import Any
@@ -23,15 +24,18 @@ from spark_jobs.batch.comparison import Difference, Facts, Place, Report
 from spark_jobs.batch.endings import SPARK_ERRORS, spark_reason
 from spark_jobs.batch.failures import DifferencesError
 from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
-from spark_jobs.batch.ledger import Ledger
-from spark_jobs.batch.night import Night, first_offsets, now_ms
+from spark_jobs.batch.night import Night, find_record_bytes, first_offsets, now_ms
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
-from spark_jobs.batch.records import RECORD_COLUMNS, date_of, read_log
+from spark_jobs.batch.records import RECORD_COLUMNS, date_of, plan_tasks, read_log
 from spark_jobs.batch.storage import read_parquet
 from spark_jobs.jobs import archive
+from spark_jobs.observation.stage_progress import watch_tasks
 from spark_jobs.rows import source_schema
 from spark_jobs.tables.publication import read_archived
 from spark_jobs.tables.table_format import TableFormat
+
+PLACES_MAX = 1_000_000
+"""Hours of partitions that are compared in one go: each takes the driver some 2 kB."""
 
 _HOUR_MS = 3_600_000
 _SHOWN = 10
@@ -96,29 +100,35 @@ def judge(night: Night, found: Sequence[Report]) -> None:
 
 def audit_topic(night: Night, topic: str, days: Sequence[date]) -> list[Report]:
     """Return a report for each of the days; also written next to the output."""
-    begun_s = time.monotonic()
     bounds = night.log.bounds(topic)
-    known = frontiers(entry.plan for entry in Ledger(night.storage, archive.JOB).all_done(topic))
+    groups = group_days(days, len(bounds.end))
+    return [report for group in groups for report in _audit_days(night, bounds, group)]
+
+
+def group_days(days: Sequence[date], partitions: int, most: int = PLACES_MAX) -> list[Sequence[date]]:
+    """Return the days in groups that are compared in one go, with no more than `most` hours of partitions, but a day at least."""
+    size = max(1, most // max(1, 24 * partitions))
+    return [days[first : first + size] for first in range(0, len(days), size)]
+
+
+def _audit_days(night: Night, bounds: LogBounds, days: Sequence[date]) -> list[Report]:
+    begun_s, topic = time.monotonic(), bounds.topic
+    known = frontiers(night.ledger(archive.JOB).done_plans(topic))
     ranges = plan(night, bounds, known, days)
-    log = read_log(night.spark, night.reading, topic, ranges, RECORD_COLUMNS)
-    in_log = _facts(night, topic, log, days, _is_covered({day: known[day] for day in days if day in known}))
+    tasks = plan_tasks(night.reading, topic, ranges, find_record_bytes(night, bounds))
+    log = read_log(night.spark, night.reading, topic, tasks, RECORD_COLUMNS)
+    dates = f"{days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "")
+    with watch_tasks(night.progress, night.spark.sparkContext, f"audit of {topic} {dates}", tasks):
+        in_log = _facts(night, topic, log, days, _is_covered({day: known[day] for day in days if day in known}))
     archived, problems = _archived_facts(night, topic, days, bounds)
     took_ms = round((time.monotonic() - begun_s) * 1000 / len(days))
     reports = []
     for day in days:
         found = [] if day in known else [Difference(f"{topic} {day}", "is not archived: no finished run in the ledger")]
         found += [Difference(f"{topic} {day}", text) for text in problems.get(day, ())]
-        pending = sum(facts.records for (place, covered), facts in in_log.items() if place.date == day and not covered)
-        report = Report(
-            topic,
-            day,
-            {place: facts for (place, covered), facts in in_log.items() if place.date == day and covered},
-            {place: facts for (place, _), facts in archived.items() if place.date == day},
-            pending if day in known else 0,
-            tuple(found),
-            now_ms(),
-            took_ms,
-        )
+        of_log, of_archive = in_log.get(day, _DayFacts()), archived.get(day, _DayFacts())
+        pending = of_log.waiting if day in known else 0
+        report = Report(topic, day, of_log.covered, of_archive.covered, pending, tuple(found), now_ms(), took_ms)
         night.storage.write(layout.audit_file(topic, day), json.dumps(report.to_dict(), indent=1).encode())
         night.journal.add_audit(report)
         reports.append(report)
@@ -137,21 +147,32 @@ def _is_covered(known: Mapping[date, Offsets]) -> Column:
     return reduce(Column.__or__, found)
 
 
+@dataclass(slots=True)
+class _DayFacts:
+    """Facts of a date: of the records that runs have covered, and how many others there are."""
+
+    covered: dict[Place, Facts] = field(default_factory=dict)
+    waiting: int = 0
+
+
 def _facts(
     night: Night, topic: str, records: DataFrame, days: Sequence[date], covered: Column
-) -> dict[tuple[Place, bool], Facts]:
-    found = {}
+) -> dict[date, _DayFacts]:
+    found: dict[date, _DayFacts] = {}
     for row in transform(records, night.reading.zone, days, covered).collect():
-        lanes = [row[lane] for lane in LANES]
-        place = Place(topic, row["date"], row["hour_ms"], row["partition"])
+        day = found.setdefault(row["date"], _DayFacts())
+        if not row["covered"]:
+            day.waiting += row["records"]
+            continue
         facts = {name: row[name] for name in Facts.__slots__ if name != "fingerprint"}
-        found[place, row["covered"]] = Facts(**facts, fingerprint=fingerprint(lanes))
+        place = Place(topic, row["date"], row["hour_ms"], row["partition"])
+        day.covered[place] = Facts(**facts, fingerprint=fingerprint([row[lane] for lane in LANES]))
     return found
 
 
 def _archived_facts(
     night: Night, topic: str, days: Sequence[date], bounds: LogBounds
-) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+) -> tuple[dict[date, _DayFacts], dict[date, list[str]]]:
     """Return the facts of what the folders of the days hold, as far as the log still reaches back; and days whose files cannot be read."""
     in_log = _from(bounds.begin)
     if night.tables is not None:
@@ -162,7 +183,7 @@ def _archived_facts(
         records = (
             _read_archive(night, every).where(in_log)
             if every
-            else read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
+            else read_log(night.spark, night.reading, "", [], RECORD_COLUMNS)
         )
         return _facts(night, topic, records, days, F.lit(True)), {}
     except SPARK_ERRORS:
@@ -171,11 +192,11 @@ def _archived_facts(
 
 def _facts_of_tables(
     night: Night, tables: TableFormat, topic: str, days: Sequence[date], in_log: Column
-) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+) -> tuple[dict[date, _DayFacts], dict[date, list[str]]]:
     """Return what `_archived_facts` does, of tables; of one that cannot be read, all days have the problem."""
     try:
         found = read_archived(tables, topic, days, RECORD_COLUMNS)
-        empty = read_log(night.spark, night.reading, "", {}, RECORD_COLUMNS)
+        empty = read_log(night.spark, night.reading, "", [], RECORD_COLUMNS)
         records = reduce(DataFrame.unionByName, found or [empty]).where(in_log)
         return _facts(night, topic, records, days, F.lit(True)), {}
     except SPARK_ERRORS as problem:
@@ -185,9 +206,9 @@ def _facts_of_tables(
 
 def _day_by_day(
     night: Night, topic: str, folders: Mapping[date, Sequence[str]], in_log: Column
-) -> tuple[dict[tuple[Place, bool], Facts], dict[date, list[str]]]:
+) -> tuple[dict[date, _DayFacts], dict[date, list[str]]]:
     """Return what `_archived_facts` does, asked for day by day, to find out which ones cannot be read."""
-    found: dict[tuple[Place, bool], Facts] = {}
+    found: dict[date, _DayFacts] = {}
     problems: dict[date, list[str]] = {}
     for day, paths in folders.items():
         try:

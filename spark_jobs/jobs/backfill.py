@@ -20,9 +20,11 @@ from spark_jobs.batch.night import (
     check_repeatable,
     check_topic,
     check_unread,
+    find_record_bytes,
     first_offsets,
     new_attempt,
     record_plans,
+    with_sizes,
 )
 from spark_jobs.batch.plan import (
     LogBounds,
@@ -39,19 +41,23 @@ from spark_jobs.batch.plan import (
     take_late,
     take_undated,
 )
-from spark_jobs.batch.records import date_of, read_log
+from spark_jobs.batch.records import date_of, plan_tasks, read_log
 from spark_jobs.batch.tally import Tally, check_read
 from spark_jobs.jobs import archive, audit, compact, reprocess
 from spark_jobs.jobs.nightly import Program, check_dead_letters
 from spark_jobs.observation.journal import PLAN
+from spark_jobs.observation.stage_progress import watch_tasks
 from spark_jobs.rows import RANGE_COLUMNS, RANGE_END, RANGE_RECORDS
 
 _INDEX_COLUMNS: Final = ("partition", "offset", "timestamp", *RANGE_COLUMNS)
 
 
-def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dict[date, Whereabouts]:
+def index(
+    night: Night, topic: str, days: Sequence[date], ranges: Ranges, record_bytes: Mapping[int, int]
+) -> dict[date, Whereabouts]:
     """Find out where between `ranges` each day's records are, and the undated ones. MissingRecordsError unless all of `ranges` was read."""
-    log = read_log(night.spark, night.reading, topic, ranges, _INDEX_COLUMNS)
+    tasks = plan_tasks(night.reading, topic, ranges, record_bytes)
+    log = read_log(night.spark, night.reading, topic, tasks, _INDEX_COLUMNS)
     day = date_of("timestamp", night.reading.zone)
     dated = log.select(
         F.when(day.between(min(days), max(days)), day).alias("date"),
@@ -62,17 +68,16 @@ def index(night: Night, topic: str, days: Sequence[date], ranges: Ranges) -> dic
         RANGE_END,
         RANGE_RECORDS,
     )
-    rows = (
-        dated.groupBy("date", "undated", "is_end", "partition")
-        .agg(
-            F.min("offset").alias("first"),
-            F.max("offset").alias("last"),
-            F.count(F.lit(1)).alias("rows"),
-            F.sum(F.col(RANGE_END) - F.col("offset")).alias("offsets"),
-            F.sum(RANGE_RECORDS).alias("given"),
-        )
-        .collect()
+    found_rows = dated.groupBy("date", "undated", "is_end", "partition").agg(
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(F.col(RANGE_END) - F.col("offset")).alias("offsets"),
+        F.sum(RANGE_RECORDS).alias("given"),
     )
+    what = f"plan of {topic} {min(days)} to {max(days)}"
+    with watch_tasks(night.progress, night.spark.sparkContext, what, tasks):
+        rows = found_rows.collect()
     by_date: dict[date, dict[int, tuple[int, int]]] = {day: {} for day in days}
     undated: dict[int, tuple[int, int]] = {}
     tally = Tally()
@@ -105,12 +110,12 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) 
 
 def _fresh_plans(night: Night, ledger: Ledger, bounds: LogBounds, days: Sequence[date]) -> list[RunPlan]:
     start = first_offsets(night, bounds, min(days))
-    plans = plan_runs(bounds, dict.fromkeys(days, start))
-    known = frontiers(entry.plan for entry in ledger.all_done(bounds.topic))
-    plans[0] = check_unread(night, bounds, known, plans[0])
-    plans[0] = take_undated(plans[0], [entry.plan for entry in ledger.all_done(bounds.topic)], bounds.begin)
+    plans = with_sizes(night, bounds, plan_runs(bounds, dict.fromkeys(days, start)))
+    finished = ledger.done_plans(bounds.topic)
+    plans[0] = check_unread(night, bounds, frontiers(finished), plans[0])
+    plans[0] = take_undated(plans[0], finished, bounds.begin)
     if len(days) > 1:
-        where = index(night, bounds.topic, days, read_ranges(plans))
+        where = index(night, bounds.topic, days, read_ranges(plans), plans[0].record_bytes)
         plans = [where[each.date].narrow_plan(each) for each in plans]
     return plans
 
@@ -132,9 +137,9 @@ def main(
 def _archive(
     night: Night, program: Program, topic: str, days: Sequence[date], days_per_job: int, again: bool
 ) -> list[Entry]:
-    ledger = Ledger(night.storage, archive.JOB)
+    ledger = night.ledger(archive.JOB)
     bounds = night.log.bounds(topic)
-    done = {entry.plan.date: entry.plan for entry in ledger.all_done(topic)}
+    done = {plan.date: plan for plan in ledger.done_plans(topic)}
     check_topic(bounds, done.values())
     missing = [day for day in days if day not in done]
     if len(missing) < len(days) and not again:
@@ -148,7 +153,7 @@ def _archive(
     entries = []
     for group, is_new in work:
         if is_new:
-            finished = [entry.plan for entry in ledger.all_done(topic)]
+            finished = ledger.done_plans(topic)
             group = take_late(group, frontiers(finished), bounds.begin)
             group = [leave_undated(each, finished) for each in group]
         found = archive.archive_dates(night, ledger, group, program.formats)
@@ -161,9 +166,9 @@ def _results(night: Night, program: Program, topic: str, days: Sequence[date], a
     """Make the transform for each day, and the snapshot as of the last one."""
     entries = []
     if (wanted := program.reprocessing) is not None:
-        done = {entry.plan.date for entry in Ledger(night.storage, wanted.job).all_done(topic)}
+        finished = night.ledger(wanted.job).done_plans(topic)
+        done = {plan.date for plan in finished}
         left = [day for day in days if again or day not in done]
-        finished = [entry.plan for entry in Ledger(night.storage, wanted.job).all_done(topic)]
         where = _where(night, topic, left, progress(finished)) if len(left) > 1 else {}
         for day in left:
             entry = reprocess.main(night, topic, day, program.formats, wanted, where.get(day))
@@ -179,7 +184,8 @@ def _where(night: Night, topic: str, days: Sequence[date], reached: Offsets) -> 
     bounds = night.log.bounds(topic)
     start = first_offsets(night, bounds, min(days))
     first = {p: min(start.get(p, end), reached.get(p, end)) for p, end in bounds.end.items()}
-    return index(night, topic, days, {p: (max(first[p], bounds.begin[p]), end) for p, end in bounds.end.items()})
+    ranges = {p: (max(first[p], bounds.begin[p]), end) for p, end in bounds.end.items()}
+    return index(night, topic, days, ranges, find_record_bytes(night, bounds))
 
 
 class _Progress:

@@ -19,9 +19,9 @@ from spark_jobs.batch import layout
 from spark_jobs.batch.dated_result import Places, complete, record_plan
 from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger
-from spark_jobs.batch.night import Night, recorded_plan
+from spark_jobs.batch.night import Night, recorded_plan, with_sizes
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
-from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, calendar_date, counted_log
+from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, calendar_date, counted_log, tasks_of
 from spark_jobs.batch.tally import check_read
 from spark_jobs.observation.journal import PLAN
 from spark_jobs.observation.record_facts import UNDATED
@@ -44,7 +44,7 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date) -> RunPlan:
     if recorded is not None and not night.refresh:
         return recorded
     ranges = {partition: (bounds.begin[partition], end) for partition, end in sorted(bounds.end.items())}
-    return RunPlan(bounds.topic, bounds.topic_id, day, ranges, dict(bounds.end))
+    return with_sizes(night, bounds, [RunPlan(bounds.topic, bounds.topic_id, day, ranges, dict(bounds.end))])[0]
 
 
 def transform(records: DataFrame, latest_by: str) -> DataFrame:
@@ -69,11 +69,12 @@ class _Snapshot:
 
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, latest_by: str) -> None:
         self._topic, self._date, self._ranges = planned.topic, planned.date, read_ranges([planned])
-        self._log = counted_log(night.spark, night.reading, planned.topic, self._ranges)
+        self.tasks = tasks_of(night.reading, [planned])
+        self._log = counted_log(night.spark, night.reading, planned.topic, self.tasks)
         shown = self._log.rows.where("reason is null").drop("reason")
         before = shown.where(calendar_date("timestamp", night.reading.zone) <= F.lit(planned.date))
         latest = transform(before, latest_by).withColumn("date", F.lit(planned.date)).withColumn("run", F.col("date"))
-        self._records = DecodedRecords(latest, planned.topic, formats, night.reading.max_file_bytes)
+        self._records = DecodedRecords(latest, formats.columns(planned.topic), night.reading.max_file_bytes)
 
     @property
     def result(self) -> DataFrame:
@@ -108,7 +109,7 @@ class _Snapshot:
 
 def main(night: Night, topic: str, day: date, formats: Formats, wanted: Compaction) -> Entry:
     """Make the snapshot of a topic as of the end of a date. JobError, ClientError."""
-    ledger = Ledger(night.storage, JOB)
+    ledger = night.ledger(JOB)
     with night.journal.measure(PLAN):
         planned = plan(night, ledger, night.log.bounds(topic), day)
     entry = record_plan(ledger, planned)

@@ -21,9 +21,9 @@ from spark_jobs.batch.dated_result import Places, Sink, complete, record_plan
 from spark_jobs.batch.failures import BadRequestError, JobError
 from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger
-from spark_jobs.batch.night import Night, check_unread, first_offsets, recorded_plan
+from spark_jobs.batch.night import Night, check_unread, first_offsets, recorded_plan, with_sizes
 from spark_jobs.batch.plan import LogBounds, RunPlan, Whereabouts, plan_runs, read_ranges, take_undated
-from spark_jobs.batch.records import DecodedRecords, records_of, task_count
+from spark_jobs.batch.records import DecodedRecords, records_of, tasks_of
 from spark_jobs.batch.tally import check_read
 from spark_jobs.observation.journal import PLAN
 
@@ -83,9 +83,10 @@ def plan(night: Night, ledger: Ledger, bounds: LogBounds, day: date, where: Wher
     recorded = recorded_plan(night, ledger, bounds, day)
     if recorded is not None and not night.refresh:
         return recorded
-    (planned,) = plan_runs(bounds, {day: first_offsets(night, bounds, day)})
-    done = [entry.plan for entry in ledger.all_done(bounds.topic) if entry.plan.date != day]
-    known = {entry.plan.date: entry.plan.coverage for entry in ledger.all_done(bounds.topic)}
+    (planned,) = with_sizes(night, bounds, plan_runs(bounds, {day: first_offsets(night, bounds, day)}))
+    finished = ledger.done_plans(bounds.topic)
+    done = [each for each in finished if each.date != day]
+    known = {each.date: each.coverage for each in finished}
     checked = take_undated(check_unread(night, bounds, known, planned), done, bounds.begin)
     return checked if where is None else where.narrow_plan(checked)
 
@@ -109,9 +110,9 @@ class _Reprocessed:
 
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, wanted: Reprocessing, function: Transform):
         self._topic, self._date, self._ranges = planned.topic, planned.date, read_ranges([planned])
-        self._tasks = task_count(night.reading, self._ranges)
-        found = records_of(night.spark, night.reading, [planned])
-        self._records = DecodedRecords(found, planned.topic, formats, night.reading.max_file_bytes)
+        self.tasks = tasks_of(night.reading, [planned])
+        found = records_of(night.spark, night.reading, [planned], self.tasks)
+        self._records = DecodedRecords(found, formats.columns(planned.topic), night.reading.max_file_bytes)
         self._result = transform(self._records.good.drop("run", "piece"), function, wanted.function)
 
     @property
@@ -123,7 +124,7 @@ class _Reprocessed:
         return self._records.dead
 
     def check_result(self) -> bool:
-        if self._records.reading_tasks < self._tasks:
+        if self._records.reading_tasks < len(self.tasks):
             return True
         check_read(self._topic, self._ranges, self._records.counts)
         return bool(self._records.rows_by_partition(self._records.counts, dead=True))
@@ -145,7 +146,7 @@ def main(
 ) -> Entry:
     """Reprocess one date of a topic. JobError, ClientError."""
     function = load_function(wanted.function)
-    ledger = Ledger(night.storage, wanted.job)
+    ledger = night.ledger(wanted.job)
     with night.journal.measure(PLAN):
         planned = plan(night, ledger, night.log.bounds(topic), day, where)
     sink = None

@@ -39,9 +39,9 @@ from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import BadRequestError, OutputError
 from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger, Unit
-from spark_jobs.batch.night import Night, finish, new_attempt, now_ms, record_plans, recover, staging
+from spark_jobs.batch.night import Night, clear_left, finish, new_attempt, now_ms, record_plans, recover, staging
 from spark_jobs.batch.plan import RunPlan
-from spark_jobs.batch.publication import clear_staging, gather
+from spark_jobs.batch.publication import gather
 from spark_jobs.batch.records import Reading
 from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.batch.storage import LocalStorage
@@ -115,7 +115,7 @@ class Nights:
             )
             recover(night)
             yield night
-            clear_staging(self.storage)
+            clear_left(self.storage)
 
     def run_staged(self, run: date, rows: Sequence[tuple[date, int, Any]], kind: pa.DataType) -> None:
         """Publish rows (date, offset, decoded) as the run of a date."""

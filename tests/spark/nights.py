@@ -15,8 +15,7 @@ from pyarrow import parquet
 from kafkalite.client import SyncProducer
 from spark_jobs.batch import layout
 from spark_jobs.batch.cluster_log import ClusterLog
-from spark_jobs.batch.night import Night, recover
-from spark_jobs.batch.publication import clear_staging
+from spark_jobs.batch.night import Night, clear_left, recover
 from spark_jobs.batch.records import Reading
 from spark_jobs.batch.storage import LocalStorage
 
@@ -86,7 +85,7 @@ def night_on(
         )
         recover(night)
         yield night
-        clear_staging(night.storage)
+        clear_left(night.storage)
 
 
 def archived(output: Path, topic: str, day: date, kind: str = layout.ARCHIVE) -> list[dict[str, Any]]:

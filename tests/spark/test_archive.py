@@ -322,8 +322,13 @@ def test_interrupted_backfill_goes_on_with_its_plans(
     servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
     days = [after(number) for number in range(5)]
     send(servers, topic, [Sent(days[number * 3 % 5], number, number % 2) for number in range(40)])
-    with night_on(spark, servers, tmp_path / "whole") as night:
-        backfill.main(night, Program(RAW), [topic], days, 2, again=False)
+    for name, days_per_job in (("whole", 2), ("one-by-one", 1)):
+        with night_on(spark, servers, tmp_path / name) as night:
+            backfill.main(night, Program(RAW, audits=False), [topic], days, days_per_job, again=False)
+    assert tree(tmp_path / "one-by-one") == tree(tmp_path / "whole"), (
+        "days that are read in one go are as if read alone"
+    )
+    assert ledger(tmp_path / "one-by-one") == ledger(tmp_path / "whole")
 
     class LockLost(Exception):
         pass
@@ -344,12 +349,55 @@ def test_interrupted_backfill_goes_on_with_its_plans(
     with night_on(spark, servers, tmp_path / "parts", told=told) as night:
         backfill.main(night, Program(RAW), [topic], days, 2, again=False)
         audit.main(night, [topic], days)
-    assert f"archive of {topic}: 3 of 5 days are done already" in told
+    assert f"archive of {topic}: 4 of 5 days are done already" in told, "what was read for both days of a chunk is kept"
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
     assert ledger(tmp_path / "parts") == ledger(tmp_path / "whole")
     with night_on(spark, servers, tmp_path / "parts") as night:
         backfill.main(night, Program(RAW), [topic], days, 31, again=True)
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
+
+
+def test_interrupted_night_goes_on_behind_its_portions(
+    spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path
+) -> None:
+    """One large partition and small ones, some records undecodable; the lock is lost after two portions of three."""
+    servers, topic = cluster.bootstrap_servers, make_topic(3, config=FOREVER)
+    places_of = [0] * 30 + [1] * 3 + [2] * 7
+    values = [b"{" if number % 9 == 0 else b'{"number": %d}' % number for number in range(40)]
+    send(
+        servers,
+        topic,
+        [Sent(DAY, n, p, value=value) for n, (p, value) in enumerate(zip(places_of, values, strict=True))],
+    )
+    formats = Formats(value=Format("json", "number int"))
+    with night_on(spark, servers, tmp_path / "whole", rows_per_task=7) as night:
+        entry = archive.main(night, topic, DAY, formats)
+    assert entry.counts == {"records": 35, "late": 0, "dead_letters": 5} and set(entry.plan.record_bytes) == {0, 1, 2}
+
+    class LockLost(Exception):
+        pass
+
+    def read_parts() -> list[str]:
+        return sorted(each.name for each in (tmp_path / "parts" / layout.STAGING).glob("*/portions/*"))
+
+    parts = {"rows_per_task": 7, "tasks_per_portion": 2}
+    with pytest.raises(LockLost), night_on(spark, servers, tmp_path / "parts", **parts) as night:
+
+        def guard() -> None:
+            if len(read_parts()) == 2:
+                raise LockLost
+
+        object.__setattr__(night, "guard", guard)
+        archive.main(night, topic, DAY, formats)
+    assert read_parts() == ["00000.json", "00001.json"] and not tree(tmp_path / "parts")
+    told: list[str] = []
+    with night_on(spark, servers, tmp_path / "parts", told=told, **parts) as night:
+        archive.main(night, topic, DAY, formats)
+        audit.main(night, [topic], [DAY])
+    assert f"archive of {topic} {DAY}: goes on behind 28 of 40 offsets that an earlier run has read" in told
+    assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
+    assert ledger(tmp_path / "parts") == ledger(tmp_path / "whole")
+    assert not (tmp_path / "parts" / layout.STAGING).exists()
 
 
 def test_day_without_records(spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def test_records_that_get_lost_on_the_way_are_no_done_night(
     send(servers, topic, [Sent(DAY, second, second % 2, b"k%d" % second) for second in range(6)])
     whole = records.read_log
 
-    def shorter(spark: Any, reading: Any, topic: str, ranges: Any, columns: Any) -> DataFrame:
-        cut = {p: (start, end - p) for p, (start, end) in ranges.items()}
+    def shorter(spark: Any, reading: Any, topic: str, tasks: Any, columns: Any) -> DataFrame:
+        cut = [tuple(replace(each, end=each.end - each.partition) for each in task) for task in tasks]
         return whole(spark, reading, topic, cut, columns)
 
     def fewer(*arguments: Any) -> DataFrame:

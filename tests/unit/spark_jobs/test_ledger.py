@@ -125,3 +125,30 @@ def test_status_shows_any_time(tmp_path: Path) -> None:
     ledger.finish(ENTRY, 2**62)
     (row,) = status.main(LocalStorage(tmp_path))
     assert row["done_at"] == f"{2**62} ms"
+
+
+def test_many_days_read_the_ledger_once(tmp_path: Path) -> None:
+    """What a backfill of a year asks for at each of its days costs no more at the last one than at the first."""
+    reads: list[str] = []
+
+    class Counting(LocalStorage):
+        def read(self, path: str) -> bytes | None:
+            reads.append(path)
+            return super().read(path)
+
+    for day in range(1, 4):
+        ledger = Ledger(LocalStorage(tmp_path), "archive")
+        ledger.finish(replace(ENTRY, plan=replace(PLAN, date=date(2013, 6, day))), 1)
+    ledger = Ledger(Counting(tmp_path), "archive")
+    for day in range(4, 30):
+        plan = replace(PLAN, date=date(2013, 6, day), coverage={0: day})
+        assert [each.date.day for each in ledger.done_plans("flights")] == list(range(1, day))
+        ledger.finish(replace(ENTRY, plan=plan), 1)
+        assert ledger.done_plans("flights")[-1] == plan
+    assert len(reads) == 3
+    assert ledger.all_pending("flights") == [] and len(reads) == 3, "finished runs are not read for those that are not"
+    again = replace(ledger.done_plans("flights")[0], coverage={0: 99})
+    ledger.finish(replace(ENTRY, plan=again), 1)
+    assert ledger.done_plans("flights")[0] == again and len(ledger.done_plans("flights")) == 29
+    assert ledger.done_plans("another") == []
+    assert [entry.plan for entry in ledger.all_done("flights")] == ledger.done_plans("flights")

@@ -24,6 +24,7 @@ from spark_jobs.ranges import (
     GivenOffsets,
     GivenTimestamps,
     LatestOffsets,
+    OffsetRange,
     OffsetsError,
     OneTimestamp,
 )
@@ -53,6 +54,23 @@ def test_the_case_of_names_does_not_matter() -> None:
     read = batch_options({"KAFKA.Bootstrap.Servers": "b:1", "SUBSCRIBEPATTERN": "a.*", "FailOnDataLoss": "FALSE"})
     assert read.choice == SubscribePattern("a.*") and not read.fail_on_data_loss
     assert read.kafka == {"bootstrap.servers": "b:1"}
+
+
+def test_tasks() -> None:
+    assert (batch().max_bytes_per_partition, batch().tasks) == (None, None)
+    assert batch(maxBytesPerPartition="1000").max_bytes_per_partition == 1000
+    given = {**SERVERS, "assign": '{"t": [0, 1]}', "tasks": "[[[0, 5, 9], [1, 0, 2]]]"}
+    assert batch_options(given).tasks == ((OffsetRange("t", 0, 5, 9), OffsetRange("t", 1, 0, 2)),)
+    with pytest.raises(OptionError, match="Option 'tasks' is no list like"):
+        batch_options({**given, "tasks": "[[[0, 5]]]"})
+    for other in ({"subscribe": "t"}, {"assign": '{"t": [0], "u": [0]}'}):
+        with pytest.raises(OptionError, match="needs the option 'assign' with the partitions of one topic"):
+            batch_options({**SERVERS, "tasks": given["tasks"], **other})
+
+
+def test_bytes_of_tasks_are_told_to_have_no_effect_on_streams(caplog: pytest.LogCaptureFixture) -> None:
+    stream(maxBytesPerPartition="1000")
+    assert "maxBytesPerPartition option ignored in streaming queries" in caplog.text
 
 
 def test_what_is_read() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafkalite.client import ClientError, OffsetAndTimestamp, PartitionView, TopicDescription, TopicPartition
+from kafkalite.client.admin.log_dirs import LogDir, LogDirReplica
 from kafkalite.errors import ErrorCode
 from spark_jobs import positions
 from spark_jobs.options import batch_options
@@ -66,6 +67,11 @@ class Cluster:
             TopicDescription(name, ids.get(name, ""), name.startswith("__"), tuple(found))
             for name, found in partitions.items()
         ]
+
+    def describe_log_dirs(self, brokers: set[int], wanted: list[TopicPartition]) -> dict[int, tuple[LogDir, ...]]:
+        assert brokers == {1}
+        replicas = tuple(LogDirReplica(each, 300 if each == T0 else 0, 0, False) for each in wanted)
+        return {1: (LogDir(1, "/d", None, -1, -1, (*replicas, LogDirReplica(T0, 7, 0, True))),)}
 
     def list_offsets(self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str) -> dict[Any, Any]:
         self.isolation_levels.add(isolation_level)
@@ -167,6 +173,14 @@ def test_a_plan(cluster: Cluster) -> None:
         OffsetRange("t", 1, 100, 101),
     ]
     assert cluster.isolation_levels == {"read_committed"}
+
+
+def test_tasks_have_no_more_bytes_than_wanted(cluster: Cluster) -> None:
+    """A record of the first partition has 100 bytes; of the second nobody knows."""
+    found = [OffsetRange("t", 0, 100, 101), OffsetRange("t", 0, 101, 103), OffsetRange("t", 1, 100, 101)]
+    assert asking(maxBytesPerPartition="250").batch_ranges() == found
+    assert len(asking(maxBytesPerPartition="1").batch_ranges()) == 4
+    assert len(asking(maxBytesPerPartition="300").batch_ranges()) == 2
 
 
 def test_questions_are_asked_again_over_a_new_connection(cluster: Cluster) -> None:

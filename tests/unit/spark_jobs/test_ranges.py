@@ -43,6 +43,17 @@ def covered(tasks: list[OffsetRange]) -> dict[TopicPartition, list[tuple[int, in
     return found
 
 
+@given(RANGES, st.dictionaries(PARTITIONS, st.integers(1000, 10**6)), st.none() | st.integers(1000, 10**6))
+def test_partitions_may_have_bounds_of_their_own(
+    ranges: list[OffsetRange], most: dict[TopicPartition, int], max_records: int | None
+) -> None:
+    tasks = split_ranges(ranges, None, max_records, most)
+    assert all(each.size <= most.get(each.topic_partition, each.size) for each in tasks)
+    assert max_records is None or all(each.size <= max_records for each in tasks)
+    assert sum(each.size for each in tasks) == sum(each.size for each in ranges)
+    assert split_ranges(ranges, None, max_records, {}) == split_ranges(ranges, None, max_records)
+
+
 @given(RANGES, st.none() | st.integers(1, 200), st.none() | st.integers(1000, 10**6))
 def test_tasks_are_the_ranges_and_nothing_else(
     ranges: list[OffsetRange], min_partitions: int | None, max_records: int | None

@@ -118,14 +118,28 @@ def parsed(**options: str) -> Any:
 
 
 def test_nothing_to_read_needs_no_broker() -> None:
-    assert list(read_partition(RangePartition(None), parsed(), source_schema(False))) == []
+    assert list(read_partition(RangePartition(()), parsed(), source_schema(False))) == []
 
 
 def test_reader_and_partitions_travel_to_executors() -> None:
     reader = BatchReader(parsed(startingOffsets='{"t": {"0": 5}}'), source_schema(True))
     assert pickle.loads(pickle.dumps(reader))._options == reader._options
-    partition = pickle.loads(pickle.dumps(RangePartition(OffsetRange("t", 0, 5, 9))))
-    assert partition.offset_range == OffsetRange("t", 0, 5, 9) and repr(partition) == "RangePartition([5, 9) of t-0)"
+    ranges = (OffsetRange("t", 0, 5, 9), OffsetRange("t", 1, 0, 2))
+    partition = pickle.loads(pickle.dumps(RangePartition(ranges)))
+    assert partition.ranges == ranges and repr(partition) == "RangePartition([5, 9) of t-0, [0, 2) of t-1)"
+
+
+def test_tasks_of_the_nightly_jobs_are_taken_as_they_are() -> None:
+    options = {
+        "kafka.bootstrap.servers": "b:1",
+        "assign": '{"t": [0, 1]}',
+        "tasks": "[[[0, 5, 9], [1, 0, 2]], [[1, 2, 7]]]",
+    }
+    tasks = BatchReader(batch_options(options), source_schema(False)).partitions()
+    assert [each.ranges for each in tasks] == [
+        (OffsetRange("t", 0, 5, 9), OffsetRange("t", 1, 0, 2)),
+        (OffsetRange("t", 1, 2, 7),),
+    ]
 
 
 def test_filters_are_left_to_spark() -> None:

@@ -65,7 +65,7 @@ def early_reader(log: Log, **options: str) -> EarlyStreamReader:
 
 
 def tasks(partitions: list[Any]) -> list[OffsetRange]:
-    return [each.offset_range for each in partitions]
+    return [one for each in partitions for one in each.ranges]
 
 
 def test_all_that_there_is() -> None:
