@@ -206,7 +206,7 @@ def finish(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], co
 
 
 def make_ready(night: Night, ledger: Ledger, entry: Entry, units: Sequence[Unit], counts: Mapping[str, int]) -> Entry:
-    """Record what an attempt has staged, so that whoever comes finishes it, also if this run dies before `finish_ready`."""
+    """Record what an attempt has staged, so that the next run finishes it if this one dies before `finish_ready`."""
     night.guard()
     ready = replace(entry, state=PUBLISHING, units=tuple(units), counts=dict(counts))
     if night.tables is not None:

@@ -23,7 +23,7 @@ def watch_tasks(board: ProgressBoard, context: SparkContext, what: str, tasks: S
     group, before = f"kafkalite-{secrets.token_hex(4)}", context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
     try:
-        with board.watch(course), course.reading(_looker(context.statusTracker(), group, course.total, len(tasks))):
+        with board.watch(course), course.reading(_make_look(context.statusTracker(), group, course.total, len(tasks))):
             yield
         course.add_done(course.total)
     finally:
@@ -35,7 +35,7 @@ def read_offsets(completed: int, tasks: int, total: int) -> int:
     return total * min(completed, tasks) // tasks if tasks else 0
 
 
-def _looker(tracker: Any, group: str, total: int, tasks: int) -> Callable[[], int]:
+def _make_look(tracker: Any, group: str, total: int, tasks: int) -> Callable[[], int]:
     """Return what says how many offsets the first stage of a group of Spark's jobs has read; 0 when Spark does not tell."""
 
     def look() -> int:

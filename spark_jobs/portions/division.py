@@ -46,7 +46,7 @@ def portion_size(reading: Reading, cores: int) -> int:
 
 
 def work_signature(plans: Sequence[RunPlan], tasks: Sequence[Task], reading: Reading, columns: DecodedColumns) -> str:
-    """Return equal texts for attempts whose portions have the same files, whoever begins them."""
+    """Return a text that is equal for attempts whose portions have the same files."""
     decoded = [None if each is None else each.identity for each in (columns.key, columns.value)]
     what = [
         [plan_to_json(plan) for plan in plans],
