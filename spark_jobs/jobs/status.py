@@ -8,6 +8,7 @@ from typing import Any
 from spark_jobs.batch.ledger import Entry, Ledger, jobs_with_ledger
 from spark_jobs.batch.storage import Storage
 from spark_jobs.batch.window import list_days
+from spark_jobs.portions.staged_files import add_staged_files
 
 MISSING = "missing"
 
@@ -32,7 +33,8 @@ def main(storage: Storage) -> list[dict[str, Any]]:
     rows = []
     for job, topic in plan(storage):
         ledger = Ledger(storage, job)
-        rows += transform(job, topic, ledger.all_done(topic), ledger.all_pending(topic))
+        pending = [add_staged_files(storage, entry) for entry in ledger.all_pending(topic)]
+        rows += transform(job, topic, ledger.all_done(topic), pending)
     return rows
 
 

@@ -13,14 +13,16 @@ from pyspark.sql.types import StringType
 
 from spark_jobs.batch import layout
 from spark_jobs.batch.formats import DecodedColumn, DecodedColumns
-from spark_jobs.batch.ledger import PLANNED, PUBLISHING, Entry, PartFile, Unit
+from spark_jobs.batch.ledger import PLANNED, PUBLISHING, Entry, Ledger, PartFile, Unit
 from spark_jobs.batch.plan import RunPlan
 from spark_jobs.batch.publication import clear_staging
 from spark_jobs.batch.records import Reading, tasks_of
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.batch.tally import Tally
+from spark_jobs.jobs import status
 from spark_jobs.observation.record_facts import RecordFacts
 from spark_jobs.portions.division import divide_tasks, portion_size, shared_attempt, work_signature
+from spark_jobs.portions.staged_files import add_staged_files
 from spark_jobs.portions.staged_work import StagedPortion, StagedWork, is_staged, join_units
 from tests.unit.spark_jobs.test_publication import DAY, LATE, LATE_DAY, OWN, PLAN
 
@@ -193,3 +195,20 @@ def test_sizes_cut_tasks_and_are_recorded_with_the_plan() -> None:
 def test_dates_of_a_group_are_read_by_the_same_tasks() -> None:
     plans = [replace(PLAN, date=date(2013, 6, number), record_bytes={0: number}) for number in (1, 2)]
     assert tasks_of(READING, plans) == tasks_of(READING, plans[::-1])
+
+
+def test_status_shows_what_a_run_has_read_so_far(tmp_path: Path) -> None:
+    at = LocalStorage(tmp_path)
+    Ledger(at, "archive").put_pending(Entry("archive", PLAN, PLANNED, "a"))
+    assert [(row["state"], row["records"], row["files"]) for row in status.main(at)] == [(PLANNED, None, 0)]
+    work = StagedWork.begin(at, "a", 1, "s")
+    dead = layout.run_unit(layout.DEAD_LETTERS, "flights", DAY, DAY)
+    late = replace(unit(LATE, "part-00001-000.parquet"), date=str(LATE_DAY))
+    work.record(0, StagedPortion(COUNTS, ((DAY, unit(OWN, "part-00000-000.parquet")), (DAY, late))))
+    work.record(1, StagedPortion(COUNTS, ((DAY, unit(dead, "part-00002-000.parquet")), (LATE_DAY, unit(OWN, "x")))))
+    at.write(f"{layout.attempt_folder('a')}/portions/00002.json", b"{")
+    (row,) = status.main(at)
+    assert (row["state"], row["records"], row["late"], row["dead_letters"]) == (PLANNED, 1, 1, 1)
+    assert (row["files"], row["bytes"]) == (3, 15)
+    done = Entry("archive", PLAN, PUBLISHING, "a", (unit(OWN, "part-00000-000.parquet"),))
+    assert add_staged_files(at, done) is done
