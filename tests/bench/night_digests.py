@@ -1,8 +1,8 @@
 """What digests cost a night: `python -m tests.bench.night_digests [--pairs 5] [--records 1000000] [--size 100] [--partitions 4]`.
 
-One Spark session archives and audits the same day of the same topic without and with digests in the ledger, in pairs whose order alternates.
-Each pair has a topic of its own, so that its broker digests records that it has not digested before; a third night of each pair finds
-the digests that the broker has kept. Processor time is that of all: this process, the JVM, Spark's Python workers, broker and ZooKeeper.
+One Spark session archives and audits the same day of the same topic without and with digests in the ledger, in pairs whose order changes.
+Each pair has a topic of its own, so that its broker digests records that it has not digested before; a third night of each pair finds the
+digests that the broker has kept. Processor time is that of all: this process, the JVM, Spark's Python workers, broker and ZooKeeper.
 
 Two figures of each: the difference of the medians, which a busy machine hides, and the share that the digests' own requests have in
 their night, measured around them. Results go to `tests/bench/results/night-digests-<moment>.json` and to a table; the command ends with 1
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,12 +33,12 @@ from rich.table import Table
 
 from kafkalite.client import NewTopic, SyncAdmin, SyncProducer
 from kafkalite.local.cluster import LocalCluster
-from spark_jobs.batch.proof import Span, Sum
-from spark_jobs.batch.records import Reading
-from spark_jobs.batch.session import open_session
-from spark_jobs.batch.signatures import Sign, load_signer
-from spark_jobs.jobs import archive, audit
+from spark_jobs.batch import night as nights
 from spark_jobs.batch.formats import Formats
+from spark_jobs.batch.ledger import Entry
+from spark_jobs.batch.session import open_session
+from spark_jobs.batch.signatures import load_signer
+from spark_jobs.jobs import archive, audit
 from tests.bench.machine import file_system, machine
 from tests.bench.spark_reading import processor_s
 from tests.spark.nights import DAY, FOREVER, night_on, unix_ms
@@ -45,6 +47,7 @@ RESULTS: Final = Path(__file__).parent / "results"
 WITHOUT, WITH, KEPT = "without", "with", "with, kept"
 SIDES: Final = (WITHOUT, WITH, KEPT)
 DAY_MS: Final = 86_400_000
+_WARM_UP_RECORDS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +90,78 @@ def _used_s() -> float:
     return time.process_time() + processor_s()
 
 
-class MeteredLog:
-    """A cluster's log; what its digests take is metered together."""
+class Bench:
+    """Runs nights over topics of one broker, in one Spark session."""
 
-    def __init__(self, log: Any, meter: Meter) -> None:
-        self._log, self._meter = log, meter
+    def __init__(self, spark: Any, servers: str, scratch: Path) -> None:
+        self._spark, self._servers, self._scratch = spark, servers, scratch
+        self._sign = load_signer(_write_key(scratch / "ledger.key"))
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
+    def run(self, topic: str, name: str, load: Load, *, with_digests: bool) -> Night:
+        """Archive and audit the day. RuntimeError where the archive has other records than were sent."""
+        whole, digests = Meter(), Meter()
 
-    def digest(self, topic: str, spans: Sequence[Span]) -> Sum:
-        found: Sum = self._log.digest(topic, spans)
-        return found
+        def note_metered(night: nights.Night, entry: Entry) -> Entry:
+            with digests.measure():
+                return nights.note_digests(night, entry)
+
+        with (
+            mock.patch.object(archive, "note_digests", note_metered),
+            night_on(self._spark, self._servers, self._scratch / name) as unsigned,
+            whole.measure(),
+        ):
+            night = replace(unsigned, sign=self._sign if with_digests else None)
+            entry = archive.main(night, topic, DAY, Formats())
+            audit.main(night, [topic], [DAY])
+        if entry.counts["records"] != load.records:
+            raise RuntimeError(f"{name}: {entry.counts['records']} of {load.records} records are archived")
+        shutil.rmtree(self._scratch / name)
+        return Night(whole.wall_s, whole.processor_s, digests.wall_s, digests.processor_s)
+
+    def run_pair(self, topic: str, number: int, load: Load) -> dict[str, Night]:
+        """Run a night without and one with digests, which begins in every second pair, and one that finds them kept."""
+        first = [WITHOUT, WITH] if number % 2 == 0 else [WITH, WITHOUT]
+        return {
+            side: self.run(topic, f"{topic}-{place}", load, with_digests=side != WITHOUT)
+            for place, side in enumerate([*first, KEPT])
+        }
+
+
+def _write_key(path: Path) -> Path:
+    key = Ed25519PrivateKey.generate()
+    path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return path
+
+
+def share(measured: Sequence[Night], clock: str) -> float:
+    """Return the median share, in percent, that asking for digests had in nights."""
+    return statistics.median(100 * getattr(each, f"digests_{clock}") / getattr(each, clock) for each in measured)
+
+
+def difference(pairs: Sequence[dict[str, Night]], side: str, clock: str) -> float:
+    """Return by how many percent a side's median is above that of nights without digests."""
+    plain, other = (statistics.median(getattr(each[name], clock) for each in pairs) for name in (WITHOUT, side))
+    return 100 * (other / plain - 1)
+
+
+def show(load: Load, pairs: Sequence[dict[str, Night]]) -> None:
+    table = Table(title=f"a night of {load.records:,} records of {load.size} B, archived and audited")
+    for column in ("", "s on the clock", "difference", "share of digests", "s of processors", "difference", "share"):
+        table.add_column(column, justify="right" if column else "left")
+    for side in SIDES:
+        row = [side]
+        for clock in ("wall_s", "processor_s"):
+            median = statistics.median(getattr(each[side], clock) for each in pairs)
+            row += [f"{median:.2f}"]
+            told = side != WITHOUT
+            row += [f"{difference(pairs, side, clock):+.1f} %" if told else ""]
+            row += [f"{share([each[side] for each in pairs], clock):.2f} %" if told else ""]
+        table.add_row(*row)
+    Console(width=140).print(table)
+    taken = statistics.median(each[WITH].digests_processor_s for each in pairs)
+    Console().print(
+        f"{1e6 * taken / load.records:.2f} µs of processor for a record that is digested for the first time"
+    )
 
 
 def fill(servers: str, topic: str, load: Load) -> None:
@@ -113,3 +176,42 @@ def fill(servers: str, topic: str, load: Load) -> None:
                 topic, values[number % 1000], b"%08d" % number, partition=number % load.partitions, timestamp_ms=at_ms
             )
         producer.flush()
+
+
+@click.command(help=__doc__)
+@click.option("--pairs", "count", default=5, show_default=True, help="Topics, each with three nights.")
+@click.option("--records", default=1_000_000, show_default=True, help="Of a night.")
+@click.option("--size", default=100, show_default=True, help="Bytes of a value.")
+@click.option("--partitions", default=4, show_default=True)
+@click.option("--cores", default=2, show_default=True, help="Of Spark.")
+@click.option("--limit", default=1.0, show_default=True, help="Percent of the processor that digests may take.")
+def main(count: int, records: int, size: int, partitions: int, cores: int, limit: float) -> None:
+    load = Load(records, size, partitions)
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(brokers=1) as cluster:
+        scratch = Path(folder)
+        spark = open_session(f"local[{cores}]", {"spark.local.dir": str(scratch), "spark.driver.memory": "2g"})
+        bench, servers = Bench(spark, cluster.bootstrap_servers, scratch), cluster.bootstrap_servers
+        small = Load(min(records, _WARM_UP_RECORDS), size, partitions)
+        fill(servers, "warm-up", small)
+        bench.run_pair("warm-up", 0, small)
+        pairs = []
+        for number in range(count):
+            fill(servers, f"night-{number}", load)
+            pairs.append(bench.run_pair(f"night-{number}", number, load))
+        spark.stop()
+    RESULTS.mkdir(exist_ok=True)
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    record = {
+        "machine": machine(),
+        "file system": file_system(),
+        "load": asdict(load),
+        "pairs": [{side: asdict(night) for side, night in each.items()} for each in pairs],
+    }
+    (RESULTS / f"night-digests-{moment}.json").write_text(json.dumps(record, indent=1))
+    show(load, pairs)
+    if share([each[WITH] for each in pairs], "processor_s") > limit:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
