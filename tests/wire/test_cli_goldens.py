@@ -76,6 +76,7 @@ RUN_FOR_LONG: Final = {
     "mirror run": "tests/peers/test_mirror.py",
     "mirror status": "tests/unit/cli/mirror/test_mirror_commands.py",
     "mirror switch": "tests/peers/test_mirror.py",
+    "mirror verify": "tests/wire/test_mirror_back.py",
     "spark archive": "tests/spark/test_archive.py",
     "spark audit": "tests/spark/test_archive.py",
     "spark backfill": "tests/spark/test_flights_backfill.py",
