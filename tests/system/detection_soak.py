@@ -549,10 +549,12 @@ def _run_spell(
         print(f"spell {number}: {brokers} brokers, {mode}", flush=True)
         spell = Spell(cluster, mode, rng, directory, begin_s)
         try:
-            spell.run(seconds)
-            spell.scenario.close()
-        except Exception as problem:
-            spell.problems.append(repr(problem))
+            # The history of a spell that failed is kept, and its clients leave the next one alone.
+            for step in (lambda: spell.run(seconds), spell.scenario.close):
+                try:
+                    step()
+                except Exception as problem:
+                    spell.problems.append(repr(problem))
         finally:
             for broker in cluster.brokers.values():
                 broker.kill()

@@ -8,6 +8,7 @@ while one is in flight, also with max.in.flight=1, and a refusal of the first wo
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ _EARLIEST_RETRY_MS: Final = 75
 
 _METADATA_REFRESH_MS: Final = 1_000
 """librdkafka's default is 5 minutes; it asks nobody else as long as a broker answers that it cannot replicate."""
+
+_STATISTICS_MS: Final = 5_000
+
+_TOLD_OF_PARTITION: Final = ("leader", "broker", "msgq_cnt", "xmit_msgq_cnt", "msgs_inflight", "next_err_seq")
+"""Of librdkafka's statistics, for a report."""
 
 _NEVER_APPENDED: Final = frozenset({"MSG_SIZE_TOO_LARGE", "_QUEUE_FULL", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
 
@@ -99,6 +105,10 @@ class Writer(WorkloadThread):
     def acknowledged_on(self, partition: int, at_ns: int) -> bool:
         return self._last_ack_ns[partition] > at_ns
 
+    def describe_partition(self, partition: int) -> str:
+        """Return what the client itself knows of a partition on which it has no acknowledgements; empty where it does not tell."""
+        return ""
+
     def _find_due(self, elapsed_s: float) -> list[int]:
         """Return the partitions whose burst is due now and may go."""
         bursts = int(elapsed_s * self.options.records_per_s / _BURST)
@@ -133,6 +143,18 @@ class Writer(WorkloadThread):
 class ConfluentWriter(Writer):
     """librdkafka's producer."""
 
+    _statistics = "{}"
+    """The newest that it has told."""
+
+    def describe_partition(self, partition: int) -> str:
+        """Return the leader as librdkafka knows it, the broker that it sends to, and how many records wait or are on their way."""
+        topic = json.loads(self._statistics).get("topics", {}).get(self.options.topic, {})
+        told = topic.get("partitions", {}).get(str(partition))
+        return "" if told is None else ", ".join(f"{name} {told.get(name)}" for name in _TOLD_OF_PARTITION)
+
+    def _keep_statistics(self, statistics: str) -> None:
+        self._statistics = statistics
+
     def _run(self) -> None:
         options = self.options
         client = confluent_kafka.Producer(
@@ -150,6 +172,8 @@ class ConfluentWriter(Writer):
                 "topic.metadata.refresh.interval.ms": _METADATA_REFRESH_MS,
                 "linger.ms": 5,
                 "log_level": 0,
+                "statistics.interval.ms": _STATISTICS_MS,
+                "stats_cb": self._keep_statistics,
             }
         )
         began = time.monotonic()

@@ -130,9 +130,10 @@ class Workload:
 
     def _describe_silence(self, since_ns: int) -> str:
         silent = [
-            f"{writer.options.name} has none on {[p for p in range(self.partitions) if not writer.acknowledged_on(p, since_ns)]}"
+            f"{writer.options.name} has none on {partition} ({writer.describe_partition(partition) or 'of which it tells nothing'})"
             for writer in self.writers
-            if not writer.acknowledged_on_all_since(since_ns)
+            for partition in range(self.partitions)
+            if not writer.acknowledged_on(partition, since_ns)
         ]
         states = {partition: (state.leader, state.isr) for partition, state in self._facts.states(self.topic).items()}
         return f"{'; '.join(silent)}; leaders and ISRs are {states}"
