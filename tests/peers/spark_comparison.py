@@ -19,10 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-import spark_jobs
 from spark_jobs.source import KafkaliteSource
-from tests.spark import class_data
-from tests.spark.sessions import SESSION
+from tests.spark.program_sessions import jar_settings, start_session
 
 FORMATS = ("kafka", "kafkalite")
 AT_ONCE = 4
@@ -30,20 +28,7 @@ SPLITTING = {"minPartitions", "maxRecordsPerPartition"}
 
 
 def session(jars: str, scratch: Path) -> SparkSession:
-    settings = SESSION | {
-        "spark.driver.extraJavaOptions": class_data.JAVA_OPTIONS,
-        "spark.jars": jars,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.task.maxFailures": "1",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, text in settings.items():
-        builder = builder.config(name, text)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark_jobs.register(spark)
-    return spark
+    return start_session(jar_settings(jars, scratch) | {"spark.task.maxFailures": "1"})
 
 
 def outcome(attempt: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

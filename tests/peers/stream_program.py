@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-import spark_jobs
+from tests.spark.program_sessions import start_session
 
 AVAILABLE_NOW: Final = "available-now"
 CONTINUOUS: Final = "continuous"
@@ -110,20 +110,10 @@ class Streams:
         rows.write.mode("overwrite").parquet(str(self._output / UNDISTURBED))
 
 
-def session(settings: Mapping[str, str]) -> SparkSession:
-    builder = SparkSession.builder.master("local[2,4]")
-    for name, text in settings.items():
-        builder = builder.config(name, text)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark_jobs.register(spark)
-    return spark
-
-
 def main(question: Path) -> None:
     asked = json.loads(question.read_text())
     control = question.parent
-    spark = session(asked["settings"])
+    spark = start_session(asked["settings"], "local[2,4]")
     streams = Streams(spark, asked)
 
     def request() -> dict[str, Any]:

@@ -32,7 +32,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pyarrow import parquet
 from pyspark.sql import Row, SparkSession
 
-import spark_jobs
 from spark_jobs.archived.table_rows import TableArchive
 from spark_jobs.batch import layout
 from spark_jobs.batch.cluster_log import ClusterLog
@@ -51,8 +50,7 @@ from spark_jobs.tables.output_tables import open_tables
 from spark_jobs.tables.packages import DELTA, ICEBERG, NEEDS, session_settings
 from spark_jobs.tables.session import check_classes
 from spark_jobs.tables.table_format import TableFormat
-from tests.spark import class_data
-from tests.spark.sessions import SESSION
+from tests.spark.program_sessions import jar_settings, start_session
 
 FIELDS = "a int"
 NARROW = pa.struct([("a", pa.int32())])
@@ -65,23 +63,13 @@ class DriverDied(BaseException):
 
 
 def session(jars: str, scratch: Path) -> SparkSession:
-    settings = SESSION | {
-        "spark.driver.extraJavaOptions": class_data.JAVA_OPTIONS,
-        "spark.jars": jars,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    settings = jar_settings(jars, scratch) | {
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.adaptive.enabled": "false",
     }
     for table_format in (DELTA, ICEBERG):
         settings = session_settings(table_format, "4.0.0", settings)
-    builder = SparkSession.builder.master("local[2]")
-    for name, text in settings.items():
-        builder = builder.config(name, text)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    spark_jobs.register(spark)
-    return spark
+    return start_session(settings)
 
 
 class Nights:

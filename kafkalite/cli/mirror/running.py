@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s
+from kafkalite.cli.calls import Decorated, admin_options, bootstrap_option, given_timeout_s
 from kafkalite.cli.calls import run as run_coroutine
 from kafkalite.cli.output import Exit, fail, note
 
@@ -139,6 +139,21 @@ def run(
         note(f"Problem: {each}")
     if problems:
         raise SystemExit(int(Exit.CHECK_FAILED))
+
+
+def switched_mirror(function: Decorated) -> Decorated:
+    """Add the directory of a mirror that has switched, and the options that locate its target: `directory`, `target`, `to_config`."""
+    for parameter in (
+        click.option(
+            "--to-config", type=_FILE, help="A properties file with the security settings for brokers of the target."
+        ),
+        click.option(
+            "--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target, as for `run`."
+        ),
+        click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path)),
+    ):
+        function = parameter(function)
+    return function
 
 
 def target_options(servers: str, config: Path | None) -> dict[str, Any]:

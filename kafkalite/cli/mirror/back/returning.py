@@ -14,7 +14,7 @@ import click
 from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.calls import run as run_coroutine
 from kafkalite.cli.confirmation import confirm
-from kafkalite.cli.mirror.running import connect, target_options
+from kafkalite.cli.mirror.running import connect, switched_mirror, target_options
 from kafkalite.cli.output import Exit, fail, fail_each, format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ _COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
-@click.option("--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target, as for `run`.")
-@click.option(
-    "--to-config",
-    type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="A properties file with the security settings for brokers of the target.",
-)
+@switched_mirror
 @click.option("--follow", is_flag=True, help="Go on until it is stopped, while the target takes records.")
 @click.option(
     "--wait",

@@ -16,7 +16,7 @@ from kafkalite.cli.calls import run as run_coroutine
 from kafkalite.cli.migrate.evidence import PartitionBounds
 from kafkalite.cli.mirror.back.returning import load_switched_state
 from kafkalite.cli.mirror.comparison.differences import Difference, Digest, Pair, search_differences
-from kafkalite.cli.mirror.running import target_options
+from kafkalite.cli.mirror.running import switched_mirror, target_options
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.types import TopicPartition
 
@@ -162,13 +162,7 @@ class Comparer:
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
-@click.option("--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target, as for `run`.")
-@click.option(
-    "--to-config",
-    type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="A properties file with the security settings for brokers of the target.",
-)
+@switched_mirror
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
 @click.option(
     "--fresh", is_flag=True, help="Read all records again, also where brokers have kept digests of earlier readings."
