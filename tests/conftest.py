@@ -63,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         hypothesis.settings.load_profile("suite")
         _without_constants_of_the_source()
+        config.option.deselect = [*(config.option.deselect or ()), *(f"tests/{name}" for name in _ONLY_LONG)]
 
 
 @pytest.fixture(scope="session")
@@ -103,12 +104,14 @@ The first of them computes for minutes, while others wait.
 """
 
 
-_ONLY_LONG = frozenset({TESTS / "peers/test_streams_exactly_once.py", TESTS / "peers/test_swap_under_load.py"})
+_ONLY_LONG = ("peers/test_streams_exactly_once.py", "peers/test_swap_under_load.py", "peers/test_table_nights.py")
 """Files that take minutes whatever they leave out; parts of what they show are tested in others."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return True if collection_path in _ONLY_LONG and not config.getoption("--long") else None
+    """Leave those files out that only `--long` runs; pytest does not ask for files that are named to it, which are deselected."""
+    only_long = collection_path.is_relative_to(TESTS) and str(collection_path.relative_to(TESTS)) in _ONLY_LONG
+    return True if only_long and not config.getoption("--long") else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

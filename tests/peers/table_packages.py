@@ -1,7 +1,7 @@
 """Delta Lake's and Iceberg's packages for the Spark 4.0.0 of `spark_connector`, fetched by Maven.
 
 They go with a release of Spark and no other, and there are none yet for the one that the project's own tests use. Their 57 MB lie beside
-that Spark; `python -m tests.peers.table_packages` fetches them, so that a run of all tests can do so beside them.
+that Spark; `python -m tests.peers.table_packages` fetches them beforehand.
 """
 
 from __future__ import annotations
