@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -15,12 +14,12 @@ from kafkalite.cli.calls import admin_options, bootstrap_option
 from kafkalite.cli.calls import run as run_coroutine
 from kafkalite.cli.migrate.evidence import PartitionBounds
 from kafkalite.cli.mirror.back.returning import load_switched_state
-from kafkalite.cli.mirror.comparison.differences import Difference, Digest, Pair, search_differences
 from kafkalite.cli.mirror.running import switched_mirror, target_options
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.cli.mirror.comparison.differences import Difference, Pair
     from kafkalite.cli.mirror.files import MirrorDirectory
     from kafkalite.cli.mirror.plan import KnownTopic
     from kafkalite.client import Admin
@@ -122,6 +121,8 @@ class Comparer:
 
     def __init__(self, source: Admin, target: Admin, *, fresh: bool) -> None:
         self._source, self._target, self._fresh = source, target, fresh
+        import asyncio
+
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self.records: dict[TopicPartition, int] = {}
         """Of the source, those that were compared."""
@@ -130,6 +131,7 @@ class Comparer:
 
     async def compare(self, place: TopicPartition, start: int, end: int) -> list[Difference]:
         """Return where the sides differ, as far as they can be compared."""
+        from kafkalite.cli.mirror.comparison.differences import search_differences
         from kafkalite.client.errors import ClientError
 
         search, pair = search_differences(start, end), None
@@ -150,6 +152,10 @@ class Comparer:
 
     async def _digest(self, place: TopicPartition, start: int, end: int) -> Pair:
         """Return the digests of a range on both sides. Raises ClientError."""
+        import asyncio
+
+        from kafkalite.cli.mirror.comparison.differences import Digest, Pair
+
         ranges = {place: (start, end)}
         found = await asyncio.gather(
             *(each.digest_records(ranges, fresh=self._fresh) for each in (self._source, self._target))
@@ -216,6 +222,8 @@ async def _compare(
     fresh: bool,
 ) -> tuple[Compared, Comparison]:
     """Connect both sides and compare them. Raises MirrorFileError, ClientError, OSError."""
+    import asyncio
+
     from kafkalite.client import Admin
 
     async with AsyncExitStack() as stack:
