@@ -85,7 +85,7 @@ def role_of(process: Process, root: int) -> str:
 
 
 def reset_peak(pid: int) -> bool:
-    """Begin the peak of a process anew; False where the system does not let us."""
+    """Reset the peak resident memory of a process (VmHWM); return False where the system refuses."""
     try:
         Path(f"/proc/{pid}/clear_refs").write_text("5")
     except OSError:

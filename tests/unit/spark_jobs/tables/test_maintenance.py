@@ -16,6 +16,9 @@ from spark_jobs.tables.table_format import DataFile, Expiry, compactable_files
 TARGET_BYTES = 100
 
 
+NO_ROWS = "maintenance reads and replaces no rows"
+
+
 class ListedTables:
     """Folders with a file `table` are tables; their files and what is done to them are noted."""
 
@@ -41,16 +44,16 @@ class ListedTables:
         return Expiry(4, None if dry_run else 7)
 
     def read(self, table: str) -> Any:
-        raise NotImplementedError
+        raise AssertionError(NO_ROWS)
 
     def replace(self, commit: Any, rows: Any) -> None:
-        raise NotImplementedError
+        raise AssertionError(NO_ROWS)
 
     def committed_rows(self, commit: Any) -> int | None:
-        raise NotImplementedError
+        raise AssertionError(NO_ROWS)
 
     def data_files(self, table: str) -> list[str]:
-        raise NotImplementedError
+        raise AssertionError(NO_ROWS)
 
 
 def make_tables(root: Path, files: dict[str, list[DataFile]]) -> tuple[LocalStorage, ListedTables]:
@@ -60,7 +63,7 @@ def make_tables(root: Path, files: dict[str, list[DataFile]]) -> tuple[LocalStor
     return storage, ListedTables(root, files)
 
 
-def wanted(*, dry_run: bool = False, compacts: bool = True, expires: bool = True) -> Maintenance:
+def make_request(*, dry_run: bool = False, compacts: bool = True, expires: bool = True) -> Maintenance:
     return Maintenance(compacts, TARGET_BYTES, expires, 1_000, 2_000, dry_run)
 
 
@@ -91,7 +94,7 @@ def test_all_tables_are_found_and_nothing_else(tmp_path: Path) -> None:
 
 def test_tables_with_small_files_are_compacted_and_all_expire(tmp_path: Path) -> None:
     storage, tables = make_tables(tmp_path, {"archive/topic=a": SMALL, "archive/topic=b": SMALL[:1]})
-    first, second = maintain.main(storage, tables, wanted(), lambda: None)
+    first, second = maintain.main(storage, tables, make_request(), lambda: None)
     assert tables.done == [
         ("compact", "archive/topic=a", TARGET_BYTES),
         ("expire", "archive/topic=a", 1_000, 2_000, False),
@@ -112,15 +115,15 @@ def test_tables_with_small_files_are_compacted_and_all_expire(tmp_path: Path) ->
 
 def test_a_dry_run_only_counts(tmp_path: Path) -> None:
     storage, tables = make_tables(tmp_path, {"archive/topic=a": SMALL})
-    (row,) = maintain.main(storage, tables, wanted(dry_run=True), lambda: None)
+    (row,) = maintain.main(storage, tables, make_request(dry_run=True), lambda: None)
     assert [step[0] for step in tables.done] == ["expire"] and tables.done[0][-1] is True
     assert (row["compacted"], row["written"], row["expired_files"], row["dry_run"]) == (2, None, None, True)
 
 
 def test_each_half_can_be_left_out(tmp_path: Path) -> None:
     storage, tables = make_tables(tmp_path, {"archive/topic=a": SMALL})
-    maintain.main(storage, tables, wanted(expires=False), lambda: None)
-    maintain.main(storage, tables, wanted(compacts=False), lambda: None)
+    maintain.main(storage, tables, make_request(expires=False), lambda: None)
+    maintain.main(storage, tables, make_request(compacts=False), lambda: None)
     assert [step[0] for step in tables.done] == ["compact", "expire"]
 
 
@@ -131,5 +134,5 @@ def test_nothing_is_changed_without_the_lock(tmp_path: Path) -> None:
         raise LockLostError("gone")
 
     with pytest.raises(LockLostError):
-        maintain.main(storage, tables, wanted(), guard)
+        maintain.main(storage, tables, make_request(), guard)
     assert tables.done == []
