@@ -15,7 +15,6 @@ from kafkalite.local.cluster_facts import ClusterFacts, session_password
 from kafkalite.net.connection import Connection
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
-from tests.bench.idle_topics import PREFIX
 from tests.bench.scale_figures import (
     Costs,
     Flow,
@@ -40,6 +39,9 @@ _LARGEST_RESPONSE_BYTES: Final = 1 << 30
 _PAUSE_S: Final = 0.02
 _PAUSE_PER_LOOK: Final = 5
 """A look at thousands of partitions costs the broker as much as what is measured, so most of the time nobody looks."""
+
+_PORTION: Final = 20
+"""Topics of one look at all: few enough that a look after the wrong moment delays the next one by some hundredths of a second."""
 
 
 class Snapshot(NamedTuple):
@@ -128,20 +130,18 @@ Condition = Callable[[View], bool]
 
 
 class Idle(NamedTuple):
-    """The idle topics of a cluster: a few of them, which are cheap to ask for, and how many partitions the few and all have."""
+    """The idle topics of a cluster, by name: a few of them, which are cheap to ask for, and how many partitions each of all has."""
 
     few: Sequence[str]
-    partitions_of_few: int
-    partitions: int
+    partitions: Mapping[str, int]
 
 
 def idle_of(wanted: Mapping[str, Sequence[object]]) -> Idle:
-    few = sample_of(list(wanted))
-    return Idle(few, sum(len(wanted[name]) for name in few), sum(map(len, wanted.values())))
+    return Idle(sample_of(list(wanted)), {name: len(wanted[name]) for name in sorted(wanted)})
 
 
-async def ask_view(broker: BrokerProcess, topics: Sequence[str] | None, alive: Iterable[int]) -> View:
-    """Return what the broker tells of these topics, or of all idle ones. Raises OSError, TimeoutError."""
+async def ask_view(broker: BrokerProcess, topics: Sequence[str], alive: Iterable[int]) -> View:
+    """Return what the broker tells of these topics. Raises OSError, TimeoutError."""
     async with asyncio.timeout(_LONG_TIMEOUT_S):
         connection = await Connection.open(
             broker.host,
@@ -153,14 +153,14 @@ async def ask_view(broker: BrokerProcess, topics: Sequence[str] | None, alive: I
         with closing(connection):
             await connection.negotiate(_TIMEOUT_S)
             m = messages.metadata_request
-            wanted = None if topics is None else [m.MetadataRequestTopic(name=name) for name in topics]
+            wanted = [m.MetadataRequestTopic(name=name) for name in topics]
             request = m.MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
             response = await connection.request(request, connection.version_of(ApiKey.METADATA), _LONG_TIMEOUT_S)
     return view_of(
         (
             (each.leader_id, each.replica_nodes, each.isr_nodes)
             for topic in response.topics
-            if topic.name.startswith(PREFIX) and not topic.error_code
+            if not topic.error_code
             for each in topic.partitions
         ),
         alive,
@@ -176,9 +176,11 @@ def wait_for_views(
     *,
     of_few: bool = False,
 ) -> float:
-    """Wait until each broker tells what is waited for, first of a few topics and then of all; return when it was asked, by time.monotonic.
+    """Wait until each broker tells what is waited for, of a few topics or of all; return when it was asked, by time.monotonic.
 
-    To ask for all is expensive, so it is done once the few are as they should be, and not at all where it is told `of_few` only.
+    All are asked for in portions, in the order in which a controller tells of them, and each portion until it is as it should
+    be and not again: what is waited for stays once it is there, and to ask for all again and again costs a broker more than
+    what is measured.
     """
     return asyncio.run(_wait_for_views(list(brokers), idle, condition, frozenset(alive), timeout_s, of_few))
 
@@ -191,38 +193,40 @@ async def _wait_for_views(
     timeout_s: float,
     of_few: bool,
 ) -> float:
-    few, everything = (idle.few, idle.partitions_of_few), (None, idle.partitions)
-    asked_s = time.monotonic()
-    for topics, size in (few,) if of_few else (few, everything):
-        # All brokers at once: how long one takes to tell of everything is no part of what is waited for at the others.
-        asked = [_wait_for_view(broker, topics, size, condition, alive, timeout_s) for broker in brokers]
-        asked_s = max(await asyncio.gather(*asked))
-    return asked_s
+    names = list(idle.few if of_few else idle.partitions)
+    portions = [
+        {name: idle.partitions[name] for name in names[start : start + _PORTION]}
+        for start in range(0, len(names), _PORTION)
+    ]
+    # All brokers at once: how long one takes to tell of everything is no part of what is waited for at the others.
+    asked = [_wait_for_view(broker, portions, condition, alive, timeout_s) for broker in brokers]
+    return max(await asyncio.gather(*asked))
 
 
 async def _wait_for_view(
     broker: BrokerProcess,
-    topics: Sequence[str] | None,
-    partitions: int,
+    portions: Sequence[Mapping[str, int]],
     condition: Condition,
     alive: frozenset[int],
     timeout_s: float,
 ) -> float:
-    """Ask a broker until it tells what is waited for; return when it was asked then."""
-    view = View()
+    """Ask a broker for each portion, a number of partitions by topic, until it tells what is waited for; return when it was asked last."""
+    asked_s, view = time.monotonic(), View()
     try:
         async with asyncio.timeout(timeout_s):
-            while True:
-                asked_s = time.monotonic()
-                view = await _ask_again(broker, topics, alive)
-                if view.partitions == partitions and condition(view):
-                    return asked_s
-                await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (time.monotonic() - asked_s)))
+            for portion in portions:
+                while True:
+                    asked_s = time.monotonic()
+                    view = await _ask_again(broker, list(portion), alive)
+                    if view.partitions == sum(portion.values()) and condition(view):
+                        break
+                    await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (time.monotonic() - asked_s)))
     except TimeoutError:
         raise TimeoutError(f"what broker {broker.id} tells: not within {timeout_s:g} s, but {view}") from None
+    return asked_s
 
 
-async def _ask_again(broker: BrokerProcess, topics: Sequence[str] | None, alive: frozenset[int]) -> View:
+async def _ask_again(broker: BrokerProcess, topics: Sequence[str], alive: frozenset[int]) -> View:
     """Return what a broker tells; nothing where it cannot be reached."""
     try:
         return await ask_view(broker, topics, alive)

@@ -150,7 +150,11 @@ class Scale:
             serving_s = time.monotonic()
             self._wait_for_views(lambda view: view.in_sync == view.partitions)
             in_sync_s = time.monotonic()
-            wait_until(partial(spread_leaders, self._admin, self._idle.partitions), "the leaders", SET_UP_TIMEOUT_S)
+            wait_until(
+                partial(spread_leaders, self._admin, sum(self._idle.partitions.values())),
+                "the leaders",
+                SET_UP_TIMEOUT_S,
+            )
             led_s = self._wait_for_views(lambda view: view.preferred == view.in_sync == view.led == view.partitions)
             stages = {
                 "registered": registered_s - began_s,
