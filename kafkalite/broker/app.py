@@ -261,14 +261,14 @@ class Broker:
         every(
             config.log_flush_offset_checkpoint_interval_ms / 1000,
             "checkpoint recovery points",
-            partial(logs.save_checkpoint, RECOVERY_POINT),
+            partial(logs.save_checkpoint_later, RECOVERY_POINT),
             first_s,
         )
         every(config.log_flush_offset_checkpoint_interval_ms / 1000, "summarize logs", logs.summarize_changed, first_s)
         every(
             config.log_flush_start_offset_checkpoint_interval_ms / 1000,
             "checkpoint log start offsets",
-            partial(logs.save_checkpoint, LOG_START),
+            partial(logs.save_checkpoint_later, LOG_START),
             first_s,
         )
         every(
@@ -363,7 +363,7 @@ class Broker:
 async def _save_high_watermarks(parts: BrokerParts) -> None:
     """Write the high watermarks to disk, once roles are known."""
     if parts.replicas.has_roles:
-        await parts.logs.save_checkpoint(HIGH_WATERMARK)
+        await parts.logs.save_checkpoint_later(HIGH_WATERMARK)
 
 
 def _write_checkpoints(parts: BrokerParts) -> None:

@@ -41,7 +41,7 @@ _PAUSE_PER_LOOK: Final = 5
 """A look at thousands of partitions costs the broker as much as what is measured, so most of the time nobody looks."""
 
 _PORTION: Final = 20
-"""Topics of one look at all: few enough that a look after the wrong moment delays the next one by some hundredths of a second."""
+"""Topics of one look at all: few enough that a look in vain delays the next one by little."""
 
 
 class Snapshot(NamedTuple):
@@ -176,11 +176,10 @@ def wait_for_views(
     *,
     of_few: bool = False,
 ) -> float:
-    """Wait until each broker tells what is waited for, of a few topics or of all; return when it was asked, by time.monotonic.
+    """Wait until each broker tells what is waited for, first of a few topics and then of all; return when, by time.monotonic.
 
-    All are asked for in portions, in the order in which a controller tells of them, and each portion until it is as it should
-    be and not again: what is waited for stays once it is there, and to ask for all again and again costs a broker more than
-    what is measured.
+    To ask for all is expensive, so it is done once the few are as they should be, and not at all where it is told `of_few` only;
+    in portions, each of which is asked for again only until it is as it should be, because what is waited for stays.
     """
     return asyncio.run(_wait_for_views(list(brokers), idle, condition, frozenset(alive), timeout_s, of_few))
 
@@ -193,13 +192,11 @@ async def _wait_for_views(
     timeout_s: float,
     of_few: bool,
 ) -> float:
-    names = list(idle.few if of_few else idle.partitions)
-    portions = [
-        {name: idle.partitions[name] for name in names[start : start + _PORTION]}
-        for start in range(0, len(names), _PORTION)
-    ]
+    names = list(idle.partitions)
+    portions = [names[start : start + _PORTION] for start in range(0, len(names), _PORTION)]
+    sizes = [{name: idle.partitions[name] for name in some} for some in (idle.few, *(() if of_few else portions))]
     # All brokers at once: how long one takes to tell of everything is no part of what is waited for at the others.
-    asked = [_wait_for_view(broker, portions, condition, alive, timeout_s) for broker in brokers]
+    asked = [_wait_for_view(broker, sizes, condition, alive, timeout_s) for broker in brokers]
     return max(await asyncio.gather(*asked))
 
 
@@ -210,20 +207,26 @@ async def _wait_for_view(
     alive: frozenset[int],
     timeout_s: float,
 ) -> float:
-    """Ask a broker for each portion, a number of partitions by topic, until it tells what is waited for; return when it was asked last."""
-    asked_s, view = time.monotonic(), View()
+    """Ask a broker for each portion, numbers of partitions by topic, until it tells what is waited for; return when that was so.
+
+    That is when the first portion was asked, or a later one that had been wrong before.
+    """
+    told_s, view = 0.0, View()
     try:
         async with asyncio.timeout(timeout_s):
             for portion in portions:
+                was_wrong = not told_s
                 while True:
                     asked_s = time.monotonic()
                     view = await _ask_again(broker, list(portion), alive)
                     if view.partitions == sum(portion.values()) and condition(view):
                         break
+                    was_wrong = True
                     await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (time.monotonic() - asked_s)))
+                told_s = asked_s if was_wrong else told_s
     except TimeoutError:
         raise TimeoutError(f"what broker {broker.id} tells: not within {timeout_s:g} s, but {view}") from None
-    return asked_s
+    return told_s
 
 
 async def _ask_again(broker: BrokerProcess, topics: Sequence[str], alive: frozenset[int]) -> View:

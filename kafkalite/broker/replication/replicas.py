@@ -161,8 +161,10 @@ class Replicas:
             self.check_controller(request)
             pace = self._portions.pace()
             outcome = {}
+            count = sum(len(topic.partitions) for topic in request.topics)
+            self.logs.upkeep_pause.hold(count)
             configs = await self._configs_for(request, pace)
-            with self._trace_roles(sum(len(topic.partitions) for topic in request.topics)) as trace:
+            with StateChangeTrace(self.broker_id, _ROLE_TRACE, count) as trace:
                 for topic, state in request.leaders_first(self.broker_id):
                     await pace.unit(self._units_of(state))
                     code = self._apply_state(topic.topic_id, state, configs.get(topic.name), trace)
@@ -171,9 +173,6 @@ class Replicas:
         if not self._makes_files:
             self._make_files()
         return outcome
-
-    def _trace_roles(self, partitions: int) -> StateChangeTrace:
-        return StateChangeTrace(self.broker_id, _ROLE_TRACE, partitions)
 
     def _make_files(self) -> None:
         """Create the files of new logs, of one log in each event-loop iteration, and none while roles change."""
@@ -398,7 +397,7 @@ class Replicas:
     async def _follow_awaited(self) -> None:
         """Follow leaders that a LeaderAndIsr named before metadata knew them: no controller says it again."""
         pace = self._portions.pace()
-        with self._trace_roles(len(self._awaited_leaders)) as trace:
+        with StateChangeTrace(self.broker_id, _ROLE_TRACE, len(self._awaited_leaders)) as trace:
             for topic_partition, (state, topic_id) in list(self._awaited_leaders.items()):
                 await pace.unit(_ROLE_UNITS)
                 partition = self.partitions.get(topic_partition)

@@ -8,6 +8,7 @@ from typing import Final
 
 from kafkalite.clock import Clock
 from kafkalite.storage.directories.log_summaries import LogSummaries, fingerprint_of
+from kafkalite.storage.directories.upkeep_pause import UpkeepPause
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import LogDirectory
 
@@ -19,8 +20,9 @@ _PAUSE_S: Final = 0.02
 class DirectorySummaries:
     """The summaries of each directory."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, pause: UpkeepPause) -> None:
         self._clock = clock
+        self._pause = pause
         self._files: dict[LogDirectory, LogSummaries] = {}
         self._changed: dict[PartitionLog, int] = {}
         """Fingerprints of the logs that were not as summarized when `summarize_changed` was last called."""
@@ -43,6 +45,7 @@ class DirectorySummaries:
         before, self._changed = self._changed, {}
         logs = list({**before, **dict.fromkeys(changed)})
         for first in range(0, len(logs), _LOGS_AT_ONCE):
+            await self._pause.wait()
             due: dict[LogDirectory, list[PartitionLog]] = {}
             for log in logs[first : first + _LOGS_AT_ONCE]:
                 if not log.has_files or not is_current(log):

@@ -26,6 +26,7 @@ from kafkalite.storage.directories.log_closing import DirectoryClosing
 from kafkalite.storage.directories.log_opening import DirectoryOpening, open_all
 from kafkalite.storage.directories.log_upkeep import LogUpkeep
 from kafkalite.storage.directories.log_walks import attempt, delete_old_segments, expire_producers
+from kafkalite.storage.directories.upkeep_pause import UpkeepPause
 from kafkalite.storage.disk import Disk
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log.recovery import create_log
@@ -97,7 +98,8 @@ class LogStore:
         self._has_deleted = False
         """True if logs were deleted that may still be in the checkpoints."""
         self._without_files: dict[TopicPartition, PartitionLog] = {}
-        self._summaries = DirectorySummaries(clock)
+        self.upkeep_pause = UpkeepPause(clock)
+        self._summaries = DirectorySummaries(clock, self.upkeep_pause)
         self._checkpoints = {each: DirectoryCheckpoints(each) for each in self.directories}
         self._portions = Portions()
         get_log, get_copy = self._logs.get, self.future.logs.get
@@ -384,6 +386,11 @@ class LogStore:
     def checkpoint_high_watermarks(self) -> None:
         """Write the high watermarks; of logs that nobody spoke of since the start the old one is kept."""
         self._checkpoint(checkpoints.HIGH_WATERMARK)
+
+    async def save_checkpoint_later(self, name: str) -> None:
+        """Do what `save_checkpoint` does once no roles of many replicas change."""
+        await self.upkeep_pause.wait()
+        await self.save_checkpoint(name)
 
     async def save_checkpoint(self, name: str) -> None:
         """Write a checkpoint where something changed: lines are made in portions, and the event loop does not wait for the medium."""

@@ -25,10 +25,11 @@ from kafkalite.controller.control_requests import (
     UpdateMetadata,
 )
 from kafkalite.errors import ErrorCode, KafkaError
+from kafkalite.storage.directories.upkeep_pause import UpkeepPause
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import NO_TOPIC_ID, TopicPartition
 from tests.unit.broker.fake_log import TP, FakeLog
-from tests.unit.clocks import HandClock
+from tests.unit.clocks import HandClock, LoopClock
 
 ID, OTHER_ID = bytes(range(16)), b"another topic id"
 
@@ -43,6 +44,8 @@ class FakeLogs:
         self.deleted: list[TopicPartition] = []
         self.checkpointed: list[TopicPartition] = []
         self.without_files = 0
+        self.clock = LoopClock()
+        self.upkeep_pause = UpkeepPause(self.clock)
 
     def make_files(self) -> bool:
         self.without_files -= 1
@@ -189,6 +192,17 @@ def test_a_configuration_reaches_the_topics_logs_and_their_copies() -> None:
         assert log.config.segment_bytes == log.future.config.segment_bytes == 1000
 
     on_node(act)
+
+
+def test_the_upkeep_of_logs_waits_while_roles_change() -> None:
+    async def play() -> None:
+        node = Node()
+        await node.order()
+        began_ms = node.logs.clock.monotonic_ms()
+        await node.logs.upkeep_pause.wait()
+        assert node.logs.clock.monotonic_ms() > began_ms
+
+    virtual_time.run(play())
 
 
 def test_the_same_order_twice_changes_nothing() -> None:
