@@ -82,9 +82,13 @@ java_version() {
     printf '%s' "${found:-0}"
 }
 
+java_remedy() {
+    "${python:-$venv/bin/python}" -c 'from zk.servers.java_remedy import java_remedy; print(java_remedy())'
+}
+
 prepare_java() {
     [ "$(java_version)" -ge 17 ] && return
-    can_install || fail "ZooKeeper needs Java 17 or newer; install it with: sudo apt-get install openjdk-17-jre-headless"
+    can_install || fail "ZooKeeper needs Java 17 or newer; for this system: $(java_remedy)"
     install_packages openjdk-17-jre-headless || install_packages default-jre-headless ||
         fail "cannot install Java; install a Java 17 runtime by hand"
     unset JAVA_HOME

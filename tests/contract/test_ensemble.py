@@ -12,7 +12,7 @@ import pytest
 from zk.kazoo_adapter.kazoo_store import KazooStore
 from zk.servers import server_classes
 from zk.servers.ensemble import Ensemble, EnsembleError, check_size, four_letter_word, free_ports
-from zk.servers.server_classes import MissingRequirementError, choose_jars, find_java, find_server_classes
+from zk.servers.server_classes import MissingRequirementError, choose_jars, find_server_classes
 from zk.store import SessionState
 
 needs_java = pytest.mark.usefixtures("java")
@@ -209,11 +209,6 @@ def test_sizes_that_make_no_sense(tmp_path, size, reason):
 def test_seven_is_allowed_with_a_note(caplog):
     check_size(7)
     assert "survive 3 failures" in caplog.text
-
-
-def test_missing_java_names_the_remedy(tmp_path):
-    with pytest.raises(MissingRequirementError, match="openjdk-17-jre-headless"):
-        find_java({"PATH": str(tmp_path)})
 
 
 def test_zookeeper_home_comes_first(tmp_path):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from zk.servers.class_data import ClassData
-from zk.servers.server_classes import JAVA_REMEDY
+from zk.servers.java_remedy import java_remedy
 from zk.servers.server_command import java_environment, server_command
 from zk.servers.server_settings import EnsembleTls, ServerPorts, ServerSettings
 
@@ -454,7 +454,7 @@ def _raise_if_ended(member: Member) -> None:
 def _remedy(logged: str) -> str:
     """Return the remedy for a server's end, where its log shows one."""
     if "UnsupportedClassVersionError" in logged or "Unrecognized VM option" in logged:
-        return f" because its Java is too old ({JAVA_REMEDY}, or set JAVA_HOME to a newer one)"
+        return f" because its Java is too old ({java_remedy()}, or set JAVA_HOME to a newer one)"
     if "No space left on device" in logged:
         return " because the disk is full"
     return ""

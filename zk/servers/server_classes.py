@@ -14,6 +14,8 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from zk.servers.java_remedy import java_remedy
+
 _DEBIAN_JARS = Path("/usr/share/java")
 _REQUIRED = ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
 _NETTY = ("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport")
@@ -28,8 +30,6 @@ _WELCOME = (
 _LOGGING = (("log4j-slf4j2-impl", "log4j-api", "log4j-core"), ("logback-classic", "logback-core"), ("slf4j-simple",))
 """What writes the server's log: the first of which all is there. pyspark, ZooKeeper's releases and Debian each have another."""
 
-JAVA_REMEDY = "apt-get install openjdk-17-jre-headless"
-"""ZooKeeper's servers need 17 at least."""
 _CLASSES_REMEDY = (
     "On Debian or Ubuntu: apt-get install libzookeeper-java. Elsewhere: unpack a release of Apache ZooKeeper and set ZOOKEEPER_HOME "
     "to its folder, or pip install 'kafkalite[demo]', whose pyspark has the classes (460 MB)"
@@ -47,7 +47,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> str:
         return str(Path(home) / "bin" / "java")
     found = shutil.which("java", path=environment.get("PATH"))
     if found is None:
-        raise MissingRequirementError(f"no Java to run ZooKeeper with; on Debian or Ubuntu: {JAVA_REMEDY}")
+        raise MissingRequirementError(f"no Java to run ZooKeeper with; for this system: {java_remedy()}")
     return found
 
 

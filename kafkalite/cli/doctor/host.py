@@ -17,7 +17,6 @@ from kafkalite.cli.doctor.findings import Finding, judge_space, ok, problem, ski
 
 JAVA_FOR_ZOOKEEPER: Final = 11
 """The oldest version that current releases of ZooKeeper run with; 17 is the one that we install."""
-_JAVA_REMEDY: Final = "only ZooKeeper needs it; to run one here: apt-get install openjdk-17-jre-headless"
 ENOUGH_FILES: Final = 65_536
 _FILES_OF_A_CLIENT: Final = 1024
 _FILE_REMEDY: Final = "ulimit -n 100000 in the broker's shell, LimitNOFILE=100000 in its systemd unit"
@@ -51,12 +50,15 @@ def java_version(run: Callable[..., subprocess.CompletedProcess[str]] = subproce
 
 
 def judge_java(program: str | None, version: int) -> Finding:
+    from zk.servers.java_remedy import java_remedy
+
+    remedy = f"only ZooKeeper needs it; to run one here: {java_remedy()}"
     if program is None:
-        return warning("java", "there is no java", _JAVA_REMEDY)
+        return warning("java", "there is no java", remedy)
     if version == 0:
-        return warning("java", f"{program} does not tell its version", _JAVA_REMEDY)
+        return warning("java", f"{program} does not tell its version", remedy)
     if version < JAVA_FOR_ZOOKEEPER:
-        return warning("java", f"{program} is Java {version}, too old for ZooKeeper", _JAVA_REMEDY)
+        return warning("java", f"{program} is Java {version}, too old for ZooKeeper", remedy)
     return ok("java", f"Java {version} ({program})")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from zk.servers.ensemble import Ensemble, EnsembleError
+from zk.servers.java_remedy import java_remedy
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from zk.servers.ensemble import Ensemble, EnsembleError
     [
         (
             "java.lang.UnsupportedClassVersionError: QuorumPeerMain",
-            "because its Java is too old (apt-get install openjdk",
+            f"because its Java is too old ({java_remedy()}, or set JAVA_HOME",
         ),
         ("Unrecognized VM option 'UseSomething'", "because its Java is too old"),
         ("java.io.IOException: No space left on device", "because the disk is full"),
