@@ -10,9 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from zk.kazoo_adapter.kazoo_store import KazooStore
-from zk.servers import server_classes
 from zk.servers.ensemble import Ensemble, EnsembleError, check_size, four_letter_word, free_ports
-from zk.servers.server_classes import MissingRequirementError, choose_jars, find_server_classes
 from zk.store import SessionState
 
 needs_java = pytest.mark.usefixtures("java")
@@ -209,51 +207,3 @@ def test_sizes_that_make_no_sense(tmp_path, size, reason):
 def test_seven_is_allowed_with_a_note(caplog):
     check_size(7)
     assert "survive 3 failures" in caplog.text
-
-
-def test_zookeeper_home_comes_first(tmp_path):
-    names = ["zookeeper-3.8.4.jar", "lib/zookeeper-jute-3.8.4.jar", "lib/slf4j-api-1.7.30.jar"]
-    names += ["lib/metrics-core-4.1.12.1.jar", "lib/snappy-java-1.1.10.5.jar"]
-    parts = ("buffer", "codec", "common", "handler", "resolver", "transport")
-    names += [f"lib/netty-{part}-4.1.105.Final.jar" for part in parts]
-    (tmp_path / "lib").mkdir()
-    for name in names:
-        (tmp_path / name).touch()
-    assert {jar.parent for jar in find_server_classes({"ZOOKEEPER_HOME": str(tmp_path)})} == {
-        tmp_path,
-        tmp_path / "lib",
-    }
-
-
-def test_zookeeper_and_jute_are_of_one_version(tmp_path):
-    jars = [tmp_path / f"{name}.jar" for name in ("zookeeper-3.9.1", "zookeeper-3.6.3", "zookeeper-jute-3.6.3")]
-    chosen, missing = choose_jars(jars)
-    assert [jar.name for jar in chosen] == ["zookeeper-3.6.3.jar", "zookeeper-jute-3.6.3.jar"]
-    assert "slf4j-api" in missing
-
-
-def test_missing_classes_name_where_they_were_sought_and_the_remedies(tmp_path, monkeypatch):
-    monkeypatch.setattr(server_classes, "_places", lambda _: [("/usr/share/java", [tmp_path / "zookeeper.jar"])])
-    with pytest.raises(MissingRequirementError) as raised:
-        find_server_classes({})
-    for part in (
-        "looked at /usr/share/java (no ",
-        "libzookeeper-java",
-        "ZOOKEEPER_HOME",
-        "pip install 'kafkalite[demo]'",
-    ):
-        assert part in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("there", "chosen"),
-    [
-        (("log4j-slf4j2-impl-2.0", "log4j-api-2.0", "log4j-core-2.0", "slf4j-simple-2.0"), "log4j-slf4j2-impl-2.0.jar"),
-        (("log4j-slf4j2-impl-2.0", "logback-core-1.2", "logback-classic-1.2"), "logback-classic-1.2.jar"),
-        (("logback-core-1.2", "slf4j-simple-2.0"), "slf4j-simple-2.0.jar"),
-    ],
-)
-def test_servers_write_a_log_with_what_is_there(tmp_path, there, chosen):
-    names = {jar.name for jar in choose_jars(tmp_path / f"{name}.jar" for name in there)[0]}
-    bindings = {"log4j-slf4j2-impl-2.0.jar", "logback-classic-1.2.jar", "slf4j-simple-2.0.jar"}
-    assert names & bindings == {chosen}

@@ -1,11 +1,13 @@
 """Finds the Java runtime and ZooKeeper's server classes on this machine.
 
-Looked at in this order: `ZOOKEEPER_HOME`, Debian's `/usr/share/java`, the jars inside an installed pyspark (4.x carries
-ZooKeeper 3.9), Maven's cache `~/.m2`. A place counts only if it has everything that the server needs.
+Looked at in this order: `ZOOKEEPER_HOME`, an installed kafkalite-zookeeper (the extra `kafkalite[zookeeper]`), Debian's
+`/usr/share/java`, the jars inside an installed pyspark (4.x carries ZooKeeper 3.9), Maven's cache `~/.m2`. A place counts only if it has
+everything that the server needs.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import platform
@@ -31,9 +33,11 @@ _LOGGING = (("log4j-slf4j2-impl", "log4j-api", "log4j-core"), ("logback-classic"
 """What writes the server's log: the first of which all is there. pyspark, ZooKeeper's releases and Debian each have another."""
 
 _CLASSES_REMEDY = (
-    "On Debian or Ubuntu: apt-get install libzookeeper-java. Elsewhere: unpack a release of Apache ZooKeeper and set ZOOKEEPER_HOME "
-    "to its folder, or pip install 'kafkalite[demo]', whose pyspark has the classes (460 MB)"
+    "pip install 'kafkalite[zookeeper]' brings them (8 MB); or unpack a release of Apache ZooKeeper and set ZOOKEEPER_HOME "
+    "to its folder"
 )
+_PACKAGED = "kafkalite_zookeeper"
+"""The module of the distribution that `deploy/zookeeper` builds."""
 
 
 class MissingRequirementError(Exception):
@@ -58,9 +62,9 @@ def find_server_classes(environment: Mapping[str, str] = os.environ) -> list[Pat
         chosen, missing = choose_jars(jars)
         if not missing:
             return chosen
-        looked.append(f"{place} (no {', '.join(missing)})")
+        looked.append(f"{place} (no {', '.join(missing)})" if chosen else f"{place} (none)")
     raise MissingRequirementError(
-        f"ZooKeeper's server classes are not here; looked at {'; '.join(looked)}. {_CLASSES_REMEDY}"
+        f"ZooKeeper's server classes are not here; looked at {', '.join(looked)}. {_CLASSES_REMEDY}"
     )
 
 
@@ -91,6 +95,7 @@ def _places(environment: Mapping[str, str]) -> Iterable[tuple[str, list[Path]]]:
     home = environment.get("ZOOKEEPER_HOME")
     if home:
         yield f"ZOOKEEPER_HOME={home}", [*Path(home).glob("*.jar"), *Path(home, "lib").glob("*.jar")]
+    yield _PACKAGED.replace("_", "-"), _packaged_jars()
     yield str(_DEBIAN_JARS), list(_DEBIAN_JARS.glob("*.jar"))
     spark = importlib.util.find_spec("pyspark")
     if spark is not None and spark.origin is not None:
@@ -99,6 +104,14 @@ def _places(environment: Mapping[str, str]) -> Iterable[tuple[str, list[Path]]]:
         yield "pyspark", []
     cache = Path(environment.get("HOME", "~")).expanduser() / ".m2" / "repository"
     yield str(cache), [jar for group in _MAVEN_GROUPS for jar in cache.joinpath(group).rglob("*.jar")]
+
+
+def _packaged_jars() -> list[Path]:
+    """Return the jars of an installed kafkalite-zookeeper, none without it."""
+    if importlib.util.find_spec(_PACKAGED) is None:
+        return []
+    folder: Path = importlib.import_module(_PACKAGED).jar_folder()
+    return list(folder.glob("*.jar"))
 
 
 _MAVEN_GROUPS = (

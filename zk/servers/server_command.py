@@ -32,6 +32,13 @@ LOGBACK = """\
   <root level="info"><appender-ref ref="console"/></root>
 </configuration>
 """
+SIMPLE_LOGGER = {
+    "logFile": "System.out",
+    "showDateTime": "true",
+    "dateTimeFormat": "yyyy-MM-dd'T'HH:mm:ss,SSS",
+    "showShortLogName": "true",
+}
+"""Of slf4j-simple, which kafkalite-zookeeper has: the only one of the three that takes its settings from Java's properties alone."""
 
 
 def server_command(
@@ -58,6 +65,7 @@ def server_command(
         *jvm_options,
         f"-Dlog4j2.configurationFile={log4j2.absolute().as_uri()}",
         f"-Dlogback.configurationFile={logback.absolute().as_uri()}",
+        *(f"-Dorg.slf4j.simpleLogger.{name}={value}" for name, value in SIMPLE_LOGGER.items()),
         "-Dzookeeper.jmx.log4j.disable=true",
         f"-Djute.maxbuffer={ENSEMBLE_BYTES}",
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
