@@ -60,19 +60,22 @@ make_environment() {
     "$python" -m venv --clear "$venv"
 }
 
-# prepare_python EXTRA : the project with that extra in .venv, installed again only when its packaging has changed.
+# prepare_python PURPOSE : the project with what deploy/requirements/PURPOSE.txt names, extras and packages, in .venv; installed again only
+# when its packaging has changed.
 prepare_python() {
     make_environment
     stamp="$venv/.installed-$1"
-    wanted=$(cat setup.cfg pyproject.toml | cksum)
+    requirements="deploy/requirements/$1.txt"
+    wanted=$(cat setup.cfg pyproject.toml deploy/requirements/*.txt | cksum)
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
-    say "installing kafkalite[$1] into $venv"
+    extras=$(sed -n 's/^# .*Extras of the package: \([a-z, ]*\).*/\1/p' "$requirements" | tr -d ' ')
+    say "installing kafkalite[$extras] and $requirements into $venv"
     # Bytecode is made of what is imported, when it is: most modules of what is installed never are.
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile \
-        --config-settings editable_mode=compat --editable ".[$1]" ||
-        fail "pip could not install kafkalite[$1]"
+        --config-settings editable_mode=compat --editable ".[$extras]" --requirement "$requirements" ||
+        fail "pip could not install kafkalite[$extras] and $requirements"
     printf '%s' "$wanted" >"$stamp"
 }
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafkalite.cli.output import fail, note
+from kafkalite.cli.output import Exit, fail, note
+from kafkalite.extras import MissingExtraError, require_extra
 from kafkalite.standard_streams import tolerate_lost_output
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str, timi
     """
     if config is None and not overrides:
         raise click.UsageError("give --config FILE, or settings with -X")
+    try:
+        require_extra("server", "a broker")
+    except MissingExtraError as problem:
+        fail(str(problem), Exit.USAGE)
     tolerate_lost_output()
     gc.disable()
     settings = _load_settings(config, overrides)

@@ -76,6 +76,12 @@ def console(
     It is a client like any other, with the settings of the context, and works with Apache Kafka too. It serves this machine only, unless
     --host says otherwise; then there must be a login, and something in front of it that speaks TLS.
     """
+    from kafkalite.extras import MissingExtraError, require_extra
+
+    try:
+        require_extra("console", "the console")
+    except MissingExtraError as problem:
+        fail(str(problem), Exit.USAGE)
     from kafkalite.clock import SystemClock
     from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
     from kafkalite.console.serving import bound_socket

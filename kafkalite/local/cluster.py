@@ -31,6 +31,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite.extras import require_extra
 from kafkalite.local.broker_process import BROKER_COMMAND, BrokerProcess, Inside, check_directory
 from kafkalite.local.contract import LIVE_CLUSTERS, AskedThroughZooKeeper, Node, broker_settings, nodes, rack_of
 from kafkalite.local.death_watch import DeathWatch
@@ -78,6 +79,7 @@ class LocalCluster(AskedThroughZooKeeper):
     thread; with `kafkalite.failover.detection=session` among the properties it is left to its timeout.
 
     `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach: see `security` and `kafkalite.local.secured`.
+    Raises MissingExtraError where the packages of a broker are not installed.
     """
 
     def __init__(
@@ -99,6 +101,8 @@ class LocalCluster(AskedThroughZooKeeper):
         secure: bool = False,
     ) -> None:
         check_size(zookeepers)
+        if command is BROKER_COMMAND:
+            require_extra("server", "a broker")
         if secure and (partitionable or zookeeper_connect is not None):
             raise ValueError("a secured cluster has an ensemble of its own, and no proxies between its servers")
         if base_port is not None and brokers > ZOOKEEPER_PORT_OFFSET:

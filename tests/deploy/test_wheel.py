@@ -1,23 +1,29 @@
-"""The wheel: what is in it, and a make-believe project that installs it and tests with its fixtures."""
+"""The wheel: what is in it, and who installs it: a make-believe project that tests with its fixtures, and each extra by itself."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 import kafkalite
+from deploy.zookeeper.build import build_wheel, cache_folder
+from deploy.zookeeper.jars import LIST, parse_jars, wrong_jars
 from kafkalite.testing.archives import extract_all
-from zk.servers.server_classes import find_server_classes
+from tests.conftest import foreign_program, not_run
 
-pytestmark = pytest.mark.timeout(600)  # an installation from the network is part of the first test
+pytestmark = pytest.mark.timeout(1800)  # an installation from the network is part of the first test
 
 ROOT = Path(kafkalite.__file__).parents[1]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
@@ -25,7 +31,35 @@ BUILT_FROM = (*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 """What a build needs of the repository."""
 BUILD = "import sys; from kafkalite import build_backend; getattr(build_backend, 'build_' + sys.argv[1])(sys.argv[2])"
 
-INSTALL_TIMEOUT_S = 300
+INSTALL_TIMEOUT_S = 900
+NOT_OF_CORE = {
+    *(
+        "uvloop",
+        "h11",
+        "pyjwt",
+        "starlette",
+        "uvicorn",
+        "kafkalite-zookeeper",
+        "pyspark",
+        "docker",
+        "pytest",
+        "testcontainers",
+    ),
+    *("mypy", "ruff", "sphinx"),
+}
+INSTALLED = "from importlib.metadata import distributions; print(*(each.name.lower() for each in distributions()))"
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+SPARKS = ("spark", "protobuf", "json-schema")
+SPARK_PACKAGES = ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "grpcio-tools", "grpcio")
+USES = {
+    "server": "import uvloop, kafkalite.broker.process, kafkalite.local.cluster as c; c.LocalCluster(); print('works')",
+    "console": "import kafkalite.console.app, kafkalite.console.serving; print('works')",
+    "testing": "import pytest, kafkalite.testing as t; [getattr(t, each) for each in t.__all__]; print('works')",
+    "spark": "import pyspark.sql, spark_jobs.source, spark_jobs.commands; print('works')",
+    "protobuf": "import google.protobuf, grpc_tools, spark_jobs.registry.protobuf_types; print('works')",
+    "json-schema": "import jsonschema_rs, spark_jobs.registry.json_values; print('works')",
+}
+"""What each extra is for, as a program; `gssapi` is compiled where it is installed, and `zookeeper` has a test of its own."""
 MORE_TESTS = """
 
 def test_the_cluster_is_a_cluster(kafkalite_cluster, kafkalite_admin):
@@ -113,21 +147,51 @@ def wheel(builder: Builder, source_archive: Path) -> Path:
     return builder.build("wheel", found, 0o077)
 
 
+def python(project: Path) -> Path:
+    return project / "environment" / "bin" / "python"
+
+
+def make_environment(folder: Path, *requirements: str | Path, base: str = sys.executable) -> Path:
+    """Return a folder with an environment that has nothing but these and what they ask for; pip too, where it is of another Python.
+
+    Nothing is compiled beforehand: most modules of what is installed are never imported here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    without_pip = ["--without-pip"] if base == sys.executable else []  # our pip may be too old for that Python
+    run(base, "-m", "venv", *without_pip, "environment", cwd=folder)
+    if requirements:
+        install(folder, *requirements)
+    return folder
+
+
+def install(project: Path, *requirements: str | Path) -> None:
+    own = python(project)
+    pip = [own, "-m", "pip"] if own.with_name("pip").exists() else [sys.executable, "-m", "pip", "--python", own]
+    run(*pip, "install", "-q", "--no-compile", *requirements, cwd=project)
+
+
 @pytest.fixture(scope="module")
-def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an environment that has nothing but the wheel and what it asks for."""
-    folder = tmp_path_factory.mktemp("project")
-    run(sys.executable, "-m", "venv", "--without-pip", "environment", cwd=folder)
-    # Nothing is compiled beforehand: most modules of what is installed are never imported here.
-    pip = [sys.executable, "-m", "pip", "--python", python(folder), "install", "-q", "--no-compile"]
-    run(*pip, f"{wheel}[testing]", cwd=folder)
+def zookeeper_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The jars of ZooKeeper's server. Maven runs where they are not in the cache yet."""
+    jars = parse_jars(LIST.read_text())
+    if wrong_jars(jars, cache_folder(jars)):
+        foreign_program("mvn", "maven")
+    return build_wheel(tmp_path_factory.mktemp("zookeeper"))
+
+
+@pytest.fixture(scope="module")
+def project(wheel: Path, zookeeper_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a user's tests, and an environment with what they need."""
+    folder = make_environment(tmp_path_factory.mktemp("project"), f"{wheel}[testing,zookeeper]", zookeeper_wheel)
     folder.joinpath("test_mine.py").write_text(users_tests())
     folder.joinpath("pytest.ini").write_text("[pytest]\nkafkalite_brokers = 2\n")
     return folder
 
 
-def python(project: Path) -> Path:
-    return project / "environment" / "bin" / "python"
+@pytest.fixture(scope="module")
+def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment that has the wheel without an extra."""
+    return make_environment(tmp_path_factory.mktemp("core"), wheel)
 
 
 @pytest.fixture
@@ -162,20 +226,8 @@ def test_every_file_of_the_packages_is_in_the_wheel(source: Path, wheel: Path) -
 
 
 def test_a_project_of_a_user(project: Path, users_environment: dict[str, str]) -> None:
-    """ZooKeeper's classes are where the user says: an unpacked release, as far as the product can tell."""
-    jars = find_server_classes()
-    release = project / "apache-zookeeper"
-    release.joinpath("lib").mkdir(parents=True, exist_ok=True)
-    for jar in jars:
-        release.joinpath("lib", jar.name).symlink_to(jar)
-    printed = run(
-        python(project),
-        "-m",
-        "pytest",
-        "-q",
-        cwd=project,
-        environment=users_environment | {"ZOOKEEPER_HOME": str(release)},
-    )
+    """Nothing is said about ZooKeeper's classes: the extra `zookeeper` has brought them."""
+    printed = run(python(project), "-m", "pytest", "-q", cwd=project, environment=users_environment)
     assert "2 passed" in printed
 
 
@@ -183,3 +235,139 @@ def test_the_installed_command_works(project: Path, users_environment: dict[str,
     command = project / "environment" / "bin" / "kafkalite"
     printed = run(command, "--version", cwd=project, environment=users_environment)
     assert printed == f"kafkalite, version {kafkalite.__version__}\n"
+
+
+def test_the_core_has_no_package_of_an_extra(core: Path, users_environment: dict[str, str]) -> None:
+    """The client works, and what needs more says in one line how to get it."""
+    named = "import sys, kafkalite.client as c; [getattr(c, each) for each in c.__all__]; import kafkalite.legacy.topics.tool"
+    run(python(core), "-c", named, cwd=core, environment=users_environment)
+    found = run(python(core), "-c", INSTALLED, cwd=core, environment=users_environment).split()
+    assert "kazoo" in found and not set(found) & NOT_OF_CORE
+    for command, extra in {("broker", "-X", "broker.id=1"): "server", ("console",): "console"}.items():
+        done = subprocess.run(
+            [core / "environment/bin/kafkalite", *command],
+            capture_output=True,
+            text=True,
+            env=users_environment,
+            timeout=INSTALL_TIMEOUT_S,
+        )
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert done.stderr.endswith(f"pip install 'kafkalite[{extra}]'\n")
+
+
+def test_one_command_from_an_empty_environment(project: Path, core: Path, users_environment: dict[str, str]) -> None:
+    """`cluster up` of the extra `zookeeper` finds all that it needs but for Java; the core alone is a client of that cluster."""
+    foreign_program("java", "openjdk-17-jre-headless")
+    with cluster_up(project, users_environment) as servers:
+        produce_and_consume(core, users_environment, servers)
+
+
+@pytest.mark.parametrize("extra", USES)
+def test_each_extra_by_itself(
+    extra: str, long: bool, wheel: Path, tmp_path: Path, users_environment: dict[str, str]
+) -> None:
+    """What an extra is for works without the others. Spark's packages are those of the tests, because they are half a gigabyte."""
+    if not long:
+        pytest.skip("environments are made for each: with --long")
+    folder = make_environment(tmp_path / extra)
+    if extra in SPARKS:
+        lend_packages(folder, SPARK_PACKAGES)
+    install(folder, f"{wheel}[{extra}]")
+    printed = run(python(folder), "-c", USES[extra], cwd=folder, environment=users_environment)
+    assert "works" in printed, printed
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_python(
+    version: str, long: bool, wheel: Path, zookeeper_wheel: Path, tmp_path: Path, users_environment: dict[str, str]
+) -> None:
+    """The core alone is a client of a cluster of all extras, whichever Python it is."""
+    if not long:
+        pytest.skip("environments are made for each: with --long")
+    foreign_program("java", "openjdk-17-jre-headless")
+    base = find_python(version)
+    everything = f"{wheel}[zookeeper,console,testing]"
+    core = make_environment(tmp_path / f"core-{version}", wheel, base=base)
+    project = make_environment(tmp_path / f"all-{version}", everything, zookeeper_wheel, base=base)
+    with cluster_up(project, users_environment) as servers:
+        produce_and_consume(core, users_environment, servers)
+        produce_and_consume(project, users_environment, servers)
+        open_console(project, users_environment, servers)
+    project.joinpath("test_mine.py").write_text(users_tests())
+    project.joinpath("pytest.ini").write_text("[pytest]\nkafkalite_brokers = 2\n")
+    assert "2 passed" in run(python(project), "-m", "pytest", "-q", cwd=project, environment=users_environment)
+
+
+def open_console(project: Path, environment: dict[str, str], servers: str) -> None:
+    """Start the console of an environment, and get its page."""
+    process = subprocess.Popen(
+        [project / "environment/bin/kafkalite", "console", "--port", "0", "-b", servers],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        with urllib.request.urlopen(process.stdout.readline().strip(), timeout=INSTALL_TIMEOUT_S) as page:
+            assert page.status == 200 and b"kafkalite" in page.read()
+    finally:
+        process.terminate()
+        process.communicate(timeout=INSTALL_TIMEOUT_S)
+    assert process.returncode == 0
+
+
+def find_python(version: str) -> str:
+    """Return an interpreter of that version: of the system, or of pyenv. Without one the test is not run."""
+    roots = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions")
+    candidates = [shutil.which(f"python{version}"), *map(str, sorted(roots.glob(f"{version}.*/bin/python{version}")))]
+    for each in filter(None, candidates):
+        if subprocess.run([each, "-c", "import venv"], capture_output=True, timeout=INSTALL_TIMEOUT_S).returncode == 0:
+            return each
+    not_run(f"there is no Python {version} on this machine")
+
+
+def lend_packages(project: Path, names: Iterable[str]) -> None:
+    """Let an environment see some of the packages of this one, as if they were installed there."""
+    lent = project / "lent"
+    lent.mkdir()
+    for name in names:
+        found = distribution(name)
+        for top in {file.parts[0] for file in found.files or () if file.parts[0] != ".."}:
+            lent.joinpath(top).symlink_to(Path(str(found.locate_file(top))))
+    (site_packages,) = (project / "environment").glob("lib/python3.*/site-packages")
+    site_packages.joinpath("lent.pth").write_text(f"{lent}\n")
+
+
+@contextlib.contextmanager
+def cluster_up(project: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Run `kafkalite cluster up` with one broker, and yield the address of that."""
+    process = subprocess.Popen(
+        [project / "environment/bin/kafkalite", "cluster", "up", "--brokers", "1", "-o", "json"],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()  # at the end of a command that fails, too
+        assert line, process.communicate()[1]
+        yield json.loads(line)["bootstrap_servers"]
+    finally:
+        process.terminate()
+        _, told = process.communicate(timeout=INSTALL_TIMEOUT_S)
+    assert process.returncode == 0, told
+
+
+def produce_and_consume(project: Path, environment: dict[str, str], servers: str) -> None:
+    """Write and read a record by the commands of an environment."""
+    command = project / "environment/bin/kafkalite"
+    with_servers = environment | {"KAFKALITE_BOOTSTRAP_SERVERS": servers}
+    topic = f"greetings-{project.name}"
+    run(command, "topic", "create", topic, "--wait", cwd=project, environment=with_servers)
+    subprocess.run(
+        [command, "produce", topic], input="hello\n", text=True, env=with_servers, check=True, timeout=INSTALL_TIMEOUT_S
+    )
+    printed = run(command, "consume", topic, "--exit-at-end", cwd=project, environment=with_servers)
+    assert printed.startswith("hello\n")  # what stderr has comes behind it

@@ -18,6 +18,10 @@ PACKAGES = ("kafkalite", "zk", "spark_jobs", "deploy/examples/flights")
 OWN_MODULES = ("kafkalite", "zk", "spark_jobs", "deploy")
 EXTRAS = {
     "deploy/examples/flights": "demo",
+    "kafkalite/broker": "server",
+    "kafkalite/cli/calls.py": "server",
+    "kafkalite/console": "console",
+    "kafkalite/security/bearer_tokens.py": "server",
     "kafkalite/client/consumer/range_reader.py": "spark",
     "kafkalite/client/consumer/record_columns.py": "spark",
     "kafkalite/protocol/schemas/kio_schemas.py": "test",
@@ -32,7 +36,7 @@ EXTRAS = {
     },
     "spark_jobs/registry/json_values.py": "json-schema",
 }
-"""Where an extra may be needed, and which."""
+"""Where an extra, or what a file of `deploy/requirements` lists, may be needed, and which."""
 
 BUILD_BACKEND = "kafkalite/build_backend.py"
 OF_A_BUILD = {"setuptools"}
@@ -45,18 +49,27 @@ def normalized(name: str) -> str:
 
 
 def requirements() -> dict[str, set[str]]:
-    """The distributions that setup.cfg names, by extra; those of every installation under "". An extra may name another one."""
+    """The distributions that setup.cfg names, by extra; those of every installation under "". An extra may name other ones. Those of
+    `deploy/requirements` by purpose.
+    """
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg")
     texts = {"": settings["options"]["install_requires"], **settings["options.extras_require"]}
-    found = {
+    more = {extra: re.findall(r"^kafkalite\[([\w-]+)\]$", text, re.MULTILINE) for extra, text in texts.items()}
+    for path in (ROOT / "deploy" / "requirements").glob("*.txt"):
+        text = path.read_text()
+        (named,) = re.findall(r"^# .*Extras of the package: ([a-z, ]*)", text, re.MULTILINE)
+        more[path.stem] = [*re.split(r"[, ]+", named.strip()), *re.findall(r"^-r (\w+)\.txt$", text, re.MULTILINE)]
+        texts[path.stem] = "\n".join(line for line in text.splitlines() if not line.startswith(("#", "-r")))
+    direct = {
         extra: {normalized(re.split(r"[<>=!~;\[ ]", line)[0]) for line in text.split("\n") if line}
         for extra, text in texts.items()
     }
-    for extra, text in texts.items():
-        for named in re.findall(r"^kafkalite\[(\w+)\]$", text, re.MULTILINE):
-            found[extra] |= found[named]
-    return found
+
+    def with_others(extra: str) -> set[str]:
+        return direct[extra].union(*map(with_others, more.get(extra, [])))
+
+    return {extra: with_others(extra) for extra in texts}
 
 
 def statements(block: Sequence[ast.AST]) -> Iterator[ast.AST]:

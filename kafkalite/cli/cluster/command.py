@@ -19,6 +19,7 @@ from kafkalite.cli.cluster.secure import secure as secure_command
 from kafkalite.cli.cluster.secure import users as users_command
 from kafkalite.cli.output import Exit, fail, flush, note, output_option, write_line, write_rows
 from kafkalite.cli.zookeeper.session import with_session, zookeeper_option
+from kafkalite.extras import MissingExtraError
 from kafkalite.types import NO_BROKER
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def up(
             http=http,
             secure=secure,
         )
-    except (ConfigError, ValueError) as problem:
+    except (ConfigError, MissingExtraError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
     running.tell_death = _tell
     _tell_ports(running)
