@@ -46,6 +46,6 @@ def kafka_tools() -> str:
         parts.append(f"## {path.stem}\n\n```text\n{path.read_text().rstrip()}\n```\n")
     return (
         "# Apache Kafka's tools\n\n"
-        "Installed under their own names, each also with `.sh`: flags, output, messages and exit codes are those of Apache Kafka 3.9. "
-        "They need no Java.\n\n" + "\n".join(parts)
+        "`kafkalite kafka-tools FOLDER` puts them into a folder under their own names, each also with `.sh`: flags, output, messages and "
+        "exit codes are those of Apache Kafka 3.9. They need no Java.\n\n" + "\n".join(parts)
     )

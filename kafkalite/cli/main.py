@@ -36,6 +36,7 @@ _COMMANDS = {
     "context": _Entry("context.command", "context", "Names for clusters: which settings commands use."),
     "doctor": _Entry("doctor.command", "doctor", "Look for what is wrong with a cluster, and say what to do."),
     "group": _Entry("group.command", "group", "Consumer groups: lag, members, offsets."),
+    "kafka-tools": _Entry("kafka_tools", "kafka_tools", "Put Apache Kafka's tools, by their own names, into a folder."),
     "leader": _Entry("leader", "leader", "Elect leaders of partitions."),
     "log": _Entry("log", "log", "Look into log directories, offline."),
     "logdir": _Entry("logdir", "logdir", "The brokers' log directories; moves between them."),

@@ -243,6 +243,9 @@ def test_the_core_has_no_package_of_an_extra(core: Path, users_environment: dict
     run(python(core), "-c", named, cwd=core, environment=users_environment)
     found = run(python(core), "-c", INSTALLED, cwd=core, environment=users_environment).split()
     assert "kazoo" in found and not set(found) & NOT_OF_CORE
+    assert not [
+        path.name for path in (core / "environment/bin").iterdir() if path.name.startswith(("kafka-", "zookeeper-"))
+    ]
     for command, extra in {("broker", "-X", "broker.id=1"): "server", ("console",): "console"}.items():
         done = subprocess.run(
             [core / "environment/bin/kafkalite", *command],

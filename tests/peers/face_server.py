@@ -7,12 +7,10 @@ alone (what it imports, what it costs) is tested in tests/unit/legacy/test_start
 from __future__ import annotations
 
 import atexit
-import configparser
 import functools
 import gc
 import os
 import pkgutil
-import re
 import signal
 import subprocess
 import sys
@@ -24,6 +22,7 @@ from typing import Final, NoReturn
 import msgpack
 
 import kafkalite.legacy
+from kafkalite.tool_names import TOOLS
 from tests.forked_program import become, end_with
 from tests.peers.tool_server import Outcome
 
@@ -36,19 +35,9 @@ _ALONE: Final = "kafkalite.legacy.perf_test.consumer"
 """Imported by each call: it draws its group's name there."""
 
 
-@functools.cache
-def entry_points() -> dict[str, tuple[str, str]]:
-    """(module, function) of each installed command, as setup.cfg has them."""
-    settings = configparser.ConfigParser(delimiters=("=",))
-    settings.read(_ROOT / "setup.cfg")
-    lines = re.findall(r"^(\S+)\s*=\s*(\S+):(\w+)$", settings["options.entry_points"]["console_scripts"], re.MULTILINE)
-    return {name: (module, function) for name, module, function in lines}
-
-
 def our_command(name: str, *arguments: str) -> list[str]:
     """A command line that runs our tool of that name alone."""
-    module, function = entry_points()[name]
-    return [sys.executable, "-c", f"import sys; from {module} import {function}; sys.exit({function}())", *arguments]
+    return [sys.executable, "-c", f"import sys; from {TOOLS[name]} import main; sys.exit(main())", *arguments]
 
 
 class FaceServer:
@@ -118,8 +107,7 @@ def _serve() -> None:
 def _become(name: str, arguments: list[str], folder: str, *streams: int) -> NoReturn:
     """The child: a tool with streams of its own."""
     become(name, arguments, folder, streams)
-    module, function = entry_points()[name]
-    end_with(getattr(import_module(module), function))
+    end_with(import_module(TOOLS[name]).main)
 
 
 def _wait(child: int, timeout_s: float) -> int | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafkalite.client import ClientError, SyncAdmin
 from kafkalite.errors import ErrorCode
+from tests.peers.face_server import our_command
 from tests.peers.kraft_machines import Machines, describe, fill, machines, move, swap
 from tests.peers.probed import GROUP, TOPIC, check_evidence, loading
 from tests.peers.test_kraft import BROKERS, commands, directory, refuse_finalization
@@ -161,8 +161,8 @@ def secure_with_scram(folder: Path) -> tuple[Mapping[str, str], Mapping[str, str
 def make_first_user(zookeeper: str) -> None:
     """Give brokers the credentials with which they reach each other, before there is one: in ZooKeeper."""
     words = ["--zookeeper", zookeeper, "--entity-type", "users", "--entity-name", "admin", "--alter"]
-    command = [str(Path(sys.executable).with_name("kafka-configs")), *words]
-    subprocess.run([*command, "--add-config", f"{SCRAM}=[password={_PASSWORD}]"], check=True, timeout=60)
+    command = our_command("kafka-configs", *words, "--add-config", f"{SCRAM}=[password={_PASSWORD}]")
+    subprocess.run(command, check=True, timeout=60)
 
 
 def test_three_controllers_with_sasl_tls_and_acls_on_the_way_to_kafka_4(directory: Path) -> None:

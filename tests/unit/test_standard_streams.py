@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 import subprocess
 import sys
@@ -11,14 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.tool_names import TOOLS
 from tests.unit.legacy.test_start import broker as broker  # a fixture
 
-_SETTINGS = configparser.ConfigParser()
-_SETTINGS.read(Path(__file__).parents[2] / "setup.cfg")
-_SCRIPTS = _SETTINGS["options.entry_points"]["console_scripts"].splitlines()
-ENTRIES = sorted({line.partition("=")[2].strip() for line in _SCRIPTS if "=" in line})
-TOOLS = [entry for entry in ENTRIES if entry.startswith("kafkalite.legacy.")]
-VERSIONED = [entry for entry in TOOLS if "perf_test.producer" not in entry and "zookeeper_shell" not in entry]
+ENTRIES = ["kafkalite.cli.main:main", *(f"{module}:main" for module in TOOLS.values())]
+VERSIONED = [entry for entry in ENTRIES[1:] if "perf_test.producer" not in entry and "zookeeper_shell" not in entry]
 """Those that print a version on stdout."""
 ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONUNBUFFERED"}
 CALL = """

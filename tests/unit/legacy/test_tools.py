@@ -14,6 +14,7 @@ import pytest
 import kafkalite.legacy
 from kafkalite.legacy.command_line.help_texts import option_table
 from kafkalite.legacy.command_line.option_parser import Option
+from kafkalite.tool_names import TOOLS
 
 FOLDER = Path(kafkalite.legacy.__file__).parent
 TABLES = sorted(path.stem for path in (FOLDER / "help").iterdir())
@@ -22,19 +23,8 @@ WITH_OPTIONS = [
 ]
 
 
-def installed_scripts() -> dict[str, str]:
-    """`module:function` by the name of the command."""
-    settings = configparser.ConfigParser(delimiters=("=",))
-    settings.read(FOLDER.parent.parent / "setup.cfg")
-    return dict(
-        re.split(r"\s*=\s*", line)
-        for line in settings["options.entry_points"]["console_scripts"].splitlines()
-        if line.strip() and not line.strip().startswith("#")
-    )
-
-
 def module_of(tool: str) -> str:
-    return installed_scripts()[tool].removesuffix(":main")
+    return TOOLS[tool]
 
 
 def options_of(tool: str) -> tuple[Option, ...]:
@@ -44,11 +34,17 @@ def options_of(tool: str) -> tuple[Option, ...]:
     return declared
 
 
-def test_every_tool_is_installed_by_both_of_its_names() -> None:
-    scripts = installed_scripts()
-    for tool in TABLES:
-        assert scripts[tool] == scripts[f"{tool}.sh"] == f"{module_of(tool)}:main"
-        assert callable(import_module(module_of(tool)).main)
+def test_every_tool_has_a_name_a_table_and_a_start() -> None:
+    assert sorted(TOOLS) == TABLES
+    for module in TOOLS.values():
+        assert callable(import_module(module).main)
+
+
+def test_no_installation_shadows_an_apache_kafka() -> None:
+    """The tools are commands of nobody who did not ask for them."""
+    settings = configparser.ConfigParser(delimiters=("=",))
+    settings.read(FOLDER.parent.parent / "setup.cfg")
+    assert settings["options.entry_points"]["console_scripts"].strip() == "kafkalite = kafkalite.cli.main:main"
 
 
 @pytest.mark.parametrize("tool", WITH_OPTIONS)
