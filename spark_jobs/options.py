@@ -12,9 +12,9 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
-from kafkalite.client import AdminOptions, ConsumerOptions, TopicPartition
+from kafkalite.client import AdminOptions, ConsumerOptions, IsolationLevel, TopicPartition
 from kafkalite.client.options import ConnectionOptions, split_config
 from spark_jobs import ranges
 from spark_jobs.ranges import (
@@ -134,8 +134,8 @@ class SourceOptions:
     topic_ids_in_offsets: bool = False
 
     @property
-    def isolation_level(self) -> str:
-        return self.kafka.get("isolation.level", "read_uncommitted")
+    def isolation_level(self) -> IsolationLevel:
+        return cast(IsolationLevel, self.kafka.get("isolation.level", "read_uncommitted"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kafkalite.timestamps import check_int64
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin
+    from kafkalite.client import Admin, IsolationLevel
     from kafkalite.client.records import OffsetAndTimestamp
 
 Found = Mapping[TopicPartition, "OffsetAndTimestamp | None"]
@@ -53,7 +53,9 @@ def offset() -> None:
 )
 @bootstrap_option
 @output_option()
-def list_(topics: tuple[str, ...], at: str | None, internal: bool, isolation_level: str, output: str) -> None:
+def list_(
+    topics: tuple[str, ...], at: str | None, internal: bool, isolation_level: IsolationLevel, output: str
+) -> None:
     """Show the earliest and the latest offset of each partition of TOPICS (default: of all), and how many lie between them."""
     selected = parse_topics(topics, "TOPIC")
     where = None if at is None else _where(at)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.admin import Admin as Admin
     from kafkalite.client.admin.configs import ConfigChange as ConfigChange
     from kafkalite.client.admin.configs import ConfigEntry as ConfigEntry
+    from kafkalite.client.admin.configs import ConfigOperation as ConfigOperation
     from kafkalite.client.admin.configs import ConfigResource as ConfigResource
+    from kafkalite.client.admin.configs import ConfigResourceType as ConfigResourceType
     from kafkalite.client.admin.configs import ConfigSynonym as ConfigSynonym
     from kafkalite.client.admin.credentials import ScramCredentialInfo as ScramCredentialInfo
     from kafkalite.client.admin.credentials import ScramDeletion as ScramDeletion
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.log_dirs import LogDir as LogDir
     from kafkalite.client.admin.log_dirs import LogDirReplica as LogDirReplica
     from kafkalite.client.admin.log_dirs import TopicPartitionReplica as TopicPartitionReplica
+    from kafkalite.client.admin.partitions import ElectionType as ElectionType
     from kafkalite.client.admin.partitions import NewPartitions as NewPartitions
     from kafkalite.client.admin.partitions import PartitionReassignment as PartitionReassignment
     from kafkalite.client.admin.quotas import ClientQuota as ClientQuota
@@ -40,11 +43,13 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.transactions import ProducerState as ProducerState
     from kafkalite.client.admin.transactions import TransactionDescription as TransactionDescription
     from kafkalite.client.admin.transactions import TransactionListing as TransactionListing
+    from kafkalite.client.cluster.offset_lookup import IsolationLevel as IsolationLevel
     from kafkalite.client.cluster.view import BrokerNode as BrokerNode
     from kafkalite.client.cluster.view import PartitionView as PartitionView
     from kafkalite.client.consumer.consumer import Consumer as Consumer
     from kafkalite.client.consumer.options import ConsumerKeywords as ConsumerKeywords
     from kafkalite.client.consumer.options import ConsumerOptions as ConsumerOptions
+    from kafkalite.client.consumer.options import OffsetReset as OffsetReset
     from kafkalite.client.consumer.sync import SyncConsumer as SyncConsumer
     from kafkalite.client.errors import AbortableTransactionError as AbortableTransactionError
     from kafkalite.client.errors import AdminError as AdminError
@@ -64,7 +69,9 @@ if TYPE_CHECKING:
     from kafkalite.client.errors import TransactionAbortedError as TransactionAbortedError
     from kafkalite.client.errors import TransactionError as TransactionError
     from kafkalite.client.errors import TransactionStateError as TransactionStateError
+    from kafkalite.client.errors import UnknownOptionError as UnknownOptionError
     from kafkalite.client.group.assignors import Assignor as Assignor
+    from kafkalite.client.group.assignors import AssignorName as AssignorName
     from kafkalite.client.group.assignors import CooperativeStickyAssignor as CooperativeStickyAssignor
     from kafkalite.client.group.assignors import RangeAssignor as RangeAssignor
     from kafkalite.client.group.assignors import RoundRobinAssignor as RoundRobinAssignor
@@ -83,8 +90,11 @@ if TYPE_CHECKING:
     from kafkalite.client.options import Opener as Opener
     from kafkalite.client.producer.deliveries import Delivery as Delivery
     from kafkalite.client.producer.deliveries import OnDelivery as OnDelivery
+    from kafkalite.client.producer.options import Acks as Acks
+    from kafkalite.client.producer.options import CompressionType as CompressionType
     from kafkalite.client.producer.options import ProducerKeywords as ProducerKeywords
     from kafkalite.client.producer.options import ProducerOptions as ProducerOptions
+    from kafkalite.client.producer.partitioner import PartitionerName as PartitionerName
     from kafkalite.client.producer.partitioner import PartitionFunction as PartitionFunction
     from kafkalite.client.producer.producer import Producer as Producer
     from kafkalite.client.producer.sync import SyncDelivery as SyncDelivery
@@ -95,10 +105,13 @@ if TYPE_CHECKING:
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
     from kafkalite.client.records import Header as Header
     from kafkalite.client.records import RecordMetadata as RecordMetadata
+    from kafkalite.client.security import SaslMechanism as SaslMechanism
     from kafkalite.client.security import SecurityKeywords as SecurityKeywords
     from kafkalite.client.security import SecurityOptions as SecurityOptions
+    from kafkalite.client.security import SecurityProtocol as SecurityProtocol
     from kafkalite.client.serializers import Deserializer as Deserializer
     from kafkalite.client.serializers import DeserializerChoice as DeserializerChoice
+    from kafkalite.client.serializers import FormatName as FormatName
     from kafkalite.client.serializers import Serializer as Serializer
     from kafkalite.client.serializers import SerializerChoice as SerializerChoice
     from kafkalite.clock import Clock as Clock
@@ -117,42 +130,44 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     ".admin.admin": "Admin",
-    ".admin.configs": "ConfigChange ConfigEntry ConfigResource ConfigSynonym",
+    ".admin.configs": "ConfigChange ConfigEntry ConfigOperation ConfigResource ConfigResourceType ConfigSynonym",
     ".admin.credentials": "ScramCredentialInfo ScramDeletion ScramUpsertion",
     ".admin.groups": "GroupDescription GroupListing GroupMember",
     ".admin.log_dirs": "LogDir LogDirReplica TopicPartitionReplica",
-    ".admin.partitions": "NewPartitions PartitionReassignment",
+    ".admin.partitions": "ElectionType NewPartitions PartitionReassignment",
     ".admin.quotas": "ClientQuota QuotaEntity QuotaFilter",
     ".admin.records": "DeletedRecords DigestedRange",
     ".admin.sync": "SyncAdmin",
     ".admin.topics": "ClusterDescription CreatedTopic NewTopic TopicDescription",
     ".admin.transactions": "HangingTransaction ProducerState TransactionDescription TransactionListing",
+    ".cluster.offset_lookup": "IsolationLevel",
     ".cluster.view": "BrokerNode PartitionView",
     ".consumer.consumer": "Consumer",
-    ".consumer.options": "ConsumerKeywords ConsumerOptions",
+    ".consumer.options": "ConsumerKeywords ConsumerOptions OffsetReset",
     ".consumer.sync": "SyncConsumer",
     ".errors": (
         "AbortableTransactionError AdminError AuthenticationFailedError BufferFullError ClientClosedError ClientError "
         "ClientTimeoutError CommitFailedError "
         "FatalTransactionError LogTruncationError NoBrokersAvailableError NoOffsetForPartitionError ProducerFencedError "
-        "RecordDeserializationError SerializationError TransactionAbortedError TransactionError TransactionStateError"
+        "RecordDeserializationError SerializationError TransactionAbortedError TransactionError TransactionStateError "
+        "UnknownOptionError"
     ),
-    ".group.assignors": "Assignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor",
+    ".group.assignors": "Assignor AssignorName CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor",
     ".group.committable": "Committable OnCommit",
     ".group.consumer_protocol": "Subscription",
     ".group.metadata": "GroupMetadata",
     ".group.rebalance_listener": "RebalanceListener",
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
-    ".security": "SecurityKeywords SecurityOptions",
+    ".security": "SaslMechanism SecurityKeywords SecurityOptions SecurityProtocol",
     ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",
     ".producer.deliveries": "Delivery OnDelivery",
-    ".producer.options": "ProducerKeywords ProducerOptions",
-    ".producer.partitioner": "PartitionFunction",
+    ".producer.options": "Acks CompressionType ProducerKeywords ProducerOptions",
+    ".producer.partitioner": "PartitionFunction PartitionerName",
     ".producer.producer": "Producer",
     ".producer.sync": "SyncDelivery SyncProducer",
     ".producer.transaction_state": "PreparedTransaction",
     ".records": "CREATE_TIME ConsumerRecord Header LOG_APPEND_TIME RecordMetadata",
-    ".serializers": "Deserializer DeserializerChoice Serializer SerializerChoice",
+    ".serializers": "Deserializer DeserializerChoice FormatName Serializer SerializerChoice",
     "kafkalite.clock": "Clock",
     "kafkalite.errors": "ErrorCode KafkaError",
     "kafkalite.protocol.record_batches.record_digest": "hash_record",

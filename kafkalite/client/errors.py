@@ -32,6 +32,13 @@ class ClientError(KafkaError):
         return self.code.retriable
 
 
+class UnknownOptionError(ValueError, TypeError):
+    """Raised when a client is given a keyword argument that is none of its options; the message names the nearest one.
+
+    A ValueError as for all options, and a TypeError as Python raises it for functions.
+    """
+
+
 class NoBrokersAvailableError(ClientError):
     """No bootstrap server or broker could be reached; `reasons` says per address what went wrong."""
 

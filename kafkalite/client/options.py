@@ -8,12 +8,15 @@ One frozen dataclass for each client is the only home of its options, their defa
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalite.backoff import Backoff
+from kafkalite.client.errors import UnknownOptionError
 from kafkalite.client.security import SecurityKeywords, SecurityOptions, check_security
 from kafkalite.server_addresses import parse_servers
 from kafkalite.suggestions import did_you_mean
@@ -74,6 +77,7 @@ class ConnectionOptions(SecurityOptions):
     chance: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:
+        _check_types(self)
         parse_servers(self.bootstrap_servers)
         check_security(self)
         if self.receive_message_max_bytes < _LEAST_RECEIVED_BYTES:
@@ -109,17 +113,67 @@ class AdminOptions(ConnectionOptions):
     default_api_timeout_ms: int = 60_000
 
 
-def shows(options: type[ConnectionOptions]) -> Callable[[Function], Function]:
-    """Let a function with `**options` show their fields as its keyword arguments, to `help` and to completion in a shell."""
+def _check_types(options: ConnectionOptions) -> None:
+    """Raise ValueError for text where a number or a truth value belongs, and for servers that are no text."""
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if isinstance(each.default, bool):
+            if not isinstance(value, bool):
+                raise ValueError(f"{each.name} is {value!r}, neither True nor False")
+        elif isinstance(each.default, Real) and (isinstance(value, bool) or not isinstance(value, Real)):
+            raise ValueError(f"{each.name} is {value!r}, not a number")
+    servers = options.bootstrap_servers
+    is_list = isinstance(servers, Collection) and all(isinstance(each, str) for each in servers)
+    if not isinstance(servers, str) and not is_list:
+        raise ValueError(f"bootstrap_servers is {servers!r}; it may be 'host:port,host:port' or a list of such")
+
+
+def takes_options(options: type[ConnectionOptions]) -> Callable[[Function], Function]:
+    """Decorate a function with `**options`: what is no field of `options` is an UnknownOptionError.
+
+    To `help` and to completion in a shell the fields are keyword arguments of the function.
+    """
     keywords = inspect.signature(options).parameters.values()
 
-    def with_signature(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        vars(function)["__signature__"] = signature.replace(parameters=[*own, *keywords])
-        return function
+        takes_topics = any(each.kind is each.VAR_POSITIONAL for each in own)
+        known = {each.name for each in (*own, *keywords) if each.kind is not each.VAR_POSITIONAL}
 
-    return with_signature
+        @functools.wraps(function)
+        def call_with_options(*positional: Any, **named: Any) -> Any:
+            if takes_topics:
+                _check_topics(options, positional[len(own) - 1 :])
+            elif len(positional) > len(own):
+                raise UnknownOptionError(
+                    f"{options.client_name()} takes options by name alone, as in "
+                    f"bootstrap_servers='localhost:9092'; {positional[len(own)]!r} has none"
+                )
+            for name in named:
+                if name not in known:
+                    raise UnknownOptionError(_unknown_option(options, name, takes_topics))
+            return function(*positional, **named)
+
+        vars(call_with_options)["__signature__"] = signature.replace(parameters=[*own, *keywords])
+        return cast(Function, call_with_options)
+
+    return decorate
+
+
+def _check_topics(options: type[ConnectionOptions], topics: Sequence[Any]) -> None:
+    for each in topics:
+        if not isinstance(each, str):
+            name = options.client_name()
+            raise UnknownOptionError(
+                f"{name} takes topics by name, as in {name}('flights', 'delays'); {each!r} is none"
+            )
+
+
+def _unknown_option(options: type[ConnectionOptions], name: str, takes_topics: bool) -> str:
+    if takes_topics and name in ("topic", "topics"):
+        return f"{options.client_name()} has no option {name}; topics come first, without a keyword"
+    return f"{options.client_name()} has no option {name}{did_you_mean(name, option_names(options))}"
 
 
 def option_names(options: type[ConnectionOptions]) -> list[str]:
@@ -130,12 +184,12 @@ def option_names(options: type[ConnectionOptions]) -> list[str]:
 def options_from_config(options: type[ConnectionOptions], config: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of a client from dotted (or plain) names; text becomes the type of the option's default.
 
-    Raises ValueError for a name that the client has no option for, and for text that does not fit.
+    Raises UnknownOptionError for a name that the client has no option for, ValueError for text that does not fit.
     """
     found, unknown = split_config(options, config)
     for name in unknown:
         known = [each.replace("_", ".") if "." in name else each for each in option_names(options)]
-        raise ValueError(f"{options.client_name()} has no option {name}{did_you_mean(name, known)}")
+        raise UnknownOptionError(f"{options.client_name()} has no option {name}{did_you_mean(name, known)}")
     return found
 
 

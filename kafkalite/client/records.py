@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -13,6 +13,17 @@ from kafkalite.client.offsets import OffsetAndTimestamp as OffsetAndTimestamp
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.types import TopicPartition
 
+if TYPE_CHECKING:  # with a default (PEP 696), so that a record without parameters is one of Any
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any, covariant=True)
+    V = TypeVar("V", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
 Header = tuple[str, bytes | None]
 
 CREATE_TIME = 0
@@ -20,8 +31,8 @@ LOG_APPEND_TIME = 1
 
 
 @dataclass(frozen=True, init=False, repr=False, match_args=False)
-class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record as it was read.
+class ConsumerRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
+    """One record as it was read. `ConsumerRecord[str | None, Flight | None]` names the types of key and value for type checkers.
 
     `timestamp` is in ms since 1970 UTC, `timestamp_type` is CREATE_TIME (0) or LOG_APPEND_TIME (1). `key` and `value` are what
     the consumer's deserializers made of the bytes; None stands for null. `headers` keeps order and duplicates; () for none.
@@ -35,8 +46,8 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     offset: int
     timestamp: int
     timestamp_type: int
-    key: Any
-    value: Any
+    key: K
+    value: V
     headers: Sequence[Header]
     leader_epoch: int
 

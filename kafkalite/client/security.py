@@ -8,14 +8,17 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 if TYPE_CHECKING:
     from kafkalite.security.jaas import LoginModule
     from kafkalite.security.sasl_client import SaslCredentials
     from kafkalite.security.tls import StoreSettings
 
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
+StoreType = Literal["", "JKS", "PKCS12", "PEM"]
+_PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
 _LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
@@ -26,23 +29,23 @@ _LOGIN_MODULES: Final = {
 class SecurityKeywords(TypedDict, total=False):
     """The fields of `SecurityOptions` as keyword arguments."""
 
-    security_protocol: str
+    security_protocol: SecurityProtocol
     ssl_context: ssl.SSLContext | None
-    ssl_keystore_type: str
+    ssl_keystore_type: StoreType
     ssl_keystore_location: str
     ssl_keystore_password: str
     ssl_keystore_key: str
     ssl_keystore_certificate_chain: str
     ssl_key_password: str
-    ssl_truststore_type: str
+    ssl_truststore_type: StoreType
     ssl_truststore_location: str
     ssl_truststore_password: str
     ssl_truststore_certificates: str
     ssl_enabled_protocols: str
     ssl_cipher_suites: str
-    ssl_endpoint_identification_algorithm: str
+    ssl_endpoint_identification_algorithm: Literal["https", ""]
     allow_world_readable_secrets: bool
-    sasl_mechanism: str
+    sasl_mechanism: SaslMechanism
     sasl_username: str
     sasl_password: str
     sasl_jaas_config: str
@@ -69,23 +72,23 @@ class SecurityOptions:
       `principal`). `sasl_kerberos_service_name`, or `serviceName` in that line, is the service that brokers are: kafka of `kafka/host`.
     """
 
-    security_protocol: str = "PLAINTEXT"
+    security_protocol: SecurityProtocol = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
-    ssl_keystore_type: str = ""
+    ssl_keystore_type: StoreType = ""
     ssl_keystore_location: str = ""
     ssl_keystore_password: str = field(default="", repr=False)
     ssl_keystore_key: str = field(default="", repr=False)
     ssl_keystore_certificate_chain: str = ""
     ssl_key_password: str = field(default="", repr=False)
-    ssl_truststore_type: str = ""
+    ssl_truststore_type: StoreType = ""
     ssl_truststore_location: str = ""
     ssl_truststore_password: str = field(default="", repr=False)
     ssl_truststore_certificates: str = ""
     ssl_enabled_protocols: str = "TLSv1.2,TLSv1.3"
     ssl_cipher_suites: str = ""
-    ssl_endpoint_identification_algorithm: str = "https"
+    ssl_endpoint_identification_algorithm: Literal["https", ""] = "https"
     allow_world_readable_secrets: bool = False
-    sasl_mechanism: str = ""
+    sasl_mechanism: SaslMechanism = ""
     sasl_username: str = ""
     sasl_password: str = field(default="", repr=False)
     sasl_jaas_config: str = field(default="", repr=False)

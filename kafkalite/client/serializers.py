@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
+FormatName = Literal["bytes", "str", "int", "float", "json", "msgpack"]
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]
 
@@ -84,7 +85,7 @@ def _same(data: bytes) -> bytes:
     return data
 
 
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[FormatName, Format] = {
     "bytes": Format(_to_bytes, _same),
     "str": Format(_from_str, _to_str),
     "int": Format(_from_int, _to_int),
@@ -94,11 +95,13 @@ FORMATS: Mapping[str, Format] = {
 }
 """The formats that go by name."""
 
-SerializerChoice = str | Serializer | Mapping[str, str | Serializer] | None
-DeserializerChoice = str | Deserializer | Mapping[str, str | Deserializer] | None
+NamedFormat = FormatName | Mapping[str, FormatName | Deserializer] | None
+"""A choice of which a type checker cannot tell what values it makes."""
+SerializerChoice = FormatName | Serializer | Mapping[str, FormatName | Serializer] | None
+DeserializerChoice = NamedFormat | Deserializer
 
 
-def _format(name: str) -> Format:
+def _format(name: FormatName) -> Format:
     found = FORMATS.get(name)
     if found is None:
         raise ValueError(f"no format {name!r}; there are {', '.join(FORMATS)}")
@@ -128,6 +131,8 @@ def check_choice(choice: SerializerChoice | DeserializerChoice) -> None:
     for each in choice.values() if isinstance(choice, Mapping) else [choice]:
         if isinstance(each, str):
             _format(each)
+        elif each is not None and not callable(each):
+            raise ValueError(f"{each!r} is no format, neither by name ({', '.join(FORMATS)}) nor as a function")
 
 
 class TopicDeserializers:

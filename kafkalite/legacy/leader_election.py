@@ -11,6 +11,7 @@ from kafkalite.legacy.command_line.option_parser import Argument, Option, Option
 from kafkalite.types import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkalite.client import ElectionType
     from kafkalite.legacy.cluster.admin_session import AdminSession
 
 TOOL: Final = "kafka-leader-election"
@@ -19,10 +20,11 @@ HEADLINE: Final = (
     "The type of elections supported are preferred replicas and unclean replicas."
 )
 _TIMEOUT_MS: Final = 30_000
+_ELECTIONS: Final[dict[str, ElectionType]] = {"PREFERRED": "preferred", "UNCLEAN": "unclean"}
 
 
 def _election_type(value: str) -> str:
-    if value.upper() not in ("PREFERRED", "UNCLEAN"):
+    if value.upper() not in _ELECTIONS:
         raise ValueError(value)
     return value.upper()
 
@@ -113,7 +115,7 @@ async def elect(session: AdminSession, election_type: str, partitions: Sequence[
     failed: dict[str, BrokerFailure] = {}
     try:
         done = await session.call(
-            "electLeaders", lambda admin: admin.partitions.elect_leaders(election_type.lower(), partitions)
+            "electLeaders", lambda admin: admin.partitions.elect_leaders(_ELECTIONS[election_type], partitions)
         )
     except BrokerFailure as problem:
         if not problem.failures:

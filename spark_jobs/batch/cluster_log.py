@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Final, Self
 
 from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
 from kafkalite.errors import ErrorCode
@@ -14,7 +14,7 @@ from spark_jobs.log_sizes import find_log_bytes
 from spark_jobs.options import client_options
 from spark_jobs.tasks import bytes_per_offset
 
-READ_COMMITTED = "read_committed"
+READ_COMMITTED: Final = "read_committed"
 
 
 class ClusterLog:

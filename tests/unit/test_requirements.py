@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
@@ -41,6 +42,8 @@ EXTRAS = {
 BUILD_BACKEND = "kafkalite/build_backend.py"
 OF_A_BUILD = {"setuptools"}
 """What pip gets for a build, from pyproject.toml."""
+OF_TYPE_CHECKERS = {"typing_extensions"}
+"""What type checkers know without an installation: imported by `if TYPE_CHECKING` alone."""
 
 
 def normalized(name: str) -> str:
@@ -80,9 +83,16 @@ def statements(block: Sequence[ast.AST]) -> Iterator[ast.AST]:
             yield from statements(getattr(each, name, ()))
 
 
+def is_for_type_checkers(node: ast.AST) -> TypeGuard[ast.If]:
+    """True for `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 def imports(path: Path) -> Iterator[str]:
     """The top-level names of foreign modules that a file imports, wherever in it."""
-    for node in statements(ast.parse(path.read_text()).body):
+    all_statements = list(statements(ast.parse(path.read_text()).body))
+    guarded = {each for node in all_statements if is_for_type_checkers(node) for each in statements(node.body)}
+    for node in all_statements:
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -90,6 +100,8 @@ def imports(path: Path) -> Iterator[str]:
             names = [node.module]
         for name in names:
             top = name.partition(".")[0]
+            if top in OF_TYPE_CHECKERS and node in guarded:
+                continue
             if top not in sys.stdlib_module_names and top not in OWN_MODULES:
                 yield top
 

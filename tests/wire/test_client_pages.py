@@ -37,5 +37,5 @@ def test_examples(servers: str) -> None:
         examples = _EXAMPLE.findall((FOLDER / page).read_text())
         assert examples, page
         for number, example in enumerate(examples):
-            code = compile(example, f"{page}[{number}]", "exec")
+            code = compile(example, f"{page}[{number}]", "exec", dont_inherit=True)
             exec(code, {"SERVERS": servers, "__name__": f"{page}[{number}]"})

@@ -15,7 +15,7 @@ from kafkalite.cli.config.targets import Targets, target_options, targets_of
 from kafkalite.cli.output import format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin, ConfigChange, ConfigEntry, ConfigResource, QuotaEntity
+    from kafkalite.client import Admin, ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, QuotaEntity
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -175,12 +175,12 @@ def delete(names: tuple[str, ...], **rest: Any) -> None:
     _change(_without_values(names), **rest)
 
 
-Changes = Sequence[tuple[str, str, str | None]]
+Changes = Sequence[tuple[str, "ConfigOperation", str | None]]
 """(name, operation, value) of each change."""
 
 
-def _with_values(operation: str, texts: Sequence[str], hint: str) -> Changes:
-    found = []
+def _with_values(operation: ConfigOperation, texts: Sequence[str], hint: str) -> Changes:
+    found: list[tuple[str, ConfigOperation, str | None]] = []
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():

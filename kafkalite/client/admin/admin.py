@@ -22,7 +22,7 @@ from kafkalite.client.admin.records import RecordAdmin
 from kafkalite.client.admin.topics import TopicAdmin
 from kafkalite.client.admin.transactions import TransactionAdmin
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
+from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, takes_options
 
 
 class Admin(
@@ -42,18 +42,18 @@ class Admin(
     `options` are the fields of `AdminOptions`, by keyword.
     """
 
-    @shows(AdminOptions)
+    @takes_options(AdminOptions)
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         self.options = AdminOptions(**options)
         cluster = ClusterClient(self.options)
         super().__init__(cluster, self.options.request_timeout_ms, self.options.default_api_timeout_ms)
 
     @classmethod
-    @shows(AdminOptions)
+    @takes_options(AdminOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
         """Return an admin client from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
 
-        ValueError for a name that is no option, and for text that does not fit.
+        UnknownOptionError for a name that is no option, ValueError for text that does not fit.
         """
         return cls(**{**options_from_config(AdminOptions, config), **options})
 

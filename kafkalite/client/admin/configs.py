@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_count, raise_failures
 from kafkalite.client.errors import AdminError, ClientError
@@ -19,7 +19,8 @@ from kafkalite.protocol import messages
 if TYPE_CHECKING:
     from kafkalite.protocol.messages import Request
 
-_RESOURCE_TYPES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8}
+ConfigResourceType = Literal["topic", "broker", "broker_logger"]
+_RESOURCE_TYPES: Final[Mapping[ConfigResourceType, int]] = {"topic": 2, "broker": 4, "broker_logger": 8}
 _CONFIG_SOURCES: Final[Mapping[int, str]] = {
     0: "UNKNOWN",
     1: "DYNAMIC_TOPIC_CONFIG",
@@ -29,7 +30,8 @@ _CONFIG_SOURCES: Final[Mapping[int, str]] = {
     5: "DEFAULT_CONFIG",
     6: "DYNAMIC_BROKER_LOGGER_CONFIG",
 }
-_OPERATIONS: Final[Mapping[str, int]] = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+ConfigOperation = Literal["set", "delete", "append", "subtract"]
+_OPERATIONS: Final[Mapping[ConfigOperation, int]] = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
 class ConfigResource(NamedTuple):
@@ -38,7 +40,7 @@ class ConfigResource(NamedTuple):
     The settings of a "broker_logger", by its broker's id, are the levels of its logs (KIP-412); kafkalite's brokers have none.
     """
 
-    type: str
+    type: ConfigResourceType
     name: str
 
     def __str__(self) -> str:
@@ -82,8 +84,12 @@ class ConfigChange:
     """One change of one setting: "set" it, "delete" its override, "append" to a list or "subtract" from it."""
 
     name: str
-    operation: str
+    operation: ConfigOperation
     value: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation not in _OPERATIONS:
+            raise ValueError(f"no operation {self.operation!r}; there are {', '.join(_OPERATIONS)}")
 
 
 class ConfigAdmin(AdminCalls):
@@ -91,7 +97,7 @@ class ConfigAdmin(AdminCalls):
 
     async def describe_configs(
         self,
-        resource_type: str,
+        resource_type: ConfigResourceType,
         name: str,
         *,
         keys: Sequence[str] | None = None,

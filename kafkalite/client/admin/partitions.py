@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal
 
 from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.errors import raise_error
@@ -16,7 +16,8 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition, group_by_topic
 
-_ELECTION_TYPES = {"preferred": 0, "unclean": 1}
+ElectionType = Literal["preferred", "unclean"]
+_ELECTION_TYPES: Final[dict[ElectionType, int]] = {"preferred": 0, "unclean": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class PartitionAdmin(AdminCalls):
 
     async def elect_leaders(
         self,
-        election_type: str = "preferred",
+        election_type: ElectionType = "preferred",
         partitions: Iterable[TopicPartition] | None = None,
         *,
         timeout_ms: int | None = None,

@@ -10,7 +10,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.client.admin.calls import AdminCalls, Results, each_of
-from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, MAX_TIMESTAMP, Known, list_offsets
+from kafkalite.client.cluster.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    IsolationLevel,
+    Known,
+    isolation_number,
+    list_offsets,
+)
 from kafkalite.client.offsets import OffsetAndTimestamp
 from kafkalite.client.plain_values import PlainValues
 from kafkalite.protocol import messages
@@ -22,7 +30,11 @@ if TYPE_CHECKING:
     from kafkalite.client.cluster.view import PartitionView
     from kafkalite.protocol.record_batches.record_digest import RangeDigest
 
-_OFFSETS_BY_NAME: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
+_OFFSETS_BY_NAME: Final[Mapping[str, int]] = {
+    "earliest": EARLIEST,
+    "latest": LATEST,
+    "max-timestamp": MAX_TIMESTAMP,
+}
 _RANGES_AT_ONCE: Final = 8
 HIGH_WATERMARK: Final = -1
 """Where to delete records up to: all that are committed."""
@@ -151,7 +163,7 @@ class RecordAdmin(AdminCalls):
         self,
         wanted: Mapping[TopicPartition, int | str],
         *,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
         described: Mapping[str, TopicDescription] | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return for each partition the offset of "earliest", "latest", "max-timestamp", or the first at or after a time (ms).
@@ -159,9 +171,7 @@ class RecordAdmin(AdminCalls):
         None where no record is that young. UNKNOWN_TOPIC_OR_PARTITION when there is no such topic. With the topics as they
         were `described` just now, by name, the cluster is not asked again who leads their partitions.
         """
-        levels = {"read_uncommitted": 0, "read_committed": 1}
-        if isolation_level not in levels:
-            raise ValueError(f"isolation_level is {isolation_level!r}; it may be {', '.join(levels)}")
+        isolation = isolation_number(isolation_level)
         timestamps: dict[TopicPartition, int] = {}
         for each, value in wanted.items():
             if isinstance(value, str) and value not in _OFFSETS_BY_NAME:
@@ -171,7 +181,7 @@ class RecordAdmin(AdminCalls):
             known: Known = (await self._cluster.fetch_topics(sorted({each.topic for each in timestamps}))).partition
         else:
             known = partial(_find_partition, described)
-        return await list_offsets(self._cluster, timestamps, levels[isolation_level], self._api_timeout_s, known)
+        return await list_offsets(self._cluster, timestamps, isolation, self._api_timeout_s, known)
 
 
 def _find_partition(described: Mapping[str, TopicDescription], each: TopicPartition) -> PartitionView | None:

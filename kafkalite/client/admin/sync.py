@@ -7,7 +7,7 @@ from typing import Any, Self, Unpack
 
 from kafkalite.client.admin.admin import Admin
 from kafkalite.client.blocking.client import BlockingClient, blocking
-from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, shows
+from kafkalite.client.options import AdminKeywords, AdminOptions, options_from_config, takes_options
 
 
 class SyncAdmin(BlockingClient[Admin], twin=Admin):
@@ -16,14 +16,14 @@ class SyncAdmin(BlockingClient[Admin], twin=Admin):
     `options` are the fields of `AdminOptions`, by keyword.
     """
 
-    @shows(AdminOptions)
+    @takes_options(AdminOptions)
     def __init__(self, **options: Unpack[AdminKeywords]) -> None:
         core = Admin(**options)
         super().__init__(core)
         self.options = core.options
 
     @classmethod
-    @shows(AdminOptions)
+    @takes_options(AdminOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[AdminKeywords]) -> Self:
         return cls(**{**options_from_config(AdminOptions, config), **options})
 

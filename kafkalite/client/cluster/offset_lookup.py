@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Final, Literal
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.retry import is_retriable
@@ -19,10 +20,21 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 """The record with the largest timestamp (KIP-734)."""
 
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+_ISOLATION_LEVELS: Final[dict[IsolationLevel, int]] = {"read_uncommitted": 0, "read_committed": 1}
+
 _CONSUMER_REPLICA_ID = -1
 
 Known = Callable[[TopicPartition], PartitionView | None]
 """What is known of a partition: who leads it, in which epoch."""
+
+
+def isolation_number(level: IsolationLevel) -> int:
+    """Return an isolation level as requests have it: 0 for uncommitted, 1 for committed. ValueError for another name."""
+    for name, number in _ISOLATION_LEVELS.items():
+        if name == level:
+            return number
+    raise ValueError(f"isolation_level is {level!r}; it may be {', '.join(_ISOLATION_LEVELS)}")
 
 
 async def list_offsets(

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, Unpack, overload
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, list_offsets
@@ -18,27 +18,38 @@ from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
 from kafkalite.client.consumer.fetcher import Fetcher
 from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
+from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, notify_commit
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.session import GroupSession
-from kafkalite.client.options import options_from_config, shows
-from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from kafkalite.client.options import options_from_config, takes_options
+from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, OffsetAndTimestamp, V
 from kafkalite.client.serializers import TopicDeserializers
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import end_tasks
 from kafkalite.types import TopicPartition
 
 
-class Consumer:
+class Consumer(Generic[K, V]):
     """Reads records. Use it as `async with Consumer(bootstrap_servers=…) as consumer`, or `connect` and `close` it.
 
     `options` are the fields of `ConsumerOptions`, by keyword. Topics given to the constructor are subscribed to at `connect`, which
     needs a `group_id`.
+
+    For type checkers keys and values are what functions given as deserializers return, or None; with names of formats they are Any.
     """
 
-    @shows(ConsumerOptions)
+    @overload
+    def __init__(self: Consumer[KT | None, VT | None], *topics: str, **options: Unpack[TypedBoth[KT, VT]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, VT | None], *topics: str, **options: Unpack[TypedValues[VT]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[KT | None, Any], *topics: str, **options: Unpack[TypedKeys[KT]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, Any], *topics: str, **options: Unpack[ConsumerKeywords]) -> None: ...
+    @takes_options(ConsumerOptions)
     def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
         self.options = chosen = ConsumerOptions(**options)
         self._api_timeout_s = chosen.default_api_timeout_ms / 1000
@@ -62,11 +73,11 @@ class Consumer:
             self.subscribe(topics)
 
     @classmethod
-    @shows(ConsumerOptions)
+    @takes_options(ConsumerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
         """Return a consumer from Java's dotted names, `{"bootstrap.servers": …}`; `options` are keyword arguments.
 
-        ValueError for a name that is no option, and for text that does not fit.
+        UnknownOptionError for a name that is no option, ValueError for text that does not fit.
         """
         return cls(**{**options_from_config(ConsumerOptions, config), **options})
 
@@ -382,7 +393,7 @@ class Consumer:
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return the next records by partition, of all assigned ones by default; {} when none came within `timeout_ms`.
 
         Raises RecordDeserializationError (the position stays before the record: seek past it), NoOffsetForPartitionError and
@@ -399,7 +410,7 @@ class Consumer:
 
     async def _getmany(
         self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         only = {self._state(each).topic_partition for each in partitions} or None
         found = self._read_buffer(limit, only)
         if not found and timeout_ms > 0:
@@ -416,11 +427,11 @@ class Consumer:
 
     async def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """`getmany` over all assigned partitions, by the name that kafka-python gives it."""
         return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
         """Return the next record, however long it takes."""
         while True:
             found = await self.getmany(*partitions, timeout_ms=60_000, max_records=1)
@@ -442,25 +453,18 @@ class Consumer:
         of them that are in `columns`. Waits for offsets that are not written yet, `default_api_timeout_ms` at most without news.
         ClientError OFFSET_OUT_OF_RANGE, ClientTimeoutError; ImportError without pyarrow and numpy.
         """
-        from kafkalite.client.consumer.range_reader import ALL_COLUMNS, RangeReader, RangeSettings
+        from kafkalite.client.consumer.range_reader import RangeReader, range_settings
 
         self._check_open()
-        settings = RangeSettings(
-            self.options.isolation,
-            self.options.check_crcs,
-            self.options.fetch_max_wait_ms,
-            self._api_timeout_s,
-            batch_rows=batch_rows,
-            columns=ALL_COLUMNS if columns is None else columns,
-        )
+        settings = range_settings(self.options, batch_rows, columns)
         return RangeReader(self._cluster, TopicPartition(*topic_partition), settings).read(start, end)
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         if not self._iterated:
-            found: dict[TopicPartition, list[ConsumerRecord]] = {}
+            found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
             while not found:
                 found = await self.getmany(timeout_ms=60_000)
             self._iterated = ungiven(found)

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
-from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST
-from kafkalite.client.group.assignors import Assignor, assignors_named
+from kafkalite.client.cluster.offset_lookup import EARLIEST, LATEST, IsolationLevel, isolation_number
+from kafkalite.client.group.assignors import Assignor, AssignorName, assignors_named
 from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
 from kafkalite.client.serializers import DeserializerChoice, check_choice
 
-_RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
-_ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
+OffsetReset = Literal["earliest", "latest", "none"]
+_RESETS: Final[dict[OffsetReset, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
-class ConsumerKeywords(ConnectionKeywords, total=False):
-    """The fields of `ConsumerOptions` as keyword arguments."""
+class UntypedConsumerKeywords(ConnectionKeywords, total=False):
+    """The fields of `ConsumerOptions` as keyword arguments, but for those that give keys and values their types."""
 
     group_id: str | None
     group_instance_id: str | None
-    partition_assignment_strategy: str | Assignor | Sequence[str | Assignor]
+    partition_assignment_strategy: AssignorName | Assignor | Sequence[AssignorName | Assignor]
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
-    auto_offset_reset: str
-    isolation_level: str
-    key_deserializer: DeserializerChoice
-    value_deserializer: DeserializerChoice
+    auto_offset_reset: OffsetReset
+    isolation_level: IsolationLevel
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
@@ -37,6 +36,13 @@ class ConsumerKeywords(ConnectionKeywords, total=False):
     max_poll_records: int
     check_crcs: bool
     default_api_timeout_ms: int
+
+
+class ConsumerKeywords(UntypedConsumerKeywords, total=False):
+    """The fields of `ConsumerOptions` as keyword arguments."""
+
+    key_deserializer: DeserializerChoice
+    value_deserializer: DeserializerChoice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +70,17 @@ class ConsumerOptions(ConnectionOptions):
     client_id: str | None = "kafkalite-consumer"
     group_id: str | None = None
     group_instance_id: str | None = None
-    partition_assignment_strategy: str | Assignor | Sequence[str | Assignor] = ("range", "cooperative-sticky")
+    partition_assignment_strategy: AssignorName | Assignor | Sequence[AssignorName | Assignor] = (
+        "range",
+        "cooperative-sticky",
+    )
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
-    auto_offset_reset: str = "latest"
-    isolation_level: str = "read_uncommitted"
+    auto_offset_reset: OffsetReset = "latest"
+    isolation_level: IsolationLevel = "read_uncommitted"
     key_deserializer: DeserializerChoice = None
     value_deserializer: DeserializerChoice = None
     fetch_min_bytes: int = 1
@@ -85,10 +94,9 @@ class ConsumerOptions(ConnectionOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.auto_offset_reset not in _RESETS:
+        if self.auto_offset_reset not in get_args(OffsetReset):
             raise ValueError(f"auto_offset_reset is {self.auto_offset_reset!r}; it may be {', '.join(_RESETS)}")
-        if self.isolation_level not in _ISOLATION_LEVELS:
-            raise ValueError(f"isolation_level is {self.isolation_level!r}; it may be {', '.join(_ISOLATION_LEVELS)}")
+        isolation_number(self.isolation_level)
         check_choice(self.key_deserializer)
         check_choice(self.value_deserializer)
         if self.group_id is not None:
@@ -102,7 +110,7 @@ class ConsumerOptions(ConnectionOptions):
     @property
     def isolation(self) -> int:
         """`isolation_level` as requests have it: 0 for uncommitted, 1 for committed."""
-        return _ISOLATION_LEVELS[self.isolation_level]
+        return isolation_number(self.isolation_level)
 
     def assignors(self) -> list[Assignor]:
         """Return the assignors of `partition_assignment_strategy`."""

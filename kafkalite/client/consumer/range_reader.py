@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import AT_ONCE_BYTES, Chunk
+from kafkalite.client.consumer.options import ConsumerOptions
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of, raise_error
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
@@ -51,6 +52,18 @@ class RangeSettings:
     batch_rows: int = 65_536
     batch_bytes: int = 2 * 1024 * 1024
     columns: Collection[str] = ALL_COLUMNS
+
+
+def range_settings(options: ConsumerOptions, batch_rows: int, columns: Collection[str] | None) -> RangeSettings:
+    """Return the settings of a consumer's reader; all columns by default."""
+    return RangeSettings(
+        options.isolation,
+        options.check_crcs,
+        options.fetch_max_wait_ms,
+        options.default_api_timeout_ms / 1000,
+        batch_rows=batch_rows,
+        columns=ALL_COLUMNS if columns is None else columns,
+    )
 
 
 class RangeReader:

@@ -6,16 +6,17 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from kafkalite.client.blocking.client import BlockingClient, blocking, direct, on_loop
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.consumer.fetch_buffer import PartitionState
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
+from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, ungiven
 from kafkalite.client.group.committable import Committable, OnCommit
-from kafkalite.client.options import options_from_config, shows
-from kafkalite.client.records import ConsumerRecord, OffsetAndMetadata
+from kafkalite.client.options import options_from_config, takes_options
+from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, V
 from kafkalite.types import TopicPartition
 
 Result = TypeVar("Result")
@@ -36,15 +37,25 @@ class _ThreadedListener:
         return beside_the_loop
 
 
-class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
+class SyncConsumer(BlockingClient[Consumer[K, V]], Generic[K, V], twin=Consumer):
     """`Consumer` for programs without asyncio. `for record in consumer` reads on and on.
 
     `options` are the fields of `ConsumerOptions`, by keyword.
     """
 
-    @shows(ConsumerOptions)
+    @overload
+    def __init__(
+        self: SyncConsumer[KT | None, VT | None], *topics: str, **options: Unpack[TypedBoth[KT, VT]]
+    ) -> None: ...
+    @overload
+    def __init__(self: SyncConsumer[Any, VT | None], *topics: str, **options: Unpack[TypedValues[VT]]) -> None: ...
+    @overload
+    def __init__(self: SyncConsumer[KT | None, Any], *topics: str, **options: Unpack[TypedKeys[KT]]) -> None: ...
+    @overload
+    def __init__(self: SyncConsumer[Any, Any], *topics: str, **options: Unpack[ConsumerKeywords]) -> None: ...
+    @takes_options(ConsumerOptions)
     def __init__(self, *topics: str, **options: Unpack[ConsumerKeywords]) -> None:
-        core = Consumer(*topics, **options)
+        core: Consumer[K, V] = Consumer(*topics, **options)
         super().__init__(core)
         self.options = core.options
         self._iterated: UngivenRecords = []
@@ -54,7 +65,7 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         core.on_assignment_change = self._note_assignment_change
 
     @classmethod
-    @shows(ConsumerOptions)
+    @takes_options(ConsumerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ConsumerKeywords]) -> Self:
         return cls(**{**options_from_config(ConsumerOptions, config), **options})
 
@@ -174,12 +185,14 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
     last_stable_offset = direct(Consumer.last_stable_offset)
     partitions_for_topic = blocking(Consumer.partitions_for_topic)
     topics = blocking(Consumer.topics)
-    getmany = blocking(Consumer.getmany)
+    getmany = blocking(Consumer[K, V].getmany)
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[ConsumerRecord]]:
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         return self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
-    getone = blocking(Consumer.getone)
+    getone = blocking(Consumer[K, V].getone)
 
     def read_range(
         self,
@@ -199,10 +212,10 @@ class SyncConsumer(BlockingClient[Consumer], twin=Consumer):
         while (batch := self._running().call(following())) is not None:
             yield batch
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K, V]:
         while not self._iterated or (self._assignment_changed and not self._ungiven()):
             self._running().call(self._read_ahead())
         return self._iterated.pop()

@@ -12,7 +12,7 @@ Members are sorted as Java does: those with a group instance id first, by it, th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from kafkalite.client.group.consumer_protocol import (
     NO_GENERATION,
@@ -25,6 +25,7 @@ from kafkalite.client.group.consumer_protocol import (
 from kafkalite.client.group.sticky_assignment import Claim, StickyResult, assign_sticky
 from kafkalite.types import TopicPartition
 
+AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 Assignments = dict[str, list[TopicPartition]]
 
 
@@ -181,6 +182,8 @@ def assignors_named(choice: str | Assignor | Sequence[str | Assignor]) -> list[A
     found: list[Assignor] = []
     for item in items:
         if not isinstance(item, str):
+            if not callable(getattr(item, "assign", None)):
+                raise ValueError(f"{item!r} is no assignor, neither by name ({', '.join(ASSIGNORS)}) nor as an object")
             found.append(item)
             continue
         name = item.strip()

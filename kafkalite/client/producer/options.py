@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from kafkalite.client.options import ConnectionKeywords, ConnectionOptions
-from kafkalite.client.producer.partitioner import Partitioner, PartitionFunction
+from kafkalite.client.producer.partitioner import Partitioner, PartitionerName, PartitionFunction
 from kafkalite.client.serializers import SerializerChoice, check_choice
 from kafkalite.clock import Clock
 from kafkalite.protocol.record_batches.compression import CODEC_OF_NAME
 
+Acks = Literal["all", "0", "1", "-1", 0, 1, -1]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 _ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _IN_FLIGHT_WITH_SEQUENCES = 5
 """Brokers remember the last five batches of a producer in each partition (KIP-98)."""
@@ -18,10 +21,10 @@ _IN_FLIGHT_WITH_SEQUENCES = 5
 class ProducerKeywords(ConnectionKeywords, total=False):
     """The fields of `ProducerOptions` as keyword arguments."""
 
-    acks: int | str
+    acks: Acks
     enable_idempotence: bool | None
-    compression_type: str | None
-    partitioner: str | PartitionFunction
+    compression_type: CompressionType | None
+    partitioner: PartitionerName | PartitionFunction
     key_serializer: SerializerChoice
     value_serializer: SerializerChoice
     batch_size: int
@@ -62,10 +65,10 @@ class ProducerOptions(ConnectionOptions):
     """
 
     client_id: str | None = "kafkalite-producer"
-    acks: int | str = "all"
+    acks: Acks = "all"
     enable_idempotence: bool | None = None
-    compression_type: str | None = None
-    partitioner: str | PartitionFunction = "murmur2"
+    compression_type: CompressionType | None = None
+    partitioner: PartitionerName | PartitionFunction = "murmur2"
     key_serializer: SerializerChoice = None
     value_serializer: SerializerChoice = None
     batch_size: int = 128 * 1024
@@ -98,8 +101,9 @@ class ProducerOptions(ConnectionOptions):
             raise ValueError("enable_idempotence needs max_in_flight_requests_per_connection between 1 and 5")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ValueError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
-        if (self.compression_type or "none") not in CODEC_OF_NAME:
-            raise ValueError(f"compression_type is {self.compression_type!r}; it may be {', '.join(CODEC_OF_NAME)}")
+        if (self.compression_type or "none") not in tuple(CODEC_OF_NAME):
+            known = ", ".join(get_args(CompressionType))
+            raise ValueError(f"compression_type is {self.compression_type!r}; it may be {known}")
         check_choice(self.key_serializer)
         check_choice(self.value_serializer)
         Partitioner(self.partitioner)

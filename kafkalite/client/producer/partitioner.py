@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Final, Literal, get_args
 
 import mmh3
 
 from kafkalite.protocol.murmur2 import murmur2
 
+PartitionerName = Literal["murmur2", "round_robin", "sticky", "murmur3"]
 PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 """(key, all partitions, partitions with a leader) -> partition, the signature that aiokafka and kafka-python use."""
 
 _REMEMBERED_KEY_BYTES = 64
 
-_NAMES = ("murmur2", "round_robin", "sticky", "murmur3")
+_NAMES: Final[tuple[str, ...]] = get_args(PartitionerName)
 
 
 @lru_cache(maxsize=16384)
@@ -48,7 +50,7 @@ class Partitioner:
     Raises ValueError for another name.
     """
 
-    def __init__(self, choice: str | PartitionFunction = "murmur2") -> None:
+    def __init__(self, choice: PartitionerName | PartitionFunction = "murmur2") -> None:
         self._function: PartitionFunction | None = None
         self._hash = murmur2_partition
         self._sticky = False

@@ -25,7 +25,7 @@ from kafkalite.client.errors import (
 )
 from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.metadata import GroupMetadata
-from kafkalite.client.options import options_from_config, shows
+from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
@@ -68,7 +68,7 @@ class Producer:
     `takes_bytes` says that there are no serializers; `crowded`, that a batch was filled and the sender should run.
     """
 
-    @shows(ProducerOptions)
+    @takes_options(ProducerOptions)
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         self.options = chosen = ProducerOptions(**options)
         self._clock = chosen.clock or SystemClock()
@@ -96,11 +96,11 @@ class Producer:
         self._closing = False
 
     @classmethod
-    @shows(ProducerOptions)
+    @takes_options(ProducerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
         """Return a producer from Java's dotted names, `{"bootstrap.servers": …, "batch.size": …}`; `options` are keyword arguments.
 
-        ValueError for a name that is no option, and for text that does not fit.
+        UnknownOptionError for a name that is no option, ValueError for text that does not fit.
         """
         return cls(**{**options_from_config(ProducerOptions, config), **options})
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
-from kafkalite.client.options import options_from_config, shows
+from kafkalite.client.options import options_from_config, takes_options
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, notify_delivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
@@ -80,7 +80,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
     `options` are the fields of `ProducerOptions`, by keyword.
     """
 
-    @shows(ProducerOptions)
+    @takes_options(ProducerOptions)
     def __init__(self, **options: Unpack[ProducerKeywords]) -> None:
         core = Producer(**options)
         super().__init__(core)
@@ -94,7 +94,7 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         self._max_block_s = core.options.max_block_ms / 1000
 
     @classmethod
-    @shows(ProducerOptions)
+    @takes_options(ProducerOptions)
     def from_config(cls, config: Mapping[str, Any], **options: Unpack[ProducerKeywords]) -> Self:
         return cls(**{**options_from_config(ProducerOptions, config), **options})
 

@@ -11,7 +11,7 @@ from kafkalite.legacy.configs import options as tool
 from kafkalite.legacy.java.text import double
 
 if TYPE_CHECKING:
-    from kafkalite.client.admin.configs import ConfigEntry
+    from kafkalite.client.admin.configs import ConfigEntry, ConfigResourceType
     from kafkalite.client.admin.credentials import ScramDeletion, ScramUpsertion
     from kafkalite.client.admin.quotas import ClientQuota, QuotaEntity, QuotaFilter
     from kafkalite.legacy.cluster.admin_session import AdminSession
@@ -25,7 +25,11 @@ _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 _LEAST_ITERATIONS: Final = 4096
 _QUOTAS: Final = ("consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate", "request_percentage")
 _IP_QUOTAS: Final = ("connection_creation_rate",)
-_RESOURCES: Final = {"topics": "topic", "brokers": "broker", "broker-loggers": "broker_logger"}
+_RESOURCES: Final[dict[str, ConfigResourceType]] = {
+    "topics": "topic",
+    "brokers": "broker",
+    "broker-loggers": "broker_logger",
+}
 _DYNAMIC: Final = {"topics": "DYNAMIC_TOPIC_CONFIG", "brokers": "DYNAMIC_BROKER_CONFIG"}
 _QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 _SHOWN_TYPES: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}

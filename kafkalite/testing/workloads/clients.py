@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import confluent_kafka
 
@@ -60,7 +60,7 @@ class WriterOptions:
     name: str
     topic: str
     partitions: int
-    acks: int = -1
+    acks: Literal[-1, 0, 1] = -1
     idempotent: bool = True
     records_per_s: int = 200
     request_timeout_ms: int = 30_000

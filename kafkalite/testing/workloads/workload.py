@@ -13,7 +13,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
@@ -68,7 +68,7 @@ class Workload:
         partitions: int,
         *,
         kinds: Sequence[str] = ("confluent", "kafkalite-idempotent"),
-        acks: int = ACKS_ALL,
+        acks: Literal[-1, 0, 1] = ACKS_ALL,
         records_per_s: int = 200,
         request_timeout_ms: int = 30_000,
     ) -> None:
