@@ -21,8 +21,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import uvloop
-
+from kafkalite import event_loop
 from kafkalite.broker.app import Broker
 from kafkalite.broker.bounded_stop import UncleanStop, Watchdog, describe_tasks
 from kafkalite.broker.garbage_collections import GarbageCollections
@@ -67,7 +66,11 @@ def run(config: BrokerConfig, log_level: str = "INFO", timings: bool = False) ->
     logging.basicConfig(level=log_level, handlers=[log])
     tell = _print_stages if timings else None
     watchdog = Watchdog()
-    status = uvloop.run(_serve(config, log, fault_control, security, stages, tell, watchdog))
+    if not event_loop.has_uvloop():
+        logger.warning(
+            "uvloop is not installed, and asyncio's loop serves fewer requests a second: pip install 'kafkalite[server]'"
+        )
+    status = event_loop.run(_serve(config, log, fault_control, security, stages, tell, watchdog))
     watchdog.cancel()
     stages.end("event loop closed")
     if tell is not None:

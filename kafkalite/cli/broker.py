@@ -42,13 +42,14 @@ def broker(config: Path | None, overrides: tuple[str, ...], log_level: str, timi
     """
     if config is None and not overrides:
         raise click.UsageError("give --config FILE, or settings with -X")
-    try:
-        require_extra("server", "a broker")
-    except MissingExtraError as problem:
-        fail(str(problem), Exit.USAGE)
     tolerate_lost_output()
     gc.disable()
     settings = _load_settings(config, overrides)
+    if settings.kafkalite_http_listener is not None:
+        try:
+            require_extra("server", "kafkalite.http.listener")
+        except MissingExtraError as problem:
+            fail(str(problem), Exit.USAGE)
     if guard:
         _fork_guarded(settings)
     from kafkalite.broker.process import run

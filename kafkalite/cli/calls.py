@@ -167,10 +167,11 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a command's coroutine; an error of the client ends the command with its message and exit code."""
     import asyncio
 
+    from kafkalite import event_loop
     from kafkalite.client.errors import AdminError, ClientError, ClientTimeoutError, NoBrokersAvailableError
 
     try:
-        return _run_on_a_loop(coroutine)
+        return event_loop.run(coroutine)
     except (NoBrokersAvailableError, ClientTimeoutError) as problem:
         fail(str(problem), Exit.UNREACHABLE)
     except AdminError as problem:
@@ -181,17 +182,6 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
         fail(str(problem), Exit.USAGE)
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise SystemExit(int(Exit.INTERRUPTED)) from None
-
-
-def _run_on_a_loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run it on uvloop's event loop where that is installed (the extra `server`), else on asyncio's."""
-    try:
-        import uvloop
-    except ImportError:
-        import asyncio
-
-        return asyncio.run(coroutine)
-    return uvloop.run(coroutine)
 
 
 def refuse(failures: Mapping[str, ClientError]) -> NoReturn:

@@ -79,7 +79,7 @@ class LocalCluster(AskedThroughZooKeeper):
     thread; with `kafkalite.failover.detection=session` among the properties it is left to its timeout.
 
     `secure` gives it TLS, users, ACLs and a ZooKeeper that only its own reach: see `security` and `kafkalite.local.secured`.
-    Raises MissingExtraError where the packages of a broker are not installed.
+    Raises MissingExtraError where the packages of an HTTP listener are asked for and not installed.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class LocalCluster(AskedThroughZooKeeper):
         secure: bool = False,
     ) -> None:
         check_size(zookeepers)
-        if command is BROKER_COMMAND:
-            require_extra("server", "a broker")
+        if command is BROKER_COMMAND and http:
+            require_extra("server", "a broker with an HTTP listener")
         if secure and (partitionable or zookeeper_connect is not None):
             raise ValueError("a secured cluster has an ensemble of its own, and no proxies between its servers")
         if base_port is not None and brokers > ZOOKEEPER_PORT_OFFSET:

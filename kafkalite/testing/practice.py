@@ -9,8 +9,7 @@ import asyncio
 import random
 import tempfile
 
-import uvloop
-
+from kafkalite import event_loop
 from kafkalite.broker.app import Broker
 from kafkalite.client import Consumer, Producer
 from kafkalite.clock import SystemClock
@@ -34,7 +33,7 @@ _SETTINGS = {
 
 def run() -> None:
     """Run the broker to its end; raises what goes wrong."""
-    uvloop.run(_serve_twice())
+    event_loop.run(_serve_twice())
 
 
 async def _serve_twice() -> None:

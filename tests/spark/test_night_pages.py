@@ -57,5 +57,7 @@ def test_the_page_of_a_real_night_shows_what_was_sent(
             assert heights[f"{hour:02}:00: {count}"] / heights["02:00: 40"] == pytest.approx(count / 40, rel=0.02)
         show(chrome, pages[1], 1400, "light")
         assert chrome.execute_script(_TEXTS, "#topic-1 .figures dd")[:2] == ["1", "1\nof earlier dates"]
-        assert "Records of earlier dates, archived under their own:" in chrome.execute_script(_TEXTS, "#topic-1 .card p")
+        assert "Records of earlier dates, archived under their own:" in chrome.execute_script(
+            _TEXTS, "#topic-1 .card p"
+        )
         assert chrome.get_log("browser") == []  # type: ignore[no-untyped-call]

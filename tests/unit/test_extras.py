@@ -42,31 +42,28 @@ def test_the_client_and_all_commands_are_imported_without_an_extra() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "line"),
+    ("command", "user", "extra"),
     [
         (
-            ["broker", "-X", "broker.id=1"],
-            "Error: a broker needs packages that are not installed (uvloop, h11, jwt): pip install 'kafkalite[server]'\n",
+            ["broker", "-X", "zookeeper.connect=127.0.0.1:1", "-X", "kafkalite.http.listener=127.0.0.1:0"],
+            "kafkalite.http.listener",
+            "server",
         ),
-        (
-            ["cluster", "up"],
-            "Error: a broker needs packages that are not installed (uvloop, h11, jwt): pip install 'kafkalite[server]'\n",
-        ),
-        (
-            ["console", "--port", "0"],
-            "Error: the console needs packages that are not installed (starlette, uvicorn): pip install 'kafkalite[console]'\n",
-        ),
+        (["cluster", "up"], "a broker with an HTTP listener", "server"),
+        (["console", "--port", "0"], "the console", "console"),
     ],
 )
-def test_what_needs_an_extra_names_it_in_one_line(core_alone: None, command: list[str], line: str) -> None:
+def test_what_needs_an_extra_names_it_in_one_line(core_alone: None, command: list[str], user: str, extra: str) -> None:
     result = CliRunner().invoke(main, command)
+    names = ", ".join(OF_SERVER if extra == "server" else OF_CONSOLE)
+    line = f"Error: {user} needs packages that are not installed ({names}): pip install 'kafkalite[{extra}]'\n"
     assert (result.exit_code, result.output) == (2, line)
 
 
 def test_a_cluster_of_the_fixtures_names_it_too(core_alone: None) -> None:
     """pytest's plugin tells an ImportError without a traceback."""
     with pytest.raises(MissingExtraError, match=r"pip install 'kafkalite\[server\]'"):
-        LocalCluster(brokers=1)
+        LocalCluster(brokers=1, http=True)
 
 
 def test_nothing_is_said_where_all_is_installed() -> None:
