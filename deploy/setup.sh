@@ -66,7 +66,8 @@ prepare_python() {
     make_environment
     stamp="$venv/.installed-$1"
     requirements="deploy/requirements/$1.txt"
-    wanted=$(cat setup.cfg pyproject.toml deploy/requirements/*.txt | cksum)
+    # With the compiled module, of which an installation without a compiler is made without.
+    wanted=$({ cat setup.cfg pyproject.toml deploy/requirements/*.txt kafkalite/build_backend.py kafkalite/protocol/record_batches/_records.pyx && command -v cc; } | cksum)
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
     fi
@@ -105,6 +106,16 @@ prepare_optional() {
         return
     fi
     say "note: $1 is missing, so $3; install it with: sudo apt-get install $2"
+}
+
+# prepare_compiler WHAT_IS_LOST : what compiles the module in C for $python, which find_python has set.
+prepare_compiler() {
+    has_headers="import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
+    command -v cc >/dev/null 2>&1 && "$python" -c "$has_headers" && return
+    if can_install && install_packages gcc libc6-dev python3-dev && "$python" -c "$has_headers"; then
+        return
+    fi
+    say "note: there is no C compiler or no headers for $python, so $1; install them with: sudo apt-get install gcc python3-dev"
 }
 
 # prepare_gssapi WHAT_IS_LOST : Python's package of Kerberos: Debian's, for Debian's Python, else compiled, which takes a minute.

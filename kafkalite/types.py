@@ -16,11 +16,11 @@ BrokerId: TypeAlias = int
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 ROOM_BYTES = 32
-"""More than compiled readers of records read beyond the end of a view: two varints of ten bytes."""
+"""Room behind what is received into `RoomyBytes`; nothing reads it."""
 
 
 class RoomyBytes(bytearray):
-    """Memory without views of its last ROOM_BYTES, so that compiled code that reads beyond the end of a view stays within it."""
+    """Memory that frames are received into; its last ROOM_BYTES have no views."""
 
 
 NO_BROKER = -1

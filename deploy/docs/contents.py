@@ -91,7 +91,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/about",
         "decisions/zookeeper",
         "decisions/one-event-loop",
-        "decisions/no-compiled-modules",
+        "decisions/one-compiled-module",
         "decisions/schemas-as-a-table",
         "decisions/request-bounds",
         "decisions/unauthenticated-connections",

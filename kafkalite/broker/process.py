@@ -31,7 +31,6 @@ from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.zookeeper_keys import jute_maxbuffer
 from kafkalite.lifecycle import end_tasks
-from kafkalite.protocol.record_batches.compiled_records import preload
 from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.zookeeper_connection import store_security
@@ -161,7 +160,6 @@ async def _run_until(
     if tell is not None:
         tell(stages)
     print(f"[KafkaServer id={broker.broker_id}] started", flush=True)
-    asyncio.get_running_loop().run_in_executor(None, preload)
     await stopping.wait()
     return await _stop(broker)
 

@@ -35,7 +35,8 @@ from kafkalite.net.connection import Connection
 from kafkalite.net.frames import request_frame
 from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
-from kafkalite.protocol.record_batches.records import assemble_batch, encode_record
+from kafkalite.protocol.record_batches.python_records import encode_record
+from kafkalite.protocol.record_batches.records import assemble_batch
 from kafkalite.security.sasl_client import SaslCredentials
 from tests.peers import apache_kafka
 from tests.processor_time import worked_s

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import urllib.request
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ import pytest
 import kafkalite
 from deploy.zookeeper.build import build_wheel, cache_folder
 from deploy.zookeeper.jars import LIST, parse_jars, wrong_jars
+from kafkalite.protocol.record_batches.record_code import VARIABLE
 from kafkalite.testing.archives import extract_all
 from tests.conftest import foreign_program, not_run
 
@@ -29,6 +31,7 @@ ROOT = Path(kafkalite.__file__).parents[1]
 PACKAGES = ("kafkalite", "zk", "spark_jobs")
 BUILT_FROM = (*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 """What a build needs of the repository."""
+COMPILED = "kafkalite/protocol/record_batches/_records.abi3.so"
 BUILD = "import sys; from kafkalite import build_backend; getattr(build_backend, 'build_' + sys.argv[1])(sys.argv[2])"
 
 INSTALL_TIMEOUT_S = 900
@@ -93,7 +96,7 @@ def copy_source(place: Path) -> Path:
     place.mkdir(parents=True)
     for name in BUILT_FROM:
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
+            ignored = shutil.ignore_patterns("__pycache__", "*.so")
             shutil.copytree(ROOT / name, place / name, ignore=ignored, copy_function=shutil.copyfile)
         else:
             shutil.copyfile(ROOT / name, place / name)
@@ -104,17 +107,18 @@ class Builder:
     """Builds with a setuptools of its own, as pip would: that of this environment may be any."""
 
     def __init__(self, folder: Path) -> None:
-        self._tools = folder
+        self.tools = folder
         folder.mkdir()
-        run(sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target", folder, "setuptools", cwd=folder)
+        tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+        run(sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--target", folder, *tools, cwd=folder)
 
-    def build(self, kind: str, source: Path, umask: int = 0o022) -> Path:
+    def build(self, kind: str, source: Path, umask: int = 0o022, *, is_pure: bool = False) -> Path:
         """An `sdist` or a `wheel` of the source."""
-        target = source.parent / f"{kind}-of-{source.name}"
+        target = source.parent / f"{'pure-' if is_pure else ''}{kind}-of-{source.name}"
         target.mkdir()
         before = os.umask(umask)
         try:
-            environment = os.environ | {"PYTHONPATH": str(self._tools)}
+            environment = os.environ | {"PYTHONPATH": str(self.tools), VARIABLE: "1" if is_pure else ""}
             run(sys.executable, "-c", BUILD, kind, target, cwd=source, environment=environment)
         finally:
             os.umask(before)
@@ -140,6 +144,7 @@ def source_archive(builder: Builder, source: Path) -> Path:
 @pytest.fixture(scope="module")
 def wheel(builder: Builder, source_archive: Path) -> Path:
     """Built from what the source archive has."""
+    foreign_program("cc", "gcc")
     unpacked = source_archive.parent / "unpacked"
     with tarfile.open(source_archive) as content:
         extract_all(content, unpacked)
@@ -212,23 +217,50 @@ def test_builds_are_reproducible(
 
 
 def test_every_file_of_the_packages_is_in_the_wheel(source: Path, wheel: Path) -> None:
-    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "-cp311-abi3-linux_" in wheel.name
     files = {
         str(path.relative_to(source))
         for name in PACKAGES
         for path in (source / name).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    with zipfile.ZipFile(wheel) as content:
-        names = {name for name in content.namelist() if not name.partition("/")[0].endswith(".dist-info")}
-    assert sorted(names) == sorted(files)
+    names = names_in(wheel)
+    assert sorted(names) == sorted({*files, COMPILED})
     assert {name.partition("/")[0] for name in names} == set(PACKAGES)
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as content:
+        return {name for name in content.namelist() if not name.partition("/")[0].endswith(".dist-info")}
+
+
+def test_the_wheel_without_compiled_code_is_for_all_machines(builder: Builder, source: Path, wheel: Path) -> None:
+    pure = builder.build("wheel", source, is_pure=True)
+    assert pure.name.endswith("-py3-none-any.whl")
+    assert names_in(pure) == names_in(wheel) - {COMPILED}
+
+
+def test_an_installation_without_a_compiler_is_one_without_compiled_code(
+    builder: Builder, source: Path, wheel: Path
+) -> None:
+    """As pip builds it: it goes on, and says so."""
+    place = copy_source(source.parent / "without" / "source")
+    environment = os.environ | {"CC": "/nowhere/cc", "PYTHONPATH": str(builder.tools)}
+    printed = run(sys.executable, "-c", BUILD, "wheel", place.parent, cwd=place, environment=environment)
+    assert "/nowhere/cc" in printed
+    (built,) = place.parent.glob("*.whl")
+    assert names_in(built) == names_in(wheel) - {COMPILED}
 
 
 def test_a_project_of_a_user(project: Path, users_environment: dict[str, str]) -> None:
     """Nothing is said about ZooKeeper's classes: the extra `zookeeper` has brought them."""
     printed = run(python(project), "-m", "pytest", "-q", cwd=project, environment=users_environment)
     assert "2 passed" in printed
+
+
+def test_an_installation_reads_records_with_compiled_code(project: Path, users_environment: dict[str, str]) -> None:
+    program = "from kafkalite.protocol.record_batches.record_code import IS_COMPILED; print(IS_COMPILED)"
+    assert run(python(project), "-c", program, cwd=project, environment=users_environment) == "True\n"
 
 
 def test_the_installed_command_works(project: Path, users_environment: dict[str, str]) -> None:

@@ -119,11 +119,11 @@ def _outcome(read: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def _converted(data: bytes, header: BatchHeader) -> str:
-    """Convert the batch for old consumers, which is the same by way of the compiled decoder and of the exact walk if a broker takes it."""
+    """Convert the batch for old consumers, which is the same by way of the decoder and of the exact walk if a broker takes it."""
     batch = data[header.position : header.end]
     outcomes = []
-    for decode in (down_conversion._decode, iter_records):
-        with patch.object(down_conversion, "_decode", decode):
+    for decode in (down_conversion.decode, iter_records):
+        with patch.object(down_conversion, "decode", decode):
             outcomes.append(_outcome(lambda: in_one_go(down_conversion.conversion(batch, header.base_offset & 1, 0))))
     (decoded, refusal), (walked, _) = outcomes
     assert walked is None or decoded == walked, "the decoder makes other messages than the walk"

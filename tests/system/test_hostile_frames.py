@@ -20,7 +20,8 @@ from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey, request_header_version
 from kafkalite.protocol.bounds import BROKERS_MEMORY_FACTOR
 from kafkalite.protocol.record_batches.compression import Codec, compress
-from kafkalite.protocol.record_batches.records import assemble_batch, encode_record
+from kafkalite.protocol.record_batches.python_records import encode_record
+from kafkalite.protocol.record_batches.records import assemble_batch
 from kafkalite.protocol.schemas.writer_source import uvarint
 from tests.case import case
 from tests.fuzz import live

@@ -9,10 +9,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import setuptools
 from setuptools import build_meta
 
 from kafkalite import build_backend
 from kafkalite.build_archives import EPOCH
+from kafkalite.protocol.record_batches import record_code
 
 ROOT = Path(__file__).parents[2]
 AT_S = 1_700_000_000
@@ -29,6 +31,26 @@ def test_it_is_named_by_pyproject_and_has_all_hooks_of_setuptools() -> None:
     assert settings["build-system"]["build-backend"] == build_backend.__name__
     hooks = {name for name in build_meta.__all__ if name.startswith(("build_", "get_requires_", "prepare_"))}
     assert sorted(build_backend.__all__) == sorted(hooks)
+
+
+def test_the_compiled_module_is_declared_only_while_something_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(build_backend.PURE_VARIABLE, raising=False)
+    plain, told = setuptools.setup, {}
+    monkeypatch.setattr(setuptools, "setup", lambda **named: told.update(named))
+    stand_in = setuptools.setup
+    with build_backend._extension_declared():
+        setuptools.setup()
+    assert setuptools.setup is stand_in is not plain
+    (extension,) = told["ext_modules"]
+    assert [ROOT.joinpath(each).is_file() for each in extension.sources] == [True]
+    assert extension.name == ".".join(Path(extension.sources[0]).with_suffix("").parts)
+    assert extension.optional and extension.py_limited_api
+    assert told["options"]["bdist_wheel"] == {"py_limited_api": "cp311"}
+
+
+def test_the_variable_that_chooses_python_leaves_the_compiled_module_out() -> None:
+    assert build_backend.PURE_VARIABLE == record_code.VARIABLE
+    assert build_backend.describe_extension({build_backend.PURE_VARIABLE: "1"}) == {}
 
 
 def test_a_wheel_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

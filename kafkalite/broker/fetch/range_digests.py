@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions, Work, in_one_go
-from kafkalite.protocol.record_batches.compiled_records import is_loaded, preload
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, has_valid_crc
@@ -59,8 +58,6 @@ class RangeDigests:
         is made of the records alone. Raises KafkaError OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, INVALID_RECORD, KAFKA_STORAGE_ERROR.
         """
         async with self._turn:
-            if not is_loaded():
-                await portions.in_thread(preload)
             partition = find_partition()
             log, epoch = partition.log, partition.leader_epoch
             _check_bounds(partition, start, end)

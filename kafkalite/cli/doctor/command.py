@@ -57,7 +57,7 @@ def doctor(
     """Look for what is wrong, and say what to do.
 
     \b
-    machine     Java, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
+    machine     Java, compiled code, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
     zookeeper   its servers, its quorum, the brokers' clocks
     znodes      do those of topics, deletions, moves and epochs agree; --fix repairs them; does KRaft own them; how near are they to
                 ZooKeeper's limit of size

@@ -1,4 +1,4 @@
-"""The checks of `kafkalite doctor` on this machine: Java, open files, the clock, the disk. `judge_…` are pure, `look` asks the machine."""
+"""The checks of `kafkalite doctor` on this machine: Java, compiled code, files, clock, disk. `judge_…` are pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _TIME_ERROR: Final = 5
 
 def check_host(directory: Path) -> Iterator[Finding]:
     """Return the findings about this machine that do not depend on a broker's settings."""
+    from kafkalite.protocol.record_batches import record_code
+
     yield judge_java(*java_version())
+    yield judge_record_code(record_code.IS_COMPILED, has_been_declined=bool(os.environ.get(record_code.VARIABLE)))
     yield judge_open_files(resource.getrlimit(resource.RLIMIT_NOFILE), _FILES_OF_A_CLIENT)
     yield judge_clock(clock_is_kept())
     usage = shutil.disk_usage(directory)
@@ -60,6 +63,17 @@ def judge_java(program: str | None, version: int) -> Finding:
     if version < JAVA_FOR_ZOOKEEPER:
         return warning("java", f"{program} is Java {version}, too old for ZooKeeper", remedy)
     return ok("java", f"Java {version} ({program})")
+
+
+def judge_record_code(is_compiled: bool, *, has_been_declined: bool) -> Finding:
+    """Check that records are read and written by compiled code, which an installation without a C compiler lacks."""
+    if is_compiled:
+        return ok("records", "compiled code reads and writes them")
+    slow = "Python reads and writes them, which takes ten times as long"
+    if has_been_declined:
+        return warning("records", f"{slow}, as KAFKALITE_PURE_PYTHON says", "unset KAFKALITE_PURE_PYTHON")
+    remedy = "install a wheel for this machine, or a C compiler and Python's headers and then kafkalite again"
+    return warning("records", slow, remedy)
 
 
 def judge_open_files(limits: tuple[int, int], needed: int) -> Finding:

@@ -20,7 +20,7 @@ import numpy
 import pyarrow  # type: ignore[import-untyped]
 
 from kafkalite.client.record_codec import UNREADABLE, BatchRecords
-from kafkalite.protocol.record_batches.compiled_records import find_starts
+from kafkalite.protocol.record_batches.record_code import find_starts, readable
 from kafkalite.protocol.record_batches.varint import read_varint32
 
 if TYPE_CHECKING:
@@ -158,8 +158,9 @@ def _join_batches(batches: Sequence[BatchRecords]) -> tuple[Any, list[tuple[int,
 def _record_starts(data: Any, batches: Sequence[BatchRecords], spans: Sequence[tuple[int, int]]) -> Integers:
     """Return the positions of the records' lengths, where they begin."""
     starts = array("q")
+    octets = readable(data)
     for batch, (position, end) in zip(batches, spans, strict=True):
-        find_starts(data, position, end, batch.header.records_count, starts)
+        starts += find_starts(octets, position, end, batch.header.records_count)
     return numpy.frombuffer(starts, numpy.int64)
 
 

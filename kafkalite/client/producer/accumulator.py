@@ -15,10 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from kafkalite.client.producer.sequence_numbers import SEQUENCES
-from kafkalite.client.record_codec import BatchWriter, read_records
+from kafkalite.client.record_codec import AddRecord, BatchWriter, read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
 from kafkalite.protocol.record_batches.records import HEADER_SIZE, BatchHeader
@@ -37,6 +36,8 @@ class BatchState(Enum):
 
 
 _OPEN = BatchState.OPEN
+_VARLONG_BYTES = 10
+
 _ORDINAL_GAP = 1.0
 """Between the ordinals of two batches; the second half of a split batch gets one in between."""
 
@@ -53,7 +54,7 @@ class Batch:
     topic_partition: TopicPartition
     ordinal: float
     writer: BatchWriter
-    add_record: Callable[..., Any]
+    add_record: AddRecord
     """That of `writer`."""
     created_ms: float
     size_bytes: int = HEADER_SIZE
@@ -162,12 +163,10 @@ class Accumulator:
         batch = waiting[-1]
         if batch.state is not _OPEN:
             return None
-        timestamps = batch.timestamps
-        added = batch.add_record(len(timestamps), timestamp, key, value, headers)
-        if added is None:
+        size = batch.add_record(timestamp, key, value, headers)
+        if not size:
             return None
-        timestamps.append(timestamp)
-        size = added.size
+        batch.timestamps.append(timestamp)
         batch.size_bytes += size
         self.used_bytes += size
         return batch
@@ -185,7 +184,7 @@ class Accumulator:
         if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
             queue.waiting[-1].state = BatchState.SEALED
         batch = self._open_batch(queue, now_ms)
-        batch.size_bytes += batch.add_record(0, timestamp, key, value, headers).size
+        batch.size_bytes += batch.add_record(timestamp, key, value, headers)
         batch.timestamps.append(timestamp)
         self.used_bytes += batch.size_bytes
         return batch
@@ -306,12 +305,12 @@ class Accumulator:
         second.on_done.append(part_done)
 
     def _part(self, batch: Batch, records: Sequence[ConsumerRecord], ordinal: float, skipped: int) -> Batch:
-        writer = BatchWriter(batch.size_bytes, is_transactional=self.is_transactional)
+        # A part's first timestamp is another one, from which others may be further away.
+        room_bytes = batch.size_bytes + _VARLONG_BYTES * len(records)
+        writer = BatchWriter(room_bytes, is_transactional=self.is_transactional)
         part = Batch(batch.topic_partition, ordinal, writer, writer.add_record, batch.created_ms)
-        for number, record in enumerate(records):
-            part.size_bytes += part.add_record(
-                number, record.timestamp, record.key, record.value, list(record.headers)
-            ).size
+        for record in records:
+            part.size_bytes += part.add_record(record.timestamp, record.key, record.value, record.headers)
             part.timestamps.append(record.timestamp)
         part.state = BatchState.SEALED
         part.attempts, part.may_be_written = batch.attempts, batch.may_be_written

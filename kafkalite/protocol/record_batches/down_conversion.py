@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
-from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode, decode_plain, unreadable
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode
 from kafkalite.protocol.record_batches.compression import (
     DECOMPRESSED_LIMIT_BYTES,
     Codec,
@@ -40,8 +40,6 @@ from kafkalite.protocol.record_batches.records import (
     MAGIC,
     BatchHeader,
     iter_batches,
-    iter_records,
-    records_of,
 )
 from kafkalite.types import Buffer
 
@@ -173,17 +171,10 @@ class _Batches:
             return (yield from self._rewrite(older, header, header.base_offset))
         is_whole = self._is_whole(header)
         first_offset = header.base_offset if is_whole else self._first_offset
-        messages = yield from self._rewrite_decoded(header, first_offset)
+        messages = yield from self._rewrite(decode(self._data, header, self._limit_bytes), header, first_offset)
         if is_whole:
             self._kept.put(header, self._magic, messages)
         return messages
-
-    def _rewrite_decoded(self, header: BatchHeader, first_offset: int) -> Work[bytes]:
-        data, limit_bytes = self._data, self._limit_bytes
-        try:
-            return (yield from self._rewrite(_decode(data, header, limit_bytes), header, first_offset))
-        except unreadable():  # raised for header keys that are not UTF-8 too, which old consumers never see
-            return (yield from self._rewrite(iter_records(data, header, limit_bytes), header, first_offset))
 
     def _rewrite(self, records: Iterator[DecodedRecord], header: BatchHeader, first_offset: int) -> Work[bytes]:
         """Return the records from `first_offset` on as messages of their own, or within a wrapper."""
@@ -203,10 +194,6 @@ class _Batches:
             yield
             some = list(islice(records, RECORDS_AT_ONCE))
         return _wrap(builder.build(), header, magic, last_offset)
-
-
-def _decode(data: Buffer, header: BatchHeader, limit_bytes: int) -> Iterator[DecodedRecord]:
-    return decode_plain(records_of(data, header, limit_bytes), header) if header.codec else decode(data, header)
 
 
 def _wrap(messages: bytes, header: BatchHeader, magic: int, last_offset: int) -> bytes:

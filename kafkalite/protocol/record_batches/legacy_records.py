@@ -19,6 +19,7 @@ from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, Codec, decompress
 from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
 from kafkalite.protocol.record_batches.legacy_messages import with_right_lz4_checksum
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
     LOG_APPEND_TIME,
@@ -32,7 +33,6 @@ from kafkalite.protocol.record_batches.records import (
     Record,
     assemble_batch,
     crc_of,
-    encode_record,
     iter_batches,
     iter_records,
 )

@@ -15,34 +15,25 @@ one structural byte of all records in a run, and one comparison in C checks it f
 3. Runs shorter than `_WORTH_A_RUN` mean irregular data: the next records are read one by one, in growing portions, before
    a run is tried again. So the price for irregular records is one walk, never a quadratic search.
 
-Irregular records are first shown to compiled code (`compiled_records`), which is faster than the walk and never refuses: the walk alone
-decides that, and a run that does not check out is read again record by record.
+Where there is compiled code (`record_code`), it looks at all records first, in a hundredth of a microsecond each, and all of this is for
+batches that it does not pass. The walk alone refuses: a run that does not check out is read again record by record.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.compiled_records import check_compiled, find_starts, is_loaded
+from kafkalite.protocol.record_batches.record_code import check_in_order
 from kafkalite.protocol.record_batches.record_walk import ANY_HEADERS, record_at
 from kafkalite.protocol.record_batches.varint import read_varint
 
 _WORTH_A_RUN: Final = 32
 _FIRST_WINDOW: Final = 32
-_PROBE: Final = 64
-_WORTH_COMPILED: Final = 8
-"""Fewer irregular records are checked as fast by the walk as a copy of them is made."""
-
-_COMPILED_BYTES: Final = 4 * 1024 * 1024
-"""More is not copied in one go, which holds other threads. Some records at a time may still be as long."""
 _WINDOW_GROWTH: Final = 8
 _LARGEST_WINDOW: Final = 64 * 1024
 """Records that are compared in one go, in some milliseconds."""
 _LARGEST_PORTION: Final = 1024
-_LOOKED_AT_BYTES: Final = 128 * 1024
-"""Less than this has no room for headers that take long."""
 NAMED_RECORDS: Final = 1000
 """Number of refused records that are named; a batch may have millions."""
 
@@ -97,19 +88,11 @@ def check_records(
     """
     if end < 0:
         end = len(data)
-    if (
-        count >= _WORTH_COMPILED
-        and end - start <= _COMPILED_BYTES
-        and (headers_at_once == ANY_HEADERS or is_loaded())
-        and (
-            count < _WORTH_A_RUN
-            or count > _DELTA_LIMITS[-1]
-            or not _is_regular(data, start, end, count, keys_required, headers_at_once)
-        )
-    ):
-        checked = _check_compiled(data, start, end, count, keys_required, headers_at_once)
-        if checked is not None:
-            return checked
+    facts = check_in_order(data, start, end, count, headers_at_once)
+    if facts is not None:
+        smallest, largest, all_have_keys = facts
+        if all_have_keys or not keys_required:
+            return TimestampDeltas(smallest, largest)
     keyless: list[int] | None = [] if keys_required else None
     smallest, largest = 1 << 63, -(1 << 63)
     position, index = start, 0
@@ -142,41 +125,6 @@ def check_records(
             [(number, "Compacted topic cannot accept message without key in topic partition.") for number in keyless],
         )
     return TimestampDeltas(smallest, largest)
-
-
-def _check_compiled(
-    data: bytes | bytearray, start: int, end: int, count: int, keys_required: bool, headers_at_once: int
-) -> TimestampDeltas | None:
-    """Return the timestamp deltas if compiled code finds the records in order; None leaves the decision to the walk."""
-    if headers_at_once != ANY_HEADERS and end - start > _LOOKED_AT_BYTES:
-        _check_header_counts(data, start, end, count, headers_at_once)
-    checked = check_compiled(memoryview(data)[start:end], count)
-    if checked is None or (keys_required and not checked.all_have_keys):
-        return None
-    return TimestampDeltas(checked.smallest, checked.largest)
-
-
-def _check_header_counts(data: bytes | bytearray, begin: int, behind: int, count: int, headers_at_once: int) -> None:
-    """Raise TooMuchAtOnce for a record with more headers, since the compiled decoder would read all of them in one go."""
-    starts: list[int] = []
-    try:
-        find_starts(data, begin, behind, count, starts)
-        for start, end in pairwise([*starts, behind]):
-            if end - start > 2 * headers_at_once:
-                record_at(data, start, headers_at_once)
-    except (IndexError, ValueError):
-        pass
-
-
-def _is_regular(
-    data: bytes | bytearray, start: int, end: int, count: int, keys_required: bool, headers_at_once: int
-) -> bool:
-    """True if the records begin with a run of one shape that is long enough to expect more of them."""
-    try:
-        run = _regular_run(data, start, end, 0, min(count, _PROBE), keys_required, headers_at_once)
-    except (IndexError, ValueError):
-        return False
-    return run is not None and run[0] >= min(count, _PROBE, _DELTA_LIMITS[0])
 
 
 def _check_each(

@@ -23,10 +23,10 @@ from typing import Final, NamedTuple
 from mmh3 import hash128
 
 from kafkalite.portions import Work
-from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode, decode_plain, unreadable
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode, decode_plain
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
-from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, iter_records
+from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader
 from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64
 from kafkalite.types import Buffer
 
@@ -133,12 +133,8 @@ def digest_batch(
     """
     if header.magic != MAGIC:
         return (yield from digest_records(legacy_records(buffer, header, limit_bytes), start, end, times))
-    try:
-        records = decode(buffer, header, limit_bytes) if plain is None else decode_plain(plain, header)
-        return (yield from digest_records(records, start, end, times))
-    except unreadable():
-        pass  # the decoder knows fewer records than brokers take, such as those whose headers' names are not UTF-8
-    return (yield from digest_records(iter_records(buffer, header, limit_bytes), start, end, times))
+    records = decode(buffer, header, limit_bytes) if plain is None else decode_plain(plain, header)
+    return (yield from digest_records(records, start, end, times))
 
 
 def digest_records(

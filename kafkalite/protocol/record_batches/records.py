@@ -31,8 +31,9 @@ from crc32c import crc32c
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches import legacy_headers
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, compress, decompress
+from kafkalite.protocol.record_batches.record_code import RecordsWriter, new_writer
 from kafkalite.protocol.record_batches.record_walk import headers_at, record_at
-from kafkalite.protocol.record_batches.varint import wrap_long, write_varint
+from kafkalite.protocol.record_batches.varint import wrap_long
 from kafkalite.types import Buffer
 
 HEADER_SIZE: Final = 61
@@ -56,6 +57,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 
+_ANY_BYTES: Final = 1 << 62
 _MARKER_LIMIT_BYTES: Final = 16 * 1024
 """A marker has some twenty bytes. Whoever follows a log reads one for each control batch, and batches of 100 bytes can be many."""
 
@@ -327,30 +329,58 @@ def build_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
-    level: int | None = None,
 ) -> bytearray:
     """Return a batch of `records`, whose offsets follow each other; `attributes` are the bits beside the codec's.
 
-    Meant for what the broker itself writes and for tests: it costs about a microsecond a record.
+    Meant for what the broker itself writes and for tests.
     """
-    items = list(records)
-    base_timestamp = items[0].timestamp if items else NO_TIMESTAMP
-    encoded = b"".join(
-        encode_record(record.timestamp - base_timestamp, number, record.key, record.value, record.headers)
-        for number, record in enumerate(items)
-    )
-    return assemble_batch(
-        compress(codec, encoded),
-        records_count=len(items),
-        last_offset_delta=len(items) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max((record.timestamp for record in items), default=NO_TIMESTAMP),
+    writer = new_writer(_ANY_BYTES)
+    writer.extend((record.timestamp, record.key, record.value, record.headers) for record in records)
+    return complete_batch(
+        writer,
+        codec=codec,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=attributes | codec,
+        attributes=attributes,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
+    )
+
+
+def complete_batch(
+    writer: RecordsWriter,
+    *,
+    codec: int,
+    attributes: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    if_smaller: bool = False,
+) -> bytearray:
+    """Return the batch of a writer's records, compressed with `codec`, or only where that makes it smaller. The writer is spent."""
+    count, base_timestamp, max_timestamp = writer.count, writer.base_timestamp, writer.max_timestamp
+    batch = writer.finish()
+    if codec:
+        packed = compress(codec, memoryview(batch)[HEADER_SIZE:])
+        if not if_smaller or len(packed) < len(batch) - HEADER_SIZE:
+            attributes |= codec
+            batch = bytearray(HEADER_SIZE + len(packed))
+            batch[HEADER_SIZE:] = packed
+    return _with_header(
+        batch,
+        base_offset,
+        leader_epoch,
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
     )
 
 
@@ -392,14 +422,11 @@ def assemble_batch(
 ) -> bytearray:
     """Return a batch around records that are already encoded and, if the attributes say so, compressed."""
     batch = bytearray(HEADER_SIZE + len(body))
-    _HEADER.pack_into(
+    batch[HEADER_SIZE:] = body
+    return _with_header(
         batch,
-        0,
         base_offset,
-        len(batch) - LOG_OVERHEAD,
         leader_epoch,
-        MAGIC,
-        0,
         attributes,
         last_offset_delta,
         base_timestamp,
@@ -409,7 +436,11 @@ def assemble_batch(
         base_sequence,
         records_count,
     )
-    batch[HEADER_SIZE:] = body
+
+
+def _with_header(batch: bytearray, base_offset: int, leader_epoch: int, *facts: int) -> bytearray:
+    """Return `batch` with its header put into the first 61 bytes; `facts` are the fields behind the CRC."""
+    _HEADER.pack_into(batch, 0, base_offset, len(batch) - LOG_OVERHEAD, leader_epoch, MAGIC, 0, *facts)
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[_CHECKED_FROM:]))
     return batch
 
@@ -445,33 +476,3 @@ def recompress(
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
     )
-
-
-def encode_record(
-    timestamp_delta: int,
-    offset_delta: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]] = (),
-) -> bytes:
-    """Return one record as it lies in a batch."""
-    body = bytearray(1)
-    write_varint(body, wrap_long(timestamp_delta))
-    write_varint(body, offset_delta)
-    _write_bytes(body, key)
-    _write_bytes(body, value)
-    write_varint(body, len(headers))
-    for name, content in headers:
-        _write_bytes(body, name.encode())
-        _write_bytes(body, content)
-    encoded = bytearray()
-    write_varint(encoded, len(body))
-    return bytes(encoded + body)
-
-
-def _write_bytes(output: bytearray, content: bytes | None) -> None:
-    if content is None:
-        output.append(1)
-    else:
-        write_varint(output, len(content))
-        output += content

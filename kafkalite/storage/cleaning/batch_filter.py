@@ -6,22 +6,20 @@ Only a new delete horizon, which takes the place of the base timestamp (KIP-534)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import compress as selected
 from itertools import pairwise
 
-from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, find_starts, unreadable
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_keys, decode_whole
 from kafkalite.protocol.record_batches.compression import compress
 from kafkalite.protocol.record_batches.legacy_records import legacy_records, rewrite_message
-from kafkalite.protocol.record_batches.record_walk import record_at
+from kafkalite.protocol.record_batches.record_code import find_starts
 from kafkalite.protocol.record_batches.records import (
     CODEC_MASK,
     DELETE_HORIZON,
     MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
-    Record,
     assemble_batch,
     records_of,
 )
@@ -37,23 +35,16 @@ class OpenBatch:
         self.plain = bytes(records_of(buffer, header))
 
     def keys(self) -> tuple[list[bytes | None], list[int]]:
-        """Return the keys and offsets of the records."""
-        records = self.records()
-        return [record.key for record in records], [record.offset for record in records]
+        """Return the keys and offsets of the records. Raises KafkaError INVALID_RECORD."""
+        return decode_keys(self.plain, self.header)
 
     def records(self) -> Sequence[DecodedRecord]:
         """Return the records with their offsets and timestamps. Raises KafkaError INVALID_RECORD."""
-        try:
-            return list(decode_plain(self.plain, self.header))
-        except unreadable():
-            # Names of headers that are not UTF-8 are accepted; anything else is refused by the walk.
-            return list(_walk_records(self.plain, self.header))
+        return decode_whole(self.plain, self.header)
 
     def _encode(self, stays: Sequence[bool]) -> list[bytes]:
         plain = self.plain
-        bounds: list[int] = []
-        find_starts(plain, 0, len(plain), len(stays), bounds)
-        bounds.append(len(plain))
+        bounds = [*find_starts(plain, 0, len(plain), len(stays)), len(plain)]
         return [plain[start:end] for start, end in selected(pairwise(bounds), stays)]
 
     def rewrite(self, stays: Sequence[bool], max_timestamp: int, horizon_ms: int | None) -> bytearray:
@@ -130,21 +121,3 @@ def _with_shifted_timestamp(record: bytes, shift_ms: int) -> bytes:
     encoded = bytearray()
     write_varint(encoded, len(body))
     return bytes(encoded + body)
-
-
-def _walk_records(plain: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Yield the records of plain data with their headers' bytes left alone. Raises KafkaError INVALID_RECORD."""
-    position = 0
-    try:
-        for _ in range(header.records_count):
-            delta, offset_delta, key, key_end, value, value_end, _, _, position = record_at(plain, position)
-            yield Record(
-                header.base_offset + offset_delta,
-                header.max_timestamp if header.uses_log_append_time else wrap_long(header.base_timestamp + delta),
-                plain[key:key_end] if key >= 0 else None,
-                plain[value:value_end] if value >= 0 else None,
-            )
-        if position != len(plain):
-            raise ValueError(f"{len(plain) - position} bytes behind the last record")
-    except (IndexError, ValueError) as problem:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"records cannot be read: {problem}") from None

@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, decode_plain, is_loaded, unreadable
+from kafkalite.protocol.record_batches.compiled_records import DecodedRecord
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
-from kafkalite.protocol.record_batches.record_walk import record_at
+from kafkalite.protocol.record_batches.record_code import read_columns, readable, skip_records
 from kafkalite.protocol.record_batches.records import MAGIC, NO_TIMESTAMP, BatchHeader, records_of
-from kafkalite.protocol.record_batches.varint import wrap_long
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import uses_disk
 from kafkalite.storage.open_files import NotInMemory
@@ -24,8 +23,6 @@ from kafkalite.types import Buffer
 
 _RECORDS_AT_ONCE: Final = 10_000
 _PLAIN_BYTES_AT_ONCE: Final = 1 << 20
-_COMPILED_BYTES: Final = 4 * 1024 * 1024
-"""More is not copied in one go, which holds other threads."""
 _MESSAGE_BYTES_AT_ONCE: Final = 128 * 1024
 """Bound for messages of older formats, which are read in Python."""
 _SEARCHES_KEPT: Final = 16
@@ -125,34 +122,20 @@ def _search(
     """
     if header.magic != MAGIC:
         return _find_first(legacy_records(data, header, limit_bytes), timestamp, start_offset)
-    plain = records_of(data, header, limit_bytes)
-    if len(plain) > _COMPILED_BYTES or not is_loaded():
-        return _walk(plain, header, timestamp, start_offset)
+    plain = readable(records_of(data, header, limit_bytes))
+    base, count = (header.base_offset, header.base_timestamp), header.records_count
+    position, skipped = skip_records(plain, 0, len(plain), count, *base, start_offset, timestamp)
+    if skipped >= count:
+        return None
     try:
-        return _find_first(decode_plain(plain, header), timestamp, start_offset)
-    except unreadable():
-        return _walk(plain, header, timestamp, start_offset)
+        _, ((offset,), (found,), *_) = read_columns(plain, position, len(plain), 1, *base, None, 0)
+    except ValueError as problem:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"record {skipped} cannot be read: {problem}") from None
+    return found, offset
 
 
 def _find_first(records: Iterable[DecodedRecord], timestamp: int, start_offset: int) -> tuple[int, int] | None:
     for record in records:
         if record.timestamp >= timestamp and record.offset >= start_offset:
             return record.timestamp, record.offset
-    return None
-
-
-def _walk(plain: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """Search decompressed records as `_search` does, without the compiled decoder.
-
-    The decoder copies its input in one go, refuses header keys that are not UTF-8, and may not be loaded yet.
-    """
-    position = 0
-    for number in range(header.records_count):
-        try:
-            delta, offset_delta, *_, position = record_at(plain, position)
-        except (IndexError, ValueError) as problem:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"record {number} cannot be read: {problem}") from None
-        found = wrap_long(header.base_timestamp + delta), header.base_offset + offset_delta
-        if found[0] >= timestamp and found[1] >= start_offset:
-            return found
     return None

@@ -52,7 +52,6 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Of a broker whose parts are stand-ins."""
     monkeypatch.setattr(process, "Broker", FakeBroker)
     monkeypatch.setattr(process, "KazooStore", FakeStore)
-    monkeypatch.setattr(process, "preload", lambda: None)
     monkeypatch.setattr(process, "_handle_signals", lambda loop, stop: None)
     monkeypatch.setattr(process.gc, "freeze", lambda: None)
     return BrokerConfig.from_properties({"zookeeper.connect": "localhost:1", "log.dirs": "/nowhere"})

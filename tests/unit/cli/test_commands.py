@@ -53,8 +53,8 @@ def call(*arguments: str, stdin: bytes | None = None) -> Result:
 
 def put(cluster: FakeCluster, tp: TopicPartition, *records: tuple[Any, ...]) -> None:
     writer = BatchWriter(1 << 20)
-    for number, (timestamp, key, value, headers) in enumerate(records):
-        writer.add_record(number, timestamp, key, value, headers)
+    for timestamp, key, value, headers in records:
+        writer.add_record(timestamp, key, value, headers)
     cluster.append(tp, writer.build(0))
 
 

@@ -24,8 +24,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def write(cluster: FakeCluster, place: TopicPartition, *records: tuple[int, bytes]) -> None:
     """A batch of (timestamp, value)."""
     writer = BatchWriter(1 << 20)
-    for number, (timestamp, value) in enumerate(records):
-        writer.add_record(number, timestamp, b"k", value, [("h", b"header of it")])
+    for timestamp, value in records:
+        writer.add_record(timestamp, b"k", value, [("h", b"header of it")])
     cluster.append(place, writer.build(0))
 
 

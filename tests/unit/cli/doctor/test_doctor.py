@@ -50,6 +50,8 @@ def test_every_finding_that_is_not_well_says_what_to_do() -> None:
     for finding in (
         judge_space("disk", "/d", 0, 100),
         doctor_host.judge_java(None, 0),
+        doctor_host.judge_record_code(False, has_been_declined=False),
+        doctor_host.judge_record_code(False, has_been_declined=True),
         doctor_host.judge_open_files((256, 256), 1024),
         doctor_host.judge_clock(False),
         doctor_cluster.unreachable("gone"),
@@ -83,6 +85,14 @@ def test_room_on_disks(free: float, total: float, status: Status) -> None:
 )
 def test_java(program: str | None, version: int, status: Status) -> None:
     assert doctor_host.judge_java(program, version).status is status
+
+
+def test_an_installation_without_compiled_code_says_how_to_have_it() -> None:
+    assert doctor_host.judge_record_code(True, has_been_declined=False).status is Status.OK
+    missing = doctor_host.judge_record_code(False, has_been_declined=False)
+    assert missing.status is Status.WARNING and "C compiler" in str(missing.remedy)
+    declined = doctor_host.judge_record_code(False, has_been_declined=True)
+    assert declined.status is Status.WARNING and declined.remedy == "unset KAFKALITE_PURE_PYTHON"
 
 
 def test_javas_version_is_read_old_and_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,8 @@ def fill(cluster: FakeCluster, tp: TopicPartition, count: int, *, batch_records:
     number = 0
     while number < count:
         writer = BatchWriter(1 << 20)
-        for place in range(min(batch_records, count - number)):
-            writer.add_record(place, first_ms + number * 1000, b"k", b"%d" % number, [])
+        for _ in range(min(batch_records, count - number)):
+            writer.add_record(first_ms + number * 1000, b"k", b"%d" % number, [])
             number += 1
         cluster.append(tp, writer.build(0))
 

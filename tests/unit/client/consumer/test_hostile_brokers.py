@@ -12,13 +12,13 @@ from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
 from kafkalite.protocol.record_batches.compression import Codec
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     CONTROL,
     TRANSACTIONAL,
     NewRecord,
     assemble_batch,
     build_batch,
-    encode_record,
 )
 from tests.unit.client.fake_broker import FakeCluster
 from tests.unit.client.hostile_broker import REQUESTS_A_SECOND, SECONDS, T0, Always, consumer, metadata_answer, run

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kafkalite.client import record_codec
 from kafkalite.client.consumer import fetch_buffer
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.errors import ClientError
-from kafkalite.protocol.record_batches import compiled_records
 from kafkalite.protocol.record_batches.compression import Codec
 from kafkalite.protocol.record_batches.legacy_records import messages_around
 from kafkalite.protocol.record_batches.records import BatchHeader, NewRecord, build_batch, decode_records
@@ -36,13 +36,14 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened_by(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """For each batch that was decompressed whole: was it the thread of the event loop?"""
     seen: list[bool] = []
-    whole = compiled_records.decode_plain
+    whole = record_codec.encoded_records
 
     def noted(*arguments: Any) -> Any:
+        opened = whole(*arguments)
         seen.append(threading.current_thread() is threading.main_thread())
-        return whole(*arguments)
+        return opened
 
-    monkeypatch.setattr(compiled_records, "decode_plain", noted)
+    monkeypatch.setattr(record_codec, "encoded_records", noted)
     yield seen
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     NewRecord,
     assemble_batch,
     build_batch,
     decode_records,
-    encode_record,
     iter_batches,
     set_max_timestamp_in_place,
 )

@@ -18,6 +18,7 @@ from kafkalite.protocol.record_batches import down_conversion
 from kafkalite.protocol.record_batches.compression import Codec, DecompressedTooLarge, compress
 from kafkalite.protocol.record_batches.down_conversion import RECORDS_AT_ONCE, conversion
 from kafkalite.protocol.record_batches.legacy_messages import to_record_batch
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     CONTROL,
     HEADER_SIZE,
@@ -29,7 +30,6 @@ from kafkalite.protocol.record_batches.records import (
     build_batch,
     build_marker,
     decode_records,
-    encode_record,
     iter_records,
 )
 
@@ -265,10 +265,10 @@ def test_messages_of_magic_1_become_older_ones_and_those_that_are_stay(codec: Co
 
 
 def convert_both_ways(batch: bytes, magic: int) -> list[bytes | ErrorCode]:
-    """Return what a batch becomes by way of aiokafka's decoder, and by the exact walk over its records."""
+    """Return what a batch becomes by way of the decoder, and by the exact walk over its records."""
     outcomes: list[bytes | ErrorCode] = []
-    for decode in (down_conversion._decode, iter_records):
-        with patch.object(down_conversion, "_decode", decode):
+    for decode in (down_conversion.decode, iter_records):
+        with patch.object(down_conversion, "decode", decode):
             try:
                 outcomes.append(converted(batch, magic))
             except KafkaError as problem:

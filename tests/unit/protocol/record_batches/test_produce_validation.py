@@ -13,6 +13,7 @@ from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import Codec
 from kafkalite.protocol.record_batches.produce_validation import DecompressionBudget, validate_produced
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.record_check import InvalidRecords
 from kafkalite.protocol.record_batches.record_walk import TooMuchAtOnce
 from kafkalite.protocol.record_batches.records import (
@@ -25,7 +26,6 @@ from kafkalite.protocol.record_batches.records import (
     assemble_batch,
     build_batch,
     decode_records,
-    encode_record,
 )
 
 NOW_MS = 1_700_000_000_000

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import Codec, compress
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     CONTROL,
     LOG_APPEND_TIME,
@@ -23,7 +24,6 @@ from kafkalite.protocol.record_batches.records import (
     build_batch,
     build_marker,
     decode_records,
-    encode_record,
     has_valid_crc,
     iter_batches,
     read_marker,

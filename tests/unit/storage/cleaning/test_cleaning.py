@@ -10,13 +10,13 @@ import pytest
 
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
+from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.records import (
     BatchHeader,
     NewRecord,
     assemble_batch,
     build_batch,
     build_marker,
-    encode_record,
     has_valid_crc,
     iter_batches,
     iter_records,

@@ -9,7 +9,8 @@ import pytest
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.protocol.record_batches.compression import Codec, compress
-from kafkalite.protocol.record_batches.records import NewRecord, assemble_batch, build_batch, encode_record
+from kafkalite.protocol.record_batches.python_records import encode_record
+from kafkalite.protocol.record_batches.records import NewRecord, assemble_batch, build_batch
 from kafkalite.storage.cold_reads import in_memory
 from kafkalite.storage.log import timestamp_search
 from kafkalite.storage.log.timestamp_search import LongSearch, find_offset_for_timestamp

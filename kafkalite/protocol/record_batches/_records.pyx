@@ -1,0 +1,525 @@
+# cython: language_level=3, binding=False, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: embedsignature=False, always_allow_keywords=False
+"""Records of format 2 between bytes and Python's objects, in compiled code: what `python_records` does, in a tenth of its time.
+
+`record_code` says what each function does and chooses between the two; `record_walk` has the rules. Tests hold the three to one another
+on generated and damaged bytes.
+
+What keeps it safe with bytes that were made to harm:
+
+- Memory is read through a buffer that is held for the call, and only between `position` and `end`, which must lie within it.
+- A varint is read byte by byte, each after a comparison with the end of its record; it has five bytes at most, ten in a timestamp delta.
+- A length is compared with the bytes that are left of its record before it is added to a position, so no sum can overflow.
+- Nothing is allocated by a count that the bytes claim: lists grow with what was read, and `find_starts` has no more records than bytes.
+- Bytes may change under a reader in another thread. Each is read once into a variable that was compared, so the answer may be wrong
+  then, but nothing outside the buffer is touched.
+
+Only the stable ABI of Python 3.11 is used, so one wheel serves all later versions. The interpreter is let go where there is much to walk
+over (`_RELEASED_FROM_BYTES`) and no object is made.
+"""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint64_t
+from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
+from array import array
+
+cdef enum:
+    _RELEASED_FROM_BYTES = 256 * 1024
+    _KEYS = 1
+    _VALUES = 2
+    _HEADERS = 4
+    _BATCH_HEADER_BYTES = 61
+    _FIRST_BYTES = 16 * 1024
+    _VARINT_BYTES = 10
+
+cdef tuple _NO_HEADERS = ()
+cdef bytes _COUNT_OF_NO_HEADERS = b"\x00"
+cdef bytes _NULL = b"\x01"
+
+
+# Reading. A function returns the position behind what it read, -1 for what is malformed.
+
+cdef struct Place:
+    # As `record_walk.Places`; a key or value that begins at -1 is null.
+    int64_t timestamp_delta
+    bint is_beyond_64_bits
+    int64_t offset_delta
+    Py_ssize_t key
+    Py_ssize_t key_end
+    Py_ssize_t value
+    Py_ssize_t value_end
+    Py_ssize_t headers_count
+    Py_ssize_t headers
+
+
+cdef inline Py_ssize_t _read_varint32(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, int64_t* number
+) noexcept nogil:
+    cdef uint64_t raw, byte
+    cdef int shift = 7
+    if position >= end:
+        return -1
+    raw = data[position]
+    position += 1
+    if raw >= 0x80:
+        raw &= 0x7F
+        while True:
+            if position >= end or shift > 28:
+                return -1
+            byte = data[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+    number[0] = <int64_t>(raw >> 1) ^ -<int64_t>(raw & 1)
+    return position
+
+
+cdef inline Py_ssize_t _read_varint64(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, int64_t* number, bint* is_beyond
+) noexcept nogil:
+    # `number` has the lowest 64 bits of what ten bytes may hold more of.
+    cdef uint64_t raw = 0, byte, half
+    cdef int shift = 0
+    is_beyond[0] = False
+    while True:
+        if position >= end or shift > 63:
+            return -1
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    half = raw >> 1
+    if shift == 63 and byte > 1:
+        is_beyond[0] = True
+        half |= (byte >> 1) << 63
+    number[0] = <int64_t>(half ^ (0 - (raw & 1)))
+    return position
+
+
+cdef inline Py_ssize_t _skip_bytes(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t* start
+) noexcept nogil:
+    # Pass over a length and so many bytes; `start` is -1 where the length is negative, which is null.
+    cdef int64_t length
+    position = _read_varint32(data, position, end, &length)
+    if position < 0 or length > end - position:
+        return -1
+    if length < 0:
+        start[0] = -1
+        return position
+    start[0] = position
+    return position + length
+
+
+cdef Py_ssize_t _skip_headers(const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count) noexcept nogil:
+    cdef Py_ssize_t start
+    while count > 0:
+        position = _skip_bytes(data, position, end, &start)
+        if position < 0 or start < 0:
+            return -1
+        position = _skip_bytes(data, position, end, &start)
+        if position < 0:
+            return -1
+        count -= 1
+    return position
+
+
+cdef Py_ssize_t _find_parts(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Place* place, Py_ssize_t headers_max
+) noexcept nogil:
+    # Return where the record at `position` ends, all parts of which are within it and add up to it.
+    cdef int64_t number
+    position = _read_varint32(data, position, end, &number)
+    if position < 0 or number < 1 or number > end - position:
+        return -1
+    end = position + number
+    position = _read_varint64(data, position + 1, end, &place.timestamp_delta, &place.is_beyond_64_bits)  # behind the attributes
+    if position < 0:
+        return -1
+    position = _read_varint32(data, position, end, &place.offset_delta)
+    if position < 0:
+        return -1
+    position = _skip_bytes(data, position, end, &place.key)
+    if position < 0:
+        return -1
+    place.key_end = position
+    position = _skip_bytes(data, position, end, &place.value)
+    if position < 0:
+        return -1
+    place.value_end = position
+    position = _read_varint32(data, position, end, &number)
+    if position < 0 or number < 0 or number > end - position or number > headers_max:
+        return -1
+    place.headers_count, place.headers = number, position
+    if _skip_headers(data, position, end, number) != end:
+        return -1
+    return end
+
+
+cdef inline int64_t _add(int64_t one, int64_t other) noexcept nogil:
+    # As Java adds longs: behind the largest comes the smallest.
+    return <int64_t>(<uint64_t>one + <uint64_t>other)
+
+
+cdef object _offset_of(int64_t base, int64_t delta):
+    if (delta > 0 and base > INT64_MAX - delta) or (delta < 0 and base < INT64_MIN - delta):
+        return <object>base + <object>delta
+    return base + delta
+
+
+cdef list _headers_at(const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count):
+    cdef Py_ssize_t start, behind
+    cdef list headers = []
+    while count > 0:
+        behind = _skip_bytes(data, position, end, &start)
+        if behind < 0 or start < 0:  # changed under way
+            raise ValueError("a header without a key, or longer than its record")
+        name = PyUnicode_DecodeUTF8(<const char*>data + start, behind - start, "replace")
+        position = _skip_bytes(data, behind, end, &start)
+        if position < 0:
+            raise ValueError("a header longer than its record")
+        headers.append((name, None if start < 0 else PyBytes_FromStringAndSize(<const char*>data + start, position - start)))
+        count -= 1
+    return headers
+
+
+cdef int _hold(object data, Py_buffer* view, Py_ssize_t position, Py_ssize_t end) except -1:
+    PyObject_GetBuffer(data, view, PyBUF_SIMPLE)
+    if position < 0 or end < position or end > view.len:
+        PyBuffer_Release(view)
+        raise ValueError(f"no bytes {position} to {end} in a buffer of {len(data)}")
+    return 0
+
+
+def read_columns(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t limit,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    append_time,
+    int wanted,
+):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef Place place
+    cdef Py_ssize_t following
+    cdef int64_t timestamp, last_timestamp = 0
+    cdef list offsets = [], timestamps = [], keys = [], values = [], headers = []
+    cdef object last = None if append_time is None else int(append_time)
+    cdef bint is_by_producer = append_time is None
+    _hold(data, &view, position, end)
+    try:
+        octets = <const unsigned char*>view.buf
+        while limit > 0:
+            following = _find_parts(octets, position, end, &place, PY_SSIZE_T_MAX)
+            if following < 0:
+                if not offsets:
+                    raise ValueError(f"no well-formed record at position {position}")
+                break
+            offsets.append(_offset_of(base_offset, place.offset_delta))
+            if is_by_producer:
+                timestamp = _add(base_timestamp, place.timestamp_delta)
+                if last is None or timestamp != last_timestamp:
+                    last, last_timestamp = timestamp, timestamp
+            timestamps.append(last)
+            if wanted & _KEYS:
+                if place.key < 0:
+                    keys.append(None)
+                else:
+                    keys.append(PyBytes_FromStringAndSize(<const char*>octets + place.key, place.key_end - place.key))
+            if wanted & _VALUES:
+                if place.value < 0:
+                    values.append(None)
+                else:
+                    values.append(PyBytes_FromStringAndSize(<const char*>octets + place.value, place.value_end - place.value))
+            if wanted & _HEADERS:
+                if place.headers_count:
+                    headers.append(_headers_at(octets, place.headers, following, place.headers_count))
+                else:
+                    headers.append(_NO_HEADERS)
+            position = following
+            limit -= 1
+    finally:
+        PyBuffer_Release(&view)
+    return position, (offsets, timestamps, keys, values, headers)
+
+
+cdef Py_ssize_t _skip_records(
+    const unsigned char* data,
+    Py_ssize_t* position,
+    Py_ssize_t end,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    int64_t from_offset,
+    int64_t from_timestamp,
+) noexcept nogil:
+    cdef Py_ssize_t skipped = 0, following
+    cdef Place place
+    cdef bint is_before
+    while skipped < count:
+        following = _find_parts(data, position[0], end, &place, PY_SSIZE_T_MAX)
+        if following < 0:
+            break
+        if place.offset_delta > 0 and base_offset > INT64_MAX - place.offset_delta:
+            is_before = False
+        elif place.offset_delta < 0 and base_offset < INT64_MIN - place.offset_delta:
+            is_before = True
+        else:
+            is_before = base_offset + place.offset_delta < from_offset
+        if not is_before and _add(base_timestamp, place.timestamp_delta) >= from_timestamp:
+            break
+        position[0] = following
+        skipped += 1
+    return skipped
+
+
+def skip_records(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    int64_t from_offset,
+    int64_t from_timestamp,
+):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef Py_ssize_t skipped
+    _hold(data, &view, position, end)
+    octets = <const unsigned char*>view.buf
+    if end - position < _RELEASED_FROM_BYTES:
+        skipped = _skip_records(octets, &position, end, count, base_offset, base_timestamp, from_offset, from_timestamp)
+    else:
+        with nogil:
+            skipped = _skip_records(octets, &position, end, count, base_offset, base_timestamp, from_offset, from_timestamp)
+    PyBuffer_Release(&view)
+    return position, skipped
+
+
+cdef struct Facts:
+    int64_t smallest
+    int64_t largest
+    bint all_have_keys
+
+
+cdef bint _is_in_order(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, Py_ssize_t headers_at_once, Facts* facts
+) noexcept nogil:
+    cdef Place place
+    cdef Py_ssize_t number = 0
+    facts.smallest, facts.largest, facts.all_have_keys = INT64_MAX, INT64_MIN, True
+    while number < count:
+        position = _find_parts(data, position, end, &place, headers_at_once)
+        if position < 0 or place.offset_delta != number or place.is_beyond_64_bits:
+            return False
+        if place.timestamp_delta < facts.smallest:
+            facts.smallest = place.timestamp_delta
+        if place.timestamp_delta > facts.largest:
+            facts.largest = place.timestamp_delta
+        if place.key < 0:
+            facts.all_have_keys = False
+        number += 1
+    return position == end and count > 0
+
+
+def check_in_order(data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, Py_ssize_t headers_at_once):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef Facts facts
+    cdef bint is_in_order
+    _hold(data, &view, position, end)
+    octets = <const unsigned char*>view.buf
+    if end - position < _RELEASED_FROM_BYTES:
+        is_in_order = _is_in_order(octets, position, end, count, headers_at_once, &facts)
+    else:
+        with nogil:
+            is_in_order = _is_in_order(octets, position, end, count, headers_at_once, &facts)
+    PyBuffer_Release(&view)
+    return (facts.smallest, facts.largest, bool(facts.all_have_keys)) if is_in_order else None
+
+
+cdef bint _find_starts(
+    const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count, int64_t* starts
+) noexcept nogil:
+    cdef int64_t length
+    cdef Py_ssize_t number = 0
+    while number < count:
+        starts[number] = position
+        position = _read_varint32(data, position, end, &length)
+        if position < 0 or length < 0 or length > end - position:
+            return False
+        position += length
+        number += 1
+    return position == end
+
+
+def find_starts(data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count):
+    cdef Py_buffer view, starts_view
+    cdef const unsigned char* octets
+    cdef bint is_well_formed = False
+    starts = array("q")
+    _hold(data, &view, position, end)
+    try:
+        if 0 <= count <= end - position:
+            starts.frombytes(bytes(8 * count))
+            PyObject_GetBuffer(starts, &starts_view, PyBUF_SIMPLE)
+            octets = <const unsigned char*>view.buf
+            if end - position < _RELEASED_FROM_BYTES:
+                is_well_formed = _find_starts(octets, position, end, count, <int64_t*>starts_view.buf)
+            else:
+                with nogil:
+                    is_well_formed = _find_starts(octets, position, end, count, <int64_t*>starts_view.buf)
+            PyBuffer_Release(&starts_view)
+    finally:
+        PyBuffer_Release(&view)
+    if not is_well_formed:
+        raise ValueError(f"no {count} records between positions {position} and {end}, or not as long as they say")
+    return starts
+
+
+# Writing.
+
+cdef inline Py_ssize_t _varint_bytes(int64_t number) noexcept nogil:
+    cdef uint64_t raw = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+    cdef Py_ssize_t size = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline unsigned char* _write_varint(unsigned char* target, int64_t number) noexcept nogil:
+    cdef uint64_t raw = (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+    while raw > 0x7F:
+        target[0] = <unsigned char>(raw & 0x7F | 0x80)
+        target += 1
+        raw >>= 7
+    target[0] = <unsigned char>raw
+    return target + 1
+
+
+cdef inline unsigned char* _write_bytes(unsigned char* target, const void* content, Py_ssize_t size) noexcept nogil:
+    # A size of -1 is null.
+    target = _write_varint(target, size)
+    if size > 0:
+        memcpy(target, content, size)
+        target += size
+    return target
+
+
+cdef bytes _as_bytes(content):
+    # Return the bytes of what has any; TypeError for the rest.
+    return content if type(content) is bytes else bytes(memoryview(content))
+
+
+cdef bytes _varint(int64_t number):
+    cdef unsigned char head[_VARINT_BYTES]
+    return PyBytes_FromStringAndSize(<const char*>head, _write_varint(head, number) - head)
+
+
+cdef bytes _encode_headers(headers):
+    # Return the count of headers, and the headers, as they lie in a record.
+    cdef list parts = []
+    cdef bytes name, content
+    cdef Py_ssize_t count = 0
+    for text, given in headers:
+        if not isinstance(text, str):
+            raise TypeError(f"the key of a header is {type(text).__name__} where str is expected")
+        name = text.encode()
+        parts.append(_varint(len(name)))
+        parts.append(name)
+        if given is None:
+            parts.append(_NULL)
+        else:
+            content = _as_bytes(given)
+            parts.append(_varint(len(content)))
+            parts.append(content)
+        count += 1
+    parts.insert(0, _varint(count))
+    return b"".join(parts)
+
+
+cdef class RecordsWriter:
+    cdef bytearray _batch
+    cdef Py_ssize_t _used, _target_bytes
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t base_timestamp, max_timestamp
+
+    def __init__(self, Py_ssize_t target_bytes):
+        self._target_bytes = target_bytes
+        self._used = _BATCH_HEADER_BYTES
+        self._batch = bytearray(max(_BATCH_HEADER_BYTES, min(target_bytes, _FIRST_BYTES)))
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = -1
+
+    cdef Py_ssize_t _append(self, int64_t timestamp, key, value, headers) except -1:
+        cdef bytes encoded_key = None if key is None else _as_bytes(key)
+        cdef bytes encoded_value = None if value is None else _as_bytes(value)
+        cdef bytes encoded_headers = _encode_headers(headers) if headers else _COUNT_OF_NO_HEADERS
+        # Nothing below calls back into Python, so another call cannot come in between.
+        cdef Py_ssize_t key_bytes = -1 if key is None else len(encoded_key)
+        cdef Py_ssize_t value_bytes = -1 if value is None else len(encoded_value)
+        cdef Py_ssize_t headers_bytes = len(encoded_headers)
+        cdef int64_t delta = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base_timestamp) if self.count else 0
+        cdef Py_ssize_t body, size
+        cdef unsigned char* target
+        if self._batch is None:
+            raise ValueError("a record for a batch that is finished")
+        body = 1 + _varint_bytes(delta) + _varint_bytes(self.count) + _varint_bytes(key_bytes) + _varint_bytes(value_bytes)
+        body += max(key_bytes, 0) + max(value_bytes, 0) + headers_bytes
+        if body > INT32_MAX:
+            raise OverflowError(f"a record of {body} bytes, where 2147483647 are the most")
+        size = _varint_bytes(body) + body
+        if self.count and (self.count == INT32_MAX or size > self._target_bytes - self._used):
+            return 0
+        if size > len(self._batch) - self._used:
+            PyByteArray_Resize(self._batch, max(2 * len(self._batch), self._used + size))
+        target = <unsigned char*>PyByteArray_AsString(self._batch) + self._used
+        target = _write_varint(target, body)
+        target[0] = 0
+        target = _write_varint(target + 1, delta)
+        target = _write_varint(target, self.count)
+        target = _write_bytes(target, NULL if key is None else PyBytes_AsString(encoded_key), key_bytes)
+        target = _write_bytes(target, NULL if value is None else PyBytes_AsString(encoded_value), value_bytes)
+        memcpy(target, PyBytes_AsString(encoded_headers), headers_bytes)
+        self._used += size
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.count += 1
+        return size
+
+    def append(self, int64_t timestamp, key, value, headers):
+        return self._append(timestamp, key, value, headers)
+
+    def extend(self, records):
+        cdef Py_ssize_t taken = 0
+        for timestamp, key, value, headers in records:
+            if not self._append(timestamp, key, value, headers):
+                break
+            taken += 1
+        return taken
+
+    def finish(self):
+        batch = self._batch
+        if batch is None:
+            raise ValueError("the batch is finished")
+        self._batch = None
+        PyByteArray_Resize(batch, self._used)
+        return batch

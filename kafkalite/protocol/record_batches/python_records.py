@@ -1,0 +1,221 @@
+"""Records of format 2 between bytes and Python's objects, without compiled code: what `_records` does, for whom it was not built.
+
+`record_walk` has the rules. Tests hold both to one another; `record_code` says what the functions do.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final, SupportsInt, TypeAlias
+
+from kafkalite.protocol.record_batches import record_walk
+from kafkalite.protocol.record_batches.record_walk import headers_at, record_at
+from kafkalite.protocol.record_batches.varint import wrap_long, write_varint
+from kafkalite.types import Buffer
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Columns: TypeAlias = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
+
+_KEYS, _VALUES, _HEADERS = 1, 2, 4
+_BATCH_HEADER_BYTES: Final = 61
+_COUNT_MAX: Final = (1 << 31) - 1
+_RECORD_BYTES_MAX: Final = (1 << 31) - 1
+_LONG_MAX: Final = (1 << 63) - 1
+_LONGEST_LENGTH_BYTES: Final = 5
+
+
+def _check_bounds(data: Buffer, position: int, end: int) -> None:
+    if not 0 <= position <= end <= len(data):
+        raise ValueError(f"no bytes {position} to {end} in a buffer of {len(data)}")
+
+
+def _octets(data: Buffer, end: int) -> bytes | bytearray:
+    """Return bytes that end at `end`; copies what is not bytes already."""
+    return data if isinstance(data, bytes | bytearray) and end == len(data) else bytes(memoryview(data)[:end])
+
+
+def read_columns(
+    data: Buffer,
+    position: int,
+    end: int,
+    limit: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    wanted: int,
+) -> tuple[int, Columns]:
+    """Do as `record_code.read_columns` says."""
+    _check_bounds(data, position, end)
+    octets = _octets(data, end)
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    headers: list[Headers] = []
+    for _ in range(limit):
+        try:
+            delta, offset_delta, key, key_end, value, value_end, count, at, following = record_at(octets, position)
+        except (IndexError, ValueError):
+            if not offsets:
+                raise ValueError(f"no well-formed record at position {position}") from None
+            break
+        offsets.append(base_offset + offset_delta)
+        timestamps.append(wrap_long(base_timestamp + delta) if append_time is None else append_time)
+        if wanted & _KEYS:
+            keys.append(bytes(octets[key:key_end]) if key >= 0 else None)
+        if wanted & _VALUES:
+            values.append(bytes(octets[value:value_end]) if value >= 0 else None)
+        if wanted & _HEADERS:
+            headers.append(_decode_headers(octets, at, count) if count else ())
+        position = following
+    return position, (offsets, timestamps, keys, values, headers)
+
+
+def _decode_headers(octets: bytes | bytearray, position: int, count: int) -> Headers:
+    return [(name.decode(errors="replace"), content) for name, content in headers_at(octets, position, count)]
+
+
+def skip_records(
+    data: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    from_offset: int,
+    from_timestamp: int,
+) -> tuple[int, int]:
+    """Do as `record_code.skip_records` says."""
+    _check_bounds(data, position, end)
+    octets = _octets(data, end)
+    for skipped in range(count):
+        try:
+            delta, offset_delta, *_, following = record_at(octets, position)
+        except (IndexError, ValueError):
+            return position, skipped
+        if base_offset + offset_delta >= from_offset and wrap_long(base_timestamp + delta) >= from_timestamp:
+            return position, skipped
+        position = following
+    return position, max(count, 0)
+
+
+def check_in_order(
+    data: Buffer, position: int, end: int, count: int, headers_at_once: int
+) -> tuple[int, int, bool] | None:
+    """Return None: `record_check` walks over the records itself, in a way that suits Python."""
+    _check_bounds(data, position, end)
+    return None
+
+
+def find_starts(data: Buffer, position: int, end: int, count: int) -> array[int]:
+    """Do as `record_code.find_starts` says."""
+    _check_bounds(data, position, end)
+    starts = array("q")
+    if 0 <= count <= end - position:
+        try:
+            record_walk.find_starts(_octets(data, end), position, end, count, starts)
+            return starts
+        except ValueError:
+            pass
+    raise ValueError(f"no {count} records between positions {position} and {end}, or not as long as they say")
+
+
+def _as_integer(number: SupportsInt) -> int:
+    """Return the whole part of a number, as C takes it; TypeError for a text."""
+    if not hasattr(number, "__int__") and not hasattr(number, "__index__"):
+        raise TypeError(f"{type(number).__name__} where a number is expected")
+    return int(number)
+
+
+def _as_bytes(content: Buffer | None) -> bytes | None:
+    """Return the bytes of what has any; TypeError for the rest."""
+    return content if content is None or type(content) is bytes else bytes(memoryview(content))
+
+
+class RecordsWriter:
+    """A batch under construction, as `record_code.RecordsWriter` says."""
+
+    __slots__ = ("_batch", "_target_bytes", "base_timestamp", "count", "max_timestamp")
+
+    def __init__(self, target_bytes: int) -> None:
+        self._target_bytes = target_bytes
+        self._batch: bytearray | None = bytearray(_BATCH_HEADER_BYTES)
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = -1
+
+    def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
+        """Return the size in bytes of the record that was added, 0 if it does not fit any more."""
+        timestamp = _as_integer(timestamp)
+        if not -_LONG_MAX - 1 <= timestamp <= _LONG_MAX:
+            raise OverflowError(f"{timestamp} is no timestamp of 64 bits")
+        key, value = _as_bytes(key), _as_bytes(value)
+        pairs = [(_checked_name(name), _as_bytes(content)) for name, content in headers or ()]
+        batch, count = self._batch, self.count
+        if batch is None:
+            raise ValueError("a record for a batch that is finished")
+        delta = timestamp - self.base_timestamp if count else 0
+        encoded = encode_record(delta, count, key, value, pairs)
+        if len(encoded) > _RECORD_BYTES_MAX + _LONGEST_LENGTH_BYTES:
+            raise OverflowError(f"a record of {len(encoded)} bytes, where {_RECORD_BYTES_MAX} are the most")
+        if count and (count == _COUNT_MAX or len(batch) + len(encoded) > self._target_bytes):
+            return 0
+        batch += encoded
+        if not count:
+            self.base_timestamp = self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.count = count + 1
+        return len(encoded)
+
+    def extend(self, records: Iterable[tuple[int, bytes | None, bytes | None, Headers]]) -> int:
+        """Append records until one does not fit; returns how many were added."""
+        taken = 0
+        for record in records:
+            if not self.append(*record):
+                break
+            taken += 1
+        return taken
+
+    def finish(self) -> bytearray:
+        """Return room for the header of a batch and the records behind it. The writer is spent."""
+        batch, self._batch = self._batch, None
+        if batch is None:
+            raise ValueError("the batch is finished")
+        return batch
+
+
+def _checked_name(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the key of a header is {type(name).__name__} where str is expected")
+    return name
+
+
+def encode_record(
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> bytes:
+    """Return one record as it lies in a batch."""
+    body = bytearray(1)
+    write_varint(body, wrap_long(timestamp_delta))
+    write_varint(body, offset_delta)
+    _write_bytes(body, key)
+    _write_bytes(body, value)
+    write_varint(body, len(headers))
+    for name, content in headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, content)
+    encoded = bytearray()
+    write_varint(encoded, len(body))
+    return bytes(encoded + body)
+
+
+def _write_bytes(output: bytearray, content: bytes | None) -> None:
+    if content is None:
+        output.append(1)
+    else:
+        write_varint(output, len(content))
+        output += content

@@ -1,0 +1,329 @@
+"""Compiled code and Python's, function by function: the same results and the same errors for whatever bytes and objects they are given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkalite.errors import KafkaError
+from kafkalite.protocol.record_batches import python_records, record_code
+from kafkalite.protocol.record_batches.compiled_records import decode, decode_keys, decode_whole
+from kafkalite.protocol.record_batches.python_records import encode_record
+from kafkalite.protocol.record_batches.record_check import check_records
+from kafkalite.protocol.record_batches.record_code import EVERYTHING, KEYS, LEAST_TIMESTAMP, VALUES, VARIABLE
+from kafkalite.protocol.record_batches.records import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    NewRecord,
+    build_batch,
+    iter_records,
+)
+from tests.conftest import not_run
+
+COMPILED: Final = "kafkalite.protocol.record_batches._records"
+LARGEST: Final = (1 << 63) - 1
+EDGES: Final = (0, 7, 1 << 40, LARGEST, -5, -(1 << 63))
+"""Base offsets, base timestamps, and where a search begins."""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> ModuleType:
+    if find_spec(COMPILED) is None:
+        not_run("compiled code for records is not there: an installation builds it where there is a C compiler")
+    return import_module(COMPILED)
+
+
+class Outcome(NamedTuple):
+    result: Any
+    error: str = ""
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
+    """What a call returns, or the error that it raises; text of errors is compared where both have written it."""
+    try:
+        return Outcome(call(*arguments))
+    except ValueError as problem:
+        return Outcome(None, f"{type(problem).__name__}: {problem}")
+    except (OverflowError, TypeError) as problem:
+        return Outcome(None, type(problem).__name__)
+
+
+contents = st.none() | st.binary(max_size=100) | st.integers(0, 9000).map(bytes)
+headers = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=3)
+rows = st.lists(
+    st.tuples(st.integers(-(1 << 63), LARGEST) | st.integers(0, 200), contents, contents, headers), max_size=20
+)
+encoded = rows.map(lambda found: b"".join(encode_record(delta, n, *each) for n, (delta, *each) in enumerate(found)))
+places = st.integers(0, 400)
+damages = st.one_of(
+    st.tuples(st.just("set"), places, st.binary(min_size=1, max_size=2)),
+    st.tuples(st.just("insert"), places, st.binary(max_size=12) | st.integers(1, 12).map(lambda n: b"\xff" * n)),
+    st.tuples(st.just("delete"), places, st.integers(1, 9)),
+    st.tuples(st.just("cut"), places, st.none()),
+)
+
+
+def damage(data: bytes, changes: Sequence[tuple[str, int, Any]]) -> bytes:
+    changed = bytearray(data)
+    for kind, at, what in changes:
+        at = min(at, len(changed))
+        match kind:
+            case "set":
+                changed[at : at + len(what)] = what
+            case "insert":
+                changed[at:at] = what
+            case "delete":
+                del changed[at : at + what]
+            case "cut":
+                del changed[at:]
+    return bytes(changed)
+
+
+hostile = st.builds(damage, encoded, st.lists(damages, max_size=3)) | st.binary(max_size=60)
+edges = st.sampled_from(EDGES)
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile, st.data())
+def test_both_read_the_same(compiled: ModuleType, data: bytes, more: st.DataObject) -> None:
+    count = more.draw(st.integers(-1, 25) | st.just(1 << 31), "count")
+    position = more.draw(st.integers(-1, 3), "position")
+    end = len(data) + more.draw(st.sampled_from((0, 0, 0, -1, 1)), "end")
+    buffer = more.draw(st.sampled_from((bytes, bytearray, memoryview)), "buffer")(data)
+    bases = more.draw(edges), more.draw(edges)
+    append_time, wanted = more.draw(st.none() | edges), more.draw(st.integers(0, EVERYTHING))
+    for name, arguments in {
+        "read_columns": (count, *bases, append_time, wanted),
+        "skip_records": (min(count, 25), *bases, more.draw(edges), more.draw(edges)),
+        "find_starts": (count,),
+    }.items():
+        calls = (getattr(code, name) for code in (compiled, python_records))
+        ours, theirs = (outcome(call, buffer, position, end, *arguments) for call in calls)
+        assert ours == theirs, name
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile, st.integers(1, 25), st.booleans(), st.sampled_from((1 << 62, 1)))
+def test_the_check_says_nothing_or_what_the_walk_says(
+    compiled: ModuleType, data: bytes, count: int, keys_required: bool, headers_at_once: int
+) -> None:
+    facts = compiled.check_in_order(data, 0, len(data), count, headers_at_once)
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr("kafkalite.protocol.record_batches.record_check.check_in_order", python_records.check_in_order)
+        try:
+            walked = check_records(data, count, keys_required=keys_required)
+        except KafkaError:
+            walked = None
+    if facts is None:
+        assert walked is None or headers_at_once == 1 or not -(1 << 63) <= walked.smallest <= walked.largest <= LARGEST
+    elif facts[2] or not keys_required:
+        assert walked == facts[:2]
+    else:
+        assert walked is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(hostile, st.integers(0, 25), edges, edges, st.booleans())
+def test_whole_batches_are_read_as_by_the_walk(
+    data: bytes, count: int, base_offset: int, base_timestamp: int, by_broker: bool
+) -> None:
+    """By whichever code is in use."""
+    attributes = LOG_APPEND_TIME if by_broker else 0
+    size = HEADER_SIZE + len(data) - 12
+    header = BatchHeader(base_offset, size, 0, 2, 0, attributes, 0, base_timestamp, 44, -1, -1, -1, count, 0)
+    batch = bytes(HEADER_SIZE) + data
+
+    def read(call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            found = call(*arguments)
+            return found if isinstance(found, tuple) else list(found)
+        except KafkaError as problem:
+            return problem.code
+
+    walked = read(iter_records, batch, header)
+    found = read(decode, batch, header)
+    assert found == (
+        [each._replace(headers=list(each.headers)) if each.headers else each for each in walked]
+        if isinstance(walked, list)
+        else walked
+    )
+    whole = read(decode_whole, data, header)
+    assert whole == found or not isinstance(whole, list)  # nothing may lie behind the last record
+    keys = read(decode_keys, data, header)
+    assert keys == (
+        ([each.key for each in whole], [each.offset for each in whole]) if isinstance(whole, list) else whole
+    )
+
+
+def fill(code: ModuleType, target_bytes: int, items: Sequence[Any], at_once: bool) -> list[Any]:
+    """What a writer does with each record, and the batch in the end."""
+    writer = code.RecordsWriter(target_bytes)
+    if at_once:
+        found = [outcome(writer.extend, items)]
+    else:
+        found = [outcome(writer.append, *each) if len(each) == 4 else each for each in items]
+    facts = writer.count, writer.base_timestamp, writer.max_timestamp
+    finished = bytes(writer.finish()[HEADER_SIZE:])
+    return [*found, *facts, finished, outcome(writer.finish), outcome(writer.append, 1, None, None, ())]
+
+
+odd_rows = st.lists(
+    st.tuples(
+        st.integers(-(1 << 64), 1 << 64) | st.sampled_from(EDGES) | st.sampled_from((True, None, "1", 1.5, 1e30)),
+        contents | st.sampled_from((bytearray(b"b"), memoryview(b"view"), "text", 5)),
+        contents | st.sampled_from((bytearray(b"b"), memoryview(b"view")[::2], [1])),
+        headers
+        | st.sampled_from(
+            (
+                (),
+                None,
+                (("h", b"v"),),
+                [("h", bytearray(b"x"))],
+                [(b"h", b"v")],
+                [("h", 5)],
+                [("\ud800", b"")],
+                7,
+                ["ab"],
+            )
+        ),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows | odd_rows, st.sampled_from((0, 100, 300, 1 << 20)), st.booleans())
+def test_both_write_the_same(compiled: ModuleType, items: list[Any], target_bytes: int, at_once: bool) -> None:
+    assert fill(compiled, target_bytes, items, at_once) == fill(python_records, target_bytes, items, at_once)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows.filter(bool), st.sampled_from((100, 300, 1 << 20)))
+def test_batches_are_those_of_another_client(items: list[Any], target_bytes: int) -> None:
+    """aiokafka's builder ends a batch at the same record, and its bytes are the same."""
+    theirs = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=target_bytes,
+    )
+    writer = record_code.new_writer(target_bytes)
+    taken = []
+    for number, (timestamp, key, value, named) in enumerate(items):
+        timestamp >>= 2  # aiokafka's differences have 64 bits, but do not wrap
+        added = theirs.append(number, timestamp, key, value, named)
+        assert writer.append(timestamp, key, value, named) == (added.size if added else 0)
+        if added is None:
+            break
+        taken.append(NewRecord(key, value, timestamp, named))
+    assert bytes(build_batch(taken)) == bytes(theirs.build())
+
+
+def test_a_record_that_cannot_be_written_leaves_nothing_behind(compiled: ModuleType) -> None:
+    for code in (compiled, python_records):
+        writer = code.RecordsWriter(1000)
+        writer.append(1, b"k", b"v", ())
+        for timestamp, key, value, named in (
+            (1 << 63, b"k", b"v", ()),
+            (1, "k", b"v", ()),
+            (1, b"k", "v", ()),
+            (1, b"k", b"v", [("good", b"x"), ("\udc00", b"x")]),
+        ):
+            with pytest.raises((OverflowError, TypeError, UnicodeEncodeError)):
+                writer.append(timestamp, key, value, named)
+        writer.append(2, None, None, ())
+        assert writer.finish()[HEADER_SIZE:] == encode_record(0, 0, b"k", b"v") + encode_record(1, 1, None, None)
+
+
+def test_a_writer_may_be_called_while_it_writes(compiled: ModuleType) -> None:
+    """Headers are any iterable, so a record may come in between: the outer one follows it."""
+    for code in (compiled, python_records):
+        writer = code.RecordsWriter(1 << 20)
+
+        class Calling:
+            def __bool__(self) -> bool:
+                return True
+
+            def __iter__(self) -> Any:
+                writer.append(7, b"inner", bytes(50_000), ())  # noqa: B023
+                yield "h", b"v"
+
+        writer.append(9, b"outer", b"v", Calling())
+        expected = encode_record(0, 0, b"inner", bytes(50_000)) + encode_record(2, 1, b"outer", b"v", [("h", b"v")])
+        assert writer.finish()[HEADER_SIZE:] == expected
+
+
+def test_a_count_that_lies_takes_no_memory(compiled: ModuleType) -> None:
+    data = encode_record(0, 0, None, b"v")
+    for code in (compiled, python_records):
+        position, columns = code.read_columns(data, 0, len(data), (1 << 31) - 1, 0, 0, None, KEYS | VALUES)
+        assert position == len(data) and columns == ([0], [0], [None], [b"v"], [])
+        with pytest.raises(ValueError, match="no 2147483647 records"):
+            code.find_starts(data, 0, len(data), (1 << 31) - 1)
+        assert code.skip_records(data, 0, len(data), (1 << 31) - 1, 0, 0, 5, LEAST_TIMESTAMP) == (len(data), 1)
+
+
+def test_records_that_change_under_their_reader(compiled: ModuleType) -> None:
+    """Answers may be wrong then, but no byte beyond the buffer is read and nothing breaks."""
+    data = bytearray(encode_record(0, 0, b"k" * 20, b"v" * 20, [("h", b"x")] * 3) * 200)
+    view, ended = memoryview(data), threading.Event()
+
+    def change() -> None:
+        number = 0
+        while not ended.is_set():
+            number = (number * 1103515245 + 12345) % (1 << 31)
+            view[number % len(data)] = number >> 16 & 0xFF
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(300):
+            outcome(compiled.read_columns, view, 0, len(view), 200, 0, 0, None, EVERYTHING)
+            outcome(compiled.find_starts, view, 0, len(view), 200)
+            compiled.check_in_order(view, 0, len(view), 200, 10)
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("size", [100, 600_000])
+def test_large_batches_are_checked_too(compiled: ModuleType, size: int) -> None:
+    """Those for which the interpreter is released."""
+    data = b"".join(encode_record(number, number, b"k", bytes(size)) for number in range(4))
+    starts = [0, *(len(data) // 4 * n for n in range(1, 4))]
+    assert compiled.check_in_order(data, 0, len(data), 4, 0) == (0, 3, True)
+    assert compiled.check_in_order(data, 0, len(data), 3, 0) is None
+    assert compiled.find_starts(data, 0, len(data), 4).tolist() == starts
+    assert compiled.skip_records(data, 0, len(data), 4, 0, 0, 2, 0) == (starts[2], 2)
+
+
+@pytest.mark.parametrize("variable", ["", "1"])
+def test_the_variable_chooses_python(variable: str) -> None:
+    program = "from kafkalite.protocol.record_batches import record_code; print(record_code.IS_COMPILED)"
+    environment = os.environ | {VARIABLE: variable}
+    printed = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.strip() == str(not variable and find_spec(COMPILED) is not None)
+
+
+def test_without_compiled_code_python_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, COMPILED, None)
+    assert record_code.load_code({}) is python_records
+    assert record_code.load_code({VARIABLE: "1"}) is python_records
