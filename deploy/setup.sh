@@ -2,6 +2,7 @@
 # directory; needs Python 3.11 or newer. What is missing is installed by apt when the user is root, else named in one line.
 
 venv=.venv
+compiled=kafkalite/protocol/record_batches/_records
 # Hundreds of Python processes are started: each would compile all that it imports.
 unset PYTHONDONTWRITEBYTECODE
 
@@ -66,18 +67,27 @@ prepare_python() {
     make_environment
     stamp="$venv/.installed-$1"
     requirements="deploy/requirements/$1.txt"
-    # With the compiled module, of which an installation without a compiler is made without.
-    wanted=$({ cat setup.cfg pyproject.toml deploy/requirements/*.txt kafkalite/build_backend.py kafkalite/protocol/record_batches/_records.pyx && command -v cc; } | cksum)
+    # With a compiler that was missing before, the module is compiled.
+    wanted=$({ cat setup.cfg pyproject.toml deploy/requirements/*.txt kafkalite/build_backend.py "$compiled.pyx"; can_compile "$venv/bin/python" && echo cc; } | cksum)
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+        tell_compiled
         return
     fi
     extras=$(sed -n 's/^# .*Extras of the package: \([a-z, ]*\).*/\1/p' "$requirements" | tr -d ' ')
     say "installing kafkalite[$extras] and $requirements into $venv"
+    rm -f "$compiled.abi3.so" # or an older one would pass for that of this source
     # Bytecode is made of what is imported, when it is: most modules of what is installed never are.
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile \
+    KAFKALITE_PURE_PYTHON='' "$venv/bin/python" -m pip install -qq --disable-pip-version-check --no-compile \
         --config-settings editable_mode=compat --editable ".[$extras]" --requirement "$requirements" ||
         fail "pip could not install kafkalite[$extras] and $requirements"
     printf '%s' "$wanted" >"$stamp"
+    tell_compiled
+}
+
+# tell_compiled : one line if the compiled module is missing; nothing if the user has declined it.
+tell_compiled() {
+    [ -n "${KAFKALITE_PURE_PYTHON:-}" ] || [ -f "$compiled.abi3.so" ] ||
+        say "note: without a C compiler and Python's headers, Python reads and writes records, more slowly; install them with: sudo apt-get install gcc python3-dev"
 }
 
 # Major version of the java that would be run, 0 without one.
@@ -108,14 +118,15 @@ prepare_optional() {
     say "note: $1 is missing, so $3; install it with: sudo apt-get install $2"
 }
 
-# prepare_compiler WHAT_IS_LOST : what compiles the module in C for $python, which find_python has set.
+# can_compile PYTHON : there are a C compiler and the headers of that Python.
+can_compile() {
+    command -v cc >/dev/null 2>&1 &&
+        "$1" -c "import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
+}
+
+# prepare_compiler : what compiles the module for records for $python, which find_python has set. prepare_python tells if it is missing.
 prepare_compiler() {
-    has_headers="import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
-    command -v cc >/dev/null 2>&1 && "$python" -c "$has_headers" && return
-    if can_install && install_packages gcc libc6-dev python3-dev && "$python" -c "$has_headers"; then
-        return
-    fi
-    say "note: there is no C compiler or no headers for $python, so $1; install them with: sudo apt-get install gcc python3-dev"
+    can_compile "$python" || ! can_install || install_packages gcc libc6-dev python3-dev || true
 }
 
 # prepare_gssapi WHAT_IS_LOST : Python's package of Kerberos: Debian's, for Debian's Python, else compiled, which takes a minute.

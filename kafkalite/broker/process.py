@@ -31,6 +31,7 @@ from kafkalite.clock import SystemClock
 from kafkalite.config.broker import BrokerConfig
 from kafkalite.config.zookeeper_keys import jute_maxbuffer
 from kafkalite.lifecycle import end_tasks
+from kafkalite.protocol.record_batches.record_code import IS_COMPILED
 from kafkalite.storage.cleaning.cleaning_process import in_process
 from kafkalite.storage.disk import OsDisk
 from kafkalite.zookeeper_connection import store_security
@@ -90,6 +91,8 @@ async def _serve(
     _log_left_out(loop, log)
     for warning in config.warnings():
         logger.warning("%s", warning)
+    if not IS_COMPILED:
+        logger.info("records are read and written by Python, not by compiled code; kafkalite doctor says what to do")
     stopping = asyncio.Event()
     reasons: list[str] = []
 

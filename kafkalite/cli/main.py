@@ -118,8 +118,10 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, is_asked: bool
     if not is_asked or ctx.resilient_parsing:
         return
     from kafkalite import __version__
+    from kafkalite.protocol.record_batches.record_code import IS_COMPILED
 
-    click.echo(f"kafkalite, version {__version__}")
+    code = "compiled code" if IS_COMPILED else "Python, which is slower (see kafkalite doctor)"
+    click.echo(f"kafkalite, version {__version__}, records by {code}")
     ctx.exit()
 
 

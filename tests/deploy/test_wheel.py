@@ -63,6 +63,7 @@ USES = {
     "json-schema": "import jsonschema_rs, spark_jobs.registry.json_values; print('works')",
 }
 """What each extra is for, as a program; `gssapi` is compiled where it is installed, and `zookeeper` has a test of its own."""
+WITH_PAGE = ("broker", "-X", "zookeeper.connect=127.0.0.1:1", "-X", "kafkalite.http.listener=127.0.0.1:0")
 MORE_TESTS = """
 
 def test_the_cluster_is_a_cluster(kafkalite_cluster, kafkalite_admin):
@@ -266,7 +267,7 @@ def test_an_installation_reads_records_with_compiled_code(project: Path, users_e
 def test_the_installed_command_works(project: Path, users_environment: dict[str, str]) -> None:
     command = project / "environment" / "bin" / "kafkalite"
     printed = run(command, "--version", cwd=project, environment=users_environment)
-    assert printed == f"kafkalite, version {kafkalite.__version__}\n"
+    assert printed == f"kafkalite, version {kafkalite.__version__}, records by compiled code\n"
 
 
 def test_the_core_has_no_package_of_an_extra(core: Path, users_environment: dict[str, str]) -> None:
@@ -278,7 +279,7 @@ def test_the_core_has_no_package_of_an_extra(core: Path, users_environment: dict
     assert not [
         path.name for path in (core / "environment/bin").iterdir() if path.name.startswith(("kafka-", "zookeeper-"))
     ]
-    for command, extra in {("broker", "-X", "broker.id=1"): "server", ("console",): "console"}.items():
+    for command, extra in {WITH_PAGE: "server", ("console",): "console"}.items():
         done = subprocess.run(
             [core / "environment/bin/kafkalite", *command],
             capture_output=True,

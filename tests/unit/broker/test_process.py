@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 from typing import Any
 
 import pytest
@@ -65,6 +66,16 @@ def test_a_broken_invariant_in_a_callback_left_the_broker_running(
     assert process.run(config) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("kafkalite broker: invariant broken: the high watermark went back (Exception in callback")
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_broker_without_compiled_code_says_so(
+    is_compiled: bool, config: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(process, "IS_COMPILED", is_compiled)
+    caplog.set_level(logging.INFO)
+    process.run(config)
+    assert ("records are read and written by Python" in caplog.text) is not is_compiled
 
 
 def test_a_stop_says_what_is_left_as_often_as_it_changes(

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from kafkalite import __version__
 from kafkalite.cli.main import main
 from kafkalite.client.record_codec import BatchWriter
 from kafkalite.protocol import messages
 from kafkalite.protocol.apis import ApiKey
+from kafkalite.protocol.record_batches import record_code
 from kafkalite.types import TopicPartition
 from tests.command_tree import all_commands
 from tests.unit.client.fake_broker import TOPIC_ID, FakeCluster, values_in
@@ -49,6 +51,14 @@ COMMANDS = (
 
 def call(*arguments: str, stdin: bytes | None = None) -> Result:
     return CliRunner().invoke(main, list(arguments), input=stdin)
+
+
+@pytest.mark.parametrize(("is_compiled", "code"), [(True, "compiled code"), (False, "Python")])
+def test_the_version_says_what_reads_and_writes_records(
+    is_compiled: bool, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_code, "IS_COMPILED", is_compiled)
+    assert call("--version").stdout.startswith(f"kafkalite, version {__version__}, records by {code}")
 
 
 def put(cluster: FakeCluster, tp: TopicPartition, *records: tuple[Any, ...]) -> None:
