@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafkalite.types import ROOM_BYTES, RoomyBytes
+from kafkalite.types import FrameMemory
 
 _KEPT_MAX: Final = 64
 """Limit of the buffers that are searched for a free one."""
@@ -21,29 +21,29 @@ class BufferPool:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._kept: list[RoomyBytes] = []
+        self._kept: list[FrameMemory] = []
         self._was_used = False
 
     @property
     def kept_bytes(self) -> int:
         """Return the memory of the kept buffers, lent or not."""
-        return sum(len(each) - ROOM_BYTES for each in self._kept)
+        return sum(map(len, self._kept))
 
     def borrow(self, size: int, most: int) -> memoryview:
         """Return a buffer of at least `size` bytes, and of more, up to `most`, only as far as memory is there already.
 
-        Its contents are undefined, as is the room behind it (`RoomyBytes`).
+        Its contents are undefined.
         """
         self._was_used = True
         if size == most:
             for each in reversed(self._kept):  # mostly the one that was borrowed last is free again
-                if len(each) - ROOM_BYTES == size and _is_free(each):
+                if len(each) == size and _is_free(each):
                     return memoryview(each)[:size]
-        free = [each for each in self._kept if len(each) - ROOM_BYTES >= size and _is_free(each)]
+        free = [each for each in self._kept if len(each) >= size and _is_free(each)]
         if free:
             found = max(free, key=len) if most > size else min(free, key=len)
-            return memoryview(found)[: min(most, len(found) - ROOM_BYTES)]
-        made = RoomyBytes(size + ROOM_BYTES)
+            return memoryview(found)[: min(most, len(found))]
+        made = FrameMemory(size)
         if size <= self._most_bytes // 2:
             self._kept.append(made)
             while len(self._kept) > _KEPT_MAX or self.kept_bytes > self._most_bytes:

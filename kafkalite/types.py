@@ -15,12 +15,9 @@ Value = TypeVar("Value")
 BrokerId: TypeAlias = int
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-ROOM_BYTES = 32
-"""Room behind what is received into `RoomyBytes`; nothing reads it."""
 
-
-class RoomyBytes(bytearray):
-    """Memory that frames are received into; its last ROOM_BYTES have no views."""
+class FrameMemory(bytearray):
+    """Memory that holds one frame from its first byte on, unlike the memory that frames of many connections pass through."""
 
 
 NO_BROKER = -1

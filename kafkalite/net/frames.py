@@ -14,7 +14,7 @@ from kafkalite.errors import ProtocolViolation
 from kafkalite.protocol.apis import Api, request_header_version, response_header_version
 from kafkalite.protocol.bounds import UNKNOWN_TAGS, too_many_tags
 from kafkalite.protocol.schemas.reader_source import read_uvarint
-from kafkalite.types import ROOM_BYTES, Buffer, RoomyBytes
+from kafkalite.types import Buffer, FrameMemory
 
 LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
@@ -23,7 +23,6 @@ RECEIVE_BYTES = 256 * 1024
 """Size of the buffer into which all connections of a loop receive."""
 _FIRST_ROOM_BYTES = 16 * 1024
 """Buffer of a frame of which next to nothing is there: a thousand connections that announce much take little."""
-_ROOM = bytes(ROOM_BYTES)
 _POOL_BYTES = 6 * 1024 * 1024
 _GROWTH = 4
 """Each copy of a growing frame is paid for by three times as many new bytes."""
@@ -136,10 +135,8 @@ class ReceiveBuffers(BufferPool):
 
 
 def owned_copy(frame: memoryview) -> memoryview:
-    """Return the frame in memory of its own, with room behind it as a borrowed buffer has."""
-    copy = RoomyBytes(frame)
-    copy += _ROOM
-    return memoryview(copy)[: len(frame)]
+    """Return the frame in memory of its own."""
+    return memoryview(FrameMemory(frame))
 
 
 FILLING: Final[list[tuple[memoryview, bool]]] = []
@@ -152,7 +149,7 @@ class FrameReader:
     Small frames are read many at a time into a buffer that all connections of a loop share (a read is taken out before the
     next one begins); what is left of a cut frame goes to a buffer of its own, into which the rest is then received directly. That
     buffer grows with what arrives: a length is only a promise, and a thousand connections may promise 100 MiB each. Frames are handed
-    out as writable memoryviews, valid until the next `get_buffer` unless `owned`: then they begin where their memory, `RoomyBytes`, does.
+    out as writable memoryviews, valid until the next `get_buffer` unless `owned`: then they begin where their memory, `FrameMemory`, does.
 
     `first_bytes` bounds how much of the shared buffer is received into until `widen`: of one who is not known yet, few requests are cut.
 

@@ -14,7 +14,6 @@ from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, ApiKey
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.processes import Simulation
-from kafkalite.types import ROOM_BYTES
 from tests.fuzz.engine import declared
 from tests.fuzz.messages import requests
 from tests.fuzz.record_batches import batches
@@ -119,7 +118,7 @@ class Brokers:
         broker = self._cluster.brokers[1]
         assert broker.process is not None and broker.app is not None and broker.app.serving is not None
         dispatcher = broker.app.serving.dispatcher
-        frame = memoryview(bytearray(data + bytes(ROOM_BYTES)))[: len(data)]
+        frame = memoryview(bytearray(data))
 
         async def handle() -> str:
             what = f"{int.from_bytes(data[:2], 'big')} {int.from_bytes(data[2:4], 'big')}"

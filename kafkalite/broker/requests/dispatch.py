@@ -36,7 +36,7 @@ from kafkalite.protocol import codec, messages
 from kafkalite.protocol.apis import APIS, Api, ApiKey, request_header_version
 from kafkalite.protocol.bounds import PLAIN_BYTES, REQUEST_MEMORY_BYTES
 from kafkalite.protocol.produce_outline import one_batch_at
-from kafkalite.types import RoomyBytes
+from kafkalite.types import FrameMemory
 from zk.store import SessionExpiredError
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Dispatcher(Generic[PartsT_contra]):
             for each in request.topic_data:
                 named += 1 + len(each.partition_data)
             turns.charge(named)
-            if records_at and named == _ONE_PARTITION and type(frame.obj) is RoomyBytes:
+            if records_at and named == _ONE_PARTITION and type(frame.obj) is FrameMemory:
                 records_place = frame.obj, records_at
         if api_key == _FETCH and find_replica_id(request) >= 0:
             latency = self.follower_fetches
