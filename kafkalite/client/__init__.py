@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from kafkalite.client.producer.sync import SyncDelivery as SyncDelivery
     from kafkalite.client.producer.sync import SyncProducer as SyncProducer
     from kafkalite.client.producer.transaction_state import PreparedTransaction as PreparedTransaction
+    from kafkalite.client.record_batches import RecordBatch as RecordBatch
     from kafkalite.client.records import CREATE_TIME as CREATE_TIME
     from kafkalite.client.records import LOG_APPEND_TIME as LOG_APPEND_TIME
     from kafkalite.client.records import ConsumerRecord as ConsumerRecord
@@ -166,6 +167,7 @@ _NAMES_OF = {
     ".producer.producer": "Producer",
     ".producer.sync": "SyncDelivery SyncProducer",
     ".producer.transaction_state": "PreparedTransaction",
+    ".record_batches": "RecordBatch",
     ".records": "CREATE_TIME ConsumerRecord Header LOG_APPEND_TIME RecordMetadata",
     ".serializers": "Deserializer DeserializerChoice FormatName Serializer SerializerChoice",
     "kafkalite.clock": "Clock",

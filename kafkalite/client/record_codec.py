@@ -9,21 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import Any
 
-from kafkalite.client.errors import ClientError, RecordDeserializationError, error_of
+from kafkalite.client.errors import ClientError, error_of
 from kafkalite.client.records import CREATE_TIME, LOG_APPEND_TIME, ConsumerRecord, Header
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Work
-from kafkalite.protocol.record_batches.compiled_records import encoded_records
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
 from kafkalite.protocol.record_batches.record_code import (
-    EVERYTHING,
-    LEAST_TIMESTAMP,
     Columns,
     new_writer,
-    read_columns,
-    skip_records,
 )
 from kafkalite.protocol.record_batches.record_digest import RangeDigest, Times, digest_batch
 from kafkalite.protocol.record_batches.records import (
@@ -113,121 +107,26 @@ def with_producer_state(batch: Buffer, producer_id: int, producer_epoch: int, ba
     )
 
 
-Decode = Callable[[bytes], Any]
-
-
-class RecordReader:
-    """The records of the batch at `header`, from `from_offset` on, read piece by piece: a piece stays in the processor's cache.
-
-    `remaining` is how many records are left at most. Keys and values are bytes, or what `to_key` and `to_value` make of them.
-    """
-
-    __slots__ = ("_append_time", "_header", "_plain", "_position", "_problem", "_topic_partition", "remaining")
-
-    def __init__(
-        self,
-        data: Buffer,
-        header: BatchHeader,
-        topic_partition: TopicPartition,
-        from_offset: int,
-        limit_bytes: int = DECOMPRESSED_LIMIT_BYTES,
-    ) -> None:
-        """ClientError for a batch that cannot be read; DecompressedTooLarge for one that becomes more than a lower limit."""
-        self._header = header
-        self._topic_partition = topic_partition
-        self._problem: Exception | None = None
-        self._append_time = header.max_timestamp if header.uses_log_append_time else None
-        self._position, self.remaining = 0, max(header.records_count, 0)
-        try:
-            self._plain = encoded_records(data, header, limit_bytes)
-        except KafkaError as problem:
-            if limit_bytes < DECOMPRESSED_LIMIT_BYTES and isinstance(problem, DecompressedTooLarge):
-                raise
-            raise self._unreadable(problem) from problem
-        if from_offset > header.base_offset:
-            self._skip_to(from_offset)
-
-    def _skip_to(self, from_offset: int) -> None:
-        base_offset, base_timestamp = self._header.base_offset, self._header.base_timestamp
-        self._position, skipped = skip_records(
-            self._plain, 0, len(self._plain), self.remaining, base_offset, base_timestamp, from_offset, LEAST_TIMESTAMP
+def make_records(columns: Columns, header: BatchHeader, topic_partition: TopicPartition) -> list[ConsumerRecord]:
+    """Return a record of the batch at `header` for each row of the columns; no step of this is taken in Python."""
+    topic, partition = topic_partition
+    offsets, timestamps, keys, values, headers = columns
+    time_type = LOG_APPEND_TIME if header.uses_log_append_time else CREATE_TIME
+    epoch = header.partition_leader_epoch
+    return list(
+        map(
+            ConsumerRecord,
+            repeat(topic),
+            repeat(partition),
+            offsets,
+            timestamps,
+            repeat(time_type),
+            keys,
+            values,
+            headers,
+            repeat(epoch),
         )
-        self.remaining -= skipped
-
-    def read(self, limit: int, to_key: Decode | None = None, to_value: Decode | None = None) -> list[ConsumerRecord]:
-        """Return up to `limit` records, [] at the end of the batch.
-
-        ClientError, naming the partition, for a batch that cannot be read (CORRUPT_MESSAGE, or the code of the failed decompression);
-        RecordDeserializationError for a record that cannot be decoded. Records before it are returned first; it is raised by
-        every call after that.
-        """
-        if self._problem is not None:
-            raise self._problem
-        limit = min(limit, self.remaining)
-        if limit <= 0:
-            return []
-        header, plain = self._header, self._plain
-        base_offset, base_timestamp = header.base_offset, header.base_timestamp
-        try:
-            self._position, columns = read_columns(
-                plain, self._position, len(plain), limit, base_offset, base_timestamp, self._append_time, EVERYTHING
-            )
-        except ValueError as problem:
-            self._problem = self._unreadable(problem)
-            raise self._problem from problem
-        if to_key is not None or to_value is not None:
-            columns = self._decode(columns, to_key, to_value)
-        found = self._make_records(columns)
-        self.remaining -= len(found)
-        return found
-
-    def _decode(self, columns: Columns, to_key: Decode | None, to_value: Decode | None) -> Columns:
-        """Return the columns with decoded keys and values, up to the first record that cannot be decoded.
-
-        RecordDeserializationError where that is the first; else it is raised by every later `read`.
-        """
-        offsets, timestamps, keys, values, headers = columns
-        decoded_keys: list[Any] = []
-        decoded_values: list[Any] = []
-        for offset, key, value in zip(offsets, keys, values, strict=True):
-            part = "key"
-            try:
-                decoded_key = key if to_key is None or key is None else to_key(key)
-                part = "value"
-                decoded_values.append(value if to_value is None or value is None else to_value(value))
-            except Exception as problem:
-                self._problem = RecordDeserializationError(self._topic_partition, offset, part, problem)
-                self._problem.__cause__ = problem
-                if not decoded_keys:
-                    raise self._problem from problem
-                break
-            decoded_keys.append(decoded_key)
-        taken = len(decoded_keys)
-        return offsets[:taken], timestamps[:taken], decoded_keys, decoded_values, headers[:taken]
-
-    def _make_records(self, columns: Columns) -> list[ConsumerRecord]:
-        """Return a record for each row; no step of this is taken in Python."""
-        topic, partition = self._topic_partition
-        offsets, timestamps, keys, values, headers = columns
-        time_type = CREATE_TIME if self._append_time is None else LOG_APPEND_TIME
-        epoch = self._header.partition_leader_epoch
-        return list(
-            map(
-                ConsumerRecord,
-                repeat(topic),
-                repeat(partition),
-                offsets,
-                timestamps,
-                repeat(time_type),
-                keys,
-                values,
-                headers,
-                repeat(epoch),
-            )
-        )
-
-    def _unreadable(self, problem: Exception) -> ClientError:
-        return _unreadable(f"{self._topic_partition}: batch at offset {self._header.base_offset}", problem)
+    )
 
 
 class BatchRecords:
@@ -293,9 +192,10 @@ class BatchRecords:
                     if length < 0 or position > end:
                         raise ValueError("a record that is longer than its batch, or negative")
             left -= taken
-            yield self._part(data, begin, position if left else end, taken)
+            yield self.part(data, begin, position if left else end, taken)
 
-    def _part(self, data: Buffer, begin: int, end: int, count: int) -> BatchRecords:
+    def part(self, data: Buffer, begin: int, end: int, count: int) -> BatchRecords:
+        """Return `count` records of this batch that lie decompressed in `data[begin:end]`."""
         position = begin - HEADER_SIZE
         header = self.header._replace(
             attributes=self.header.attributes & ~CODEC_MASK,
@@ -312,21 +212,11 @@ class BatchRecords:
             yield
         except _UNREADABLE_BATCH as problem:
             where = f"{self.topic_partition}: batch at offset {self.header.base_offset}"
-            raise _unreadable(where, problem) from problem
+            raise unreadable_batch(where, problem) from problem
 
 
-def _unreadable(where: str, problem: Exception) -> ClientError:
+def unreadable_batch(where: str, problem: Exception) -> ClientError:
+    """Return the error of a batch, named by `where`, that cannot be read."""
     if isinstance(problem, KafkaError):
         return error_of(problem.code, where, problem.message)
     return ClientError(ErrorCode.CORRUPT_MESSAGE, f"{where} cannot be read: {problem}")
-
-
-def read_records(
-    data: Buffer, header: BatchHeader, topic: str, partition: int, from_offset: int
-) -> list[ConsumerRecord]:
-    """Return all records of the batch at `header` from `from_offset` on, with keys and values as bytes. Errors as `RecordReader.read`."""
-    reader = RecordReader(data, header, TopicPartition(topic, partition), from_offset)
-    found = reader.read(max(header.records_count, 1))
-    if reader.remaining:
-        reader.read(reader.remaining)
-    return found

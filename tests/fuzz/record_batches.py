@@ -14,7 +14,8 @@ from crc32c import crc32c
 from kafkalite.broker.traffic import count_records
 from kafkalite.client import TopicPartition
 from kafkalite.client.consumer.record_columns import FIELDS, record_batch, schema_of
-from kafkalite.client.record_codec import BatchRecords, read_records
+from kafkalite.client.record_codec import BatchRecords
+from kafkalite.client.record_reader import read_records
 from kafkalite.config.topic import TopicConfig
 from kafkalite.errors import KafkaError
 from kafkalite.portions import in_one_go

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack, overload
 
@@ -20,11 +21,13 @@ from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
+from kafkalite.client.consumer.waiting_reads import Piece, ReadBuffer, read_within
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, notify_commit
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.group.session import GroupSession
 from kafkalite.client.options import options_from_config, takes_options
+from kafkalite.client.record_batches import RecordBatch
 from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, OffsetAndTimestamp, V
 from kafkalite.client.serializers import TopicDeserializers
 from kafkalite.errors import ErrorCode
@@ -400,30 +403,29 @@ class Consumer(Generic[K, V]):
         ClientError of a partition that cannot be read; records before the trouble are returned first.
         """
         limit = self.options.max_poll_records if max_records is None else max_records
+        return await self._poll(partitions, timeout_ms, limit, self._buffer.read_many)
+
+    async def poll_batches(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int = 65_536
+    ) -> dict[TopicPartition, list[RecordBatch]]:
+        """Return the next records as arrays, each batch of the log as a `RecordBatch` of its own; else as `getmany`.
+
+        Nothing is made for a single record. Keys and values are bytes, whatever the deserializers.
+        """
+        return await self._poll(partitions, timeout_ms, max_records, self._buffer.read_batches)
+
+    async def _poll(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int, read: ReadBuffer[Piece]
+    ) -> dict[TopicPartition, list[Piece]]:
         if limit < 1:
             raise ValueError(f"max_records is {limit}; it must be at least 1")
         await self._ensure_connected()
-        group = self._group
-        if group is None:
-            return await self._getmany(partitions, timeout_ms, limit)
-        return await group.poll(lambda: self._getmany(partitions, timeout_ms, limit))
 
-    async def _getmany(
-        self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int
-    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        only = {self._state(each).topic_partition for each in partitions} or None
-        found = self._read_buffer(limit, only)
-        if not found and timeout_ms > 0:
-            try:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    while not found:
-                        await self._wait_for_news()
-                        found = self._read_buffer(limit, only)
-            except TimeoutError:
-                pass
-        elif not found:
-            await asyncio.sleep(0)  # a caller that polls must not keep the fetcher from running
-        return found
+        async def read_assigned() -> dict[TopicPartition, list[Piece]]:
+            only = {self._state(each).topic_partition for each in partitions} or None
+            return await read_within(timeout_ms, partial(self._read_buffer, read, limit, only), self._wait_for_news)
+
+        return await (read_assigned() if self._group is None else self._group.poll(read_assigned))
 
     async def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
@@ -483,8 +485,10 @@ class Consumer(Generic[K, V]):
             await self._group.wait_until_settled()
             self._check_open()
 
-    def _read_buffer(self, limit: int, only: set[TopicPartition] | None) -> dict[TopicPartition, list[ConsumerRecord]]:
-        found = self._buffer.read_many(limit, only)
+    def _read_buffer(
+        self, read: ReadBuffer[Piece], limit: int, only: set[TopicPartition] | None
+    ) -> dict[TopicPartition, list[Piece]]:
+        found = read(limit, only)
         if self._buffer.deferred is not None:
             self._large.open_deferred()
         self._fetcher.wake()

@@ -14,12 +14,14 @@ Messages of the formats before batches are sent as they lie in the log; they are
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from kafkalite.client.errors import ClientError
-from kafkalite.client.record_codec import BatchRecords, Decode, RecordReader
+from kafkalite.client.record_batches import RecordBatch
+from kafkalite.client.record_codec import BatchRecords
+from kafkalite.client.record_reader import Decode, RecordReader
 from kafkalite.client.records import ConsumerRecord
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
@@ -45,6 +47,8 @@ _RECORDS_AT_ONCE = 32_768
 """A position may be behind so many records of its batch."""
 
 
+Taken = TypeVar("Taken", bound=Sized)
+
 OpenedBatch: TypeAlias = tuple[RecordReader, int]
 """A reader, and the position behind the last of its records."""
 
@@ -66,7 +70,7 @@ class Chunk:
         """The offset from which the first batch is opened off the event loop, and whether its CRC is checked; None otherwise."""
         self._problem: BaseException | None = None
         self.leader_epoch = -1
-        """That of the last batch which `read_records` passed or read from, whether its records are shown or not; -1 before the first."""
+        """That of the last batch which `read` passed or read from, whether its records are shown or not; -1 before the first."""
 
     @property
     def is_deferred(self) -> bool:
@@ -89,42 +93,42 @@ class Chunk:
             self._reader, self._reader_end = outcome
             self.leader_epoch = self.headers.popleft().partition_leader_epoch
 
-    def read_records(
-        self, position: int, limit: int, check_crcs: bool, to_key: Decode | None = None, to_value: Decode | None = None
-    ) -> tuple[list[ConsumerRecord], int]:
-        """Return up to `limit` records of one batch from `position` on, and the position behind them; [] at the end of the chunk, and
-        where the next batch is deferred.
+    def read(
+        self, position: int, check_crcs: bool, take: Callable[[RecordReader], Taken | None]
+    ) -> tuple[Taken | None, int]:
+        """Return what `take` takes from the reader of one batch, from `position` on, and the position behind it; None at the end of the
+        chunk, and where the next batch is deferred.
 
-        ClientError CORRUPT_MESSAGE and others for a batch that cannot be read, RecordDeserializationError; the position stays before it.
+        ClientError CORRUPT_MESSAGE and others for a batch that cannot be read, and errors of `take`; the position stays before it.
         """
         while True:
             if self._reader is None:
                 if self._problem is not None:
                     raise self._problem
                 if not self.headers or self._deferred is not None:
-                    return [], position
+                    return None, position
                 header = self.headers[0]
                 if header.next_offset > position and not self._is_skipped(header):
                     try:
                         self._open(header, position, check_crcs)
                     except DecompressedTooLarge:
                         self._deferred = position, check_crcs
-                        return [], position
+                        return None, position
                 else:
                     position = max(position, min(header.next_offset, self.next_offset))
                 self.leader_epoch = header.partition_leader_epoch
                 self.headers.popleft()
             if self._reader is not None:
-                taken = self._reader.read(limit, to_key, to_value)
+                taken = take(self._reader)
                 if self._reader.remaining:  # whatever offsets its records claim, the position stays within the batch
-                    return taken, min(max(taken[-1].offset + 1, position), self._reader_end)
+                    return taken, min(max(self._reader.next_offset, position), self._reader_end)
                 self._reader = None
                 if taken:
                     return taken, self._reader_end
                 position = max(position, self._reader_end)
 
     def take_batch(self, position: int, check_crcs: bool, limit_bytes: int) -> BatchRecords | None:
-        """Return the next batch with records from `position` on, decompressed; None at the end. Not together with `read_records`.
+        """Return the next batch with records from `position` on, decompressed; None at the end. Not together with `read`.
 
         ClientError CORRUPT_MESSAGE and others; DecompressedTooLarge for more than a limit below the largest, and the batch is
         still the next.
@@ -262,6 +266,9 @@ class PartitionState:
     buffered_bytes: int = 0
 
 
+_Read: TypeAlias = Callable[[str, RecordReader, int], Taken | None]
+"""Reads up to so many records of a batch of a topic."""
+
 DecodersOf = Callable[[str], tuple[Decode | None, Decode | None]]
 
 
@@ -386,15 +393,32 @@ class FetchBuffer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        try:
-            while limit > 0 and (taken := self.read_next(limit, only)) is not None:
-                state, records = taken
-                limit -= len(records)
-                found.setdefault(state.topic_partition, []).extend(records)
-        except ClientError:
-            if not found:
-                raise
+        for place, records in self._read_pieces(limit, only, self._read_records):
+            found.setdefault(place, []).extend(records)
         return found
+
+    def read_batches(
+        self, limit: int, only: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, list[RecordBatch]]:
+        """Return up to `limit` records as arrays, else as `read_many`."""
+        found: dict[TopicPartition, list[RecordBatch]] = {}
+        for place, batch in self._read_pieces(limit, only, _read_batch):
+            found.setdefault(place, []).append(batch)
+        return found
+
+    def _read_pieces(
+        self, limit: int, only: Collection[TopicPartition] | None, read: _Read[Taken]
+    ) -> Iterator[tuple[TopicPartition, Taken]]:
+        is_first = True
+        try:
+            while limit > 0 and (found := self._read_next(limit, only, read)) is not None:
+                state, taken = found
+                limit -= len(taken)
+                is_first = False
+                yield state.topic_partition, taken
+        except ClientError:
+            if is_first:
+                raise
 
     def read_next(
         self, limit: int, only: Collection[TopicPartition] | None = None
@@ -403,25 +427,31 @@ class FetchBuffer:
 
         Raises the error of a partition whose turn it is and that has nothing else; positions are behind what is returned.
         """
+        return self._read_next(limit, only, self._read_records)
+
+    def _read_next(
+        self, limit: int, only: Collection[TopicPartition] | None, read: _Read[Taken]
+    ) -> tuple[PartitionState, Taken] | None:
         for _ in range(len(self._turn)):
             state = self.states[self._turn[0]]
             if not state.paused and (only is None or state.topic_partition in only):
-                records = self._read_from(state, limit)
-                if records:
-                    return state, records
+                taken = self._read_from(state, limit, read) if state.chunks else None
+                if taken:
+                    return state, taken
                 if state.error is not None:
                     raise state.error
             self._turn.rotate(-1)
         return None
 
-    def _read_from(self, state: PartitionState, limit: int) -> list[ConsumerRecord]:
-        if not state.chunks:
-            return []
-        to_key, to_value = self.decoders_of(state.topic_partition.topic)
+    def _read_records(self, topic: str, reader: RecordReader, limit: int) -> list[ConsumerRecord]:
+        return reader.read(limit, *self.decoders_of(topic))
+
+    def _read_from(self, state: PartitionState, limit: int, read: _Read[Taken]) -> Taken | None:
+        topic = state.topic_partition.topic
         while state.chunks and state.position is not None:
             chunk = state.chunks[0]
             before = state.position
-            taken, state.position = chunk.read_records(before, limit, self.check_crcs, to_key, to_value)
+            taken, state.position = chunk.read(before, self.check_crcs, lambda reader: read(topic, reader, limit))
             if state.position > before:
                 state.position_epoch = chunk.leader_epoch
             if chunk.is_exhausted:
@@ -432,5 +462,9 @@ class FetchBuffer:
                 return taken
             if chunk.is_deferred:
                 self.deferred = chunk
-                return []
-        return []
+                return None
+        return None
+
+
+def _read_batch(topic: str, reader: RecordReader, limit: int) -> RecordBatch | None:
+    return reader.take_batch(limit)

@@ -186,6 +186,7 @@ class SyncConsumer(BlockingClient[Consumer[K, V]], Generic[K, V], twin=Consumer)
     partitions_for_topic = blocking(Consumer.partitions_for_topic)
     topics = blocking(Consumer.topics)
     getmany = blocking(Consumer[K, V].getmany)
+    poll_batches = blocking(Consumer.poll_batches)
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None

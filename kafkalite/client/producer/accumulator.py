@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafkalite.client.producer.sequence_numbers import SEQUENCES
-from kafkalite.client.record_codec import AddRecord, BatchWriter, read_records
+from kafkalite.client.record_codec import AddRecord, BatchWriter
+from kafkalite.client.record_reader import read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
 from kafkalite.protocol.record_batches.records import HEADER_SIZE, BatchHeader

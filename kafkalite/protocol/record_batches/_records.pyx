@@ -10,7 +10,8 @@ What keeps it safe with bytes that were made to harm:
 - Memory is read through a buffer that is held for the call, and only between `position` and `end`, which must lie within it.
 - A varint is read byte by byte, each after a comparison with the end of its record; it has five bytes at most, ten in a timestamp delta.
 - A length is compared with the bytes that are left of its record before it is added to a position, so no sum can overflow.
-- Nothing is allocated by a count that the bytes claim: lists grow with what was read, and `find_starts` has no more records than bytes.
+- Nothing is allocated by a count that the bytes claim: lists grow with what was read, `find_starts` has no more records than bytes, and
+  `find_places` no more than the smallest records that fit into them.
 - Bytes may change under a reader in another thread. Each is read once into a variable that was compared, so the answer may be wrong
   then, but nothing outside the buffer is touched.
 
@@ -38,10 +39,13 @@ cdef enum:
     _BATCH_HEADER_BYTES = 61
     _FIRST_BYTES = 16 * 1024
     _VARINT_BYTES = 10
+    _LEAST_RECORD_BYTES = 7
+    _PLACES = 9
 
 cdef tuple _NO_HEADERS = ()
 cdef bytes _COUNT_OF_NO_HEADERS = b"\x00"
 cdef bytes _NULL = b"\x01"
+cdef object _ZERO = array("q", [0])
 
 
 # Reading. A function returns the position behind what it read, -1 for what is malformed.
@@ -255,6 +259,76 @@ def read_columns(
     finally:
         PyBuffer_Release(&view)
     return position, (offsets, timestamps, keys, values, headers)
+
+
+cdef Py_ssize_t _find_places(
+    const unsigned char* data,
+    Py_ssize_t* position,
+    Py_ssize_t end,
+    Py_ssize_t limit,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    int64_t** columns,
+) noexcept nogil:
+    cdef Py_ssize_t number = 0, following
+    cdef Place place
+    while number < limit:
+        following = _find_parts(data, position[0], end, &place, PY_SSIZE_T_MAX)
+        if following < 0:
+            break
+        columns[0][number] = _add(base_offset, place.offset_delta)
+        columns[1][number] = _add(base_timestamp, place.timestamp_delta)
+        columns[2][number] = place.key
+        columns[3][number] = place.key_end
+        columns[4][number] = place.value
+        columns[5][number] = place.value_end
+        columns[6][number] = place.headers_count
+        columns[7][number] = place.headers
+        columns[8][number] = following
+        position[0] = following
+        number += 1
+    return number
+
+
+def find_places(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t limit,
+    int64_t base_offset,
+    int64_t base_timestamp,
+):
+    cdef Py_buffer view
+    cdef Py_buffer views[_PLACES]
+    cdef int64_t* columns[_PLACES]
+    cdef const unsigned char* octets
+    cdef Py_ssize_t found, held = 0, begin = position
+    cdef list arrays = []
+    _hold(data, &view, position, end)
+    try:
+        limit = max(0, min(limit, (end - position) // _LEAST_RECORD_BYTES))
+        for _ in range(_PLACES):
+            arrays.append(_ZERO * limit)
+        while held < _PLACES:
+            PyObject_GetBuffer(arrays[held], &views[held], PyBUF_SIMPLE)
+            columns[held] = <int64_t*>views[held].buf
+            held += 1
+        octets = <const unsigned char*>view.buf
+        if end - position < _RELEASED_FROM_BYTES:
+            found = _find_places(octets, &position, end, limit, base_offset, base_timestamp, columns)
+        else:
+            with nogil:
+                found = _find_places(octets, &position, end, limit, base_offset, base_timestamp, columns)
+    finally:
+        while held > 0:
+            held -= 1
+            PyBuffer_Release(&views[held])
+        PyBuffer_Release(&view)
+    if not found:
+        raise ValueError(f"no well-formed record at position {begin}")
+    for column in arrays:
+        del column[found:]
+    return position, tuple(arrays)
 
 
 cdef Py_ssize_t _skip_records(

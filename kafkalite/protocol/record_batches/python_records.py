@@ -72,6 +72,25 @@ def read_columns(
     return position, (offsets, timestamps, keys, values, headers)
 
 
+def find_places(
+    data: Buffer, position: int, end: int, limit: int, base_offset: int, base_timestamp: int
+) -> tuple[int, tuple[array[int], ...]]:
+    """Do as `record_code.find_places` says."""
+    _check_bounds(data, position, end)
+    octets = _octets(data, end)
+    rows: list[tuple[int, ...]] = []
+    for _ in range(limit):
+        try:
+            delta, offset_delta, *parts = record_at(octets, position)
+        except (IndexError, ValueError):
+            break
+        rows.append((wrap_long(base_offset + offset_delta), wrap_long(base_timestamp + delta), *parts))
+        position = parts[-1]
+    if not rows:
+        raise ValueError(f"no well-formed record at position {position}")
+    return position, tuple(array("q", column) for column in zip(*rows, strict=True))
+
+
 def _decode_headers(octets: bytes | bytearray, position: int, count: int) -> Headers:
     return [(name.decode(errors="replace"), content) for name, content in headers_at(octets, position, count)]
 

@@ -25,6 +25,9 @@ _IN_PYTHON: Final = "kafkalite.protocol.record_batches.python_records"
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 Columns: TypeAlias = tuple[list[int], list[int], list[bytes | None], list[bytes | None], list[Headers]]
 """Offsets, timestamps in ms, keys, values and headers of records."""
+Places: TypeAlias = Sequence["array[int]"]
+"""Offsets, timestamps in ms, begins and ends of keys and of values, counts and begins of headers, ends of records; a key or value that
+begins at -1 is null."""
 
 KEYS: Final = 1
 VALUES: Final = 2
@@ -85,6 +88,13 @@ Return the position behind them, and the columns. With an append time all have t
 behind the largest comes the smallest). Columns that are not `wanted` (KEYS, VALUES, HEADERS) stay empty. A record without headers has ().
 The key of a header that is not UTF-8 is read with U+FFFD, as Java does. Ends before a malformed record; raises ValueError where that is
 the first, or there is none.
+"""
+
+find_places: Final[Callable[[Buffer, int, int, int, int, int], tuple[int, Places]]] = _code.find_places
+"""Find where keys, values and headers of up to so many records lie, without making them: data, position, end, limit, both bases.
+
+Return the position behind these records, and arrays of 64-bit integers with an element for each of them; behind the largest offset and
+timestamp comes the smallest. Ends before a malformed record; raises ValueError where that is the first, or there is none.
 """
 
 skip_records: Final[Callable[[Buffer, int, int, int, int, int, int, int], tuple[int, int]]] = _code.skip_records

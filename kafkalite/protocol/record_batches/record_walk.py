@@ -6,7 +6,7 @@ alone, for who knows already that they are well formed or looks at them by other
 nobody uses, one byte of anything.
 
 Whoever walks faster answers for the same rules, and is held to these functions by tests: `record_check` compares records of one shape
-in columns, `_records` is compiled, `client/consumer/record_columns` reads all records of many batches with numpy.
+in columns, `_records` is compiled, `client/consumer/record_columns` reads all records of many batches with numpy without it.
 """
 
 from __future__ import annotations

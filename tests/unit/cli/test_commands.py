@@ -170,7 +170,7 @@ def test_consume_and_produce_lose_nothing(cluster: FakeCluster) -> None:
     original = [json.loads(line) for line in lines.splitlines()]
     for old, new in zip(original, copied, strict=True):
         assert {**old, "topic": "u"} == new
-    from kafkalite.client.record_codec import read_records
+    from kafkalite.client.record_reader import read_records
     from kafkalite.protocol.record_batches.records import BatchHeader
 
     found = [

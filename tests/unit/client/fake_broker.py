@@ -317,7 +317,7 @@ _ANSWERS: dict[int, Callable[[FakeCluster, int, Any], Any]] = {
 
 def values_in(cluster: FakeCluster, topic_partition: TopicPartition) -> list[bytes | None]:
     """The values of all records in a log, in order."""
-    from kafkalite.client.record_codec import read_records
+    from kafkalite.client.record_reader import read_records
 
     return [
         record.value

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import (
     BatchWriter,
-    RecordReader,
-    read_records,
     record_bytes_bound,
     with_producer_state,
 )
+from kafkalite.client.record_reader import RecordReader, read_records
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,

@@ -9,7 +9,8 @@ import pickle
 
 import pytest
 
-from kafkalite.client.record_codec import BatchWriter, read_records
+from kafkalite.client.record_codec import BatchWriter
+from kafkalite.client.record_reader import read_records
 from kafkalite.client.records import CREATE_TIME, ConsumerRecord
 from kafkalite.protocol.record_batches.records import BatchHeader
 

@@ -10,7 +10,7 @@ import pytest
 
 from deploy.examples.flights.check import OrderJudge
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.record_codec import read_records
+from kafkalite.client.record_reader import read_records
 from kafkalite.protocol.record_batches.records import BatchHeader
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafkalite.client import record_codec
+from kafkalite.client import record_reader
 from kafkalite.client.consumer import fetch_buffer
 from kafkalite.client.consumer.consumer import Consumer
 from kafkalite.client.errors import ClientError
@@ -36,14 +36,14 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened_by(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """For each batch that was decompressed whole: was it the thread of the event loop?"""
     seen: list[bool] = []
-    whole = record_codec.encoded_records
+    whole = record_reader.encoded_records
 
     def noted(*arguments: Any) -> Any:
         opened = whole(*arguments)
         seen.append(threading.current_thread() is threading.main_thread())
         return opened
 
-    monkeypatch.setattr(record_codec, "encoded_records", noted)
+    monkeypatch.setattr(record_reader, "encoded_records", noted)
     yield seen
 
 

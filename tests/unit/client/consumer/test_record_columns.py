@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +29,15 @@ record_columns = pytest.importorskip("kafkalite.client.consumer.record_columns")
 
 T0 = TopicPartition("t", 0)
 EVERYTHING = record_columns.schema_of(record_columns.FIELDS)
+
+
+@pytest.fixture(scope="module", params=["places", "numpy"], autouse=True)
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Records are found as with compiled code, and as without it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(record_columns, "IS_COMPILED", request.param == "places")
+        yield
+
 
 SOME_BYTES = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=4)

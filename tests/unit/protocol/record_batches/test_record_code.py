@@ -107,6 +107,7 @@ def test_both_read_the_same(compiled: ModuleType, data: bytes, more: st.DataObje
     append_time, wanted = more.draw(st.none() | edges), more.draw(st.integers(0, EVERYTHING))
     for name, arguments in {
         "read_columns": (count, *bases, append_time, wanted),
+        "find_places": (min(count, 25), *bases),
         "skip_records": (min(count, 25), *bases, more.draw(edges), more.draw(edges)),
         "find_starts": (count,),
     }.items():
@@ -296,6 +297,7 @@ def test_records_that_change_under_their_reader(compiled: ModuleType) -> None:
         for _ in range(300):
             outcome(compiled.read_columns, view, 0, len(view), 200, 0, 0, None, EVERYTHING)
             outcome(compiled.find_starts, view, 0, len(view), 200)
+            outcome(compiled.find_places, view, 0, len(view), 200, 0, 0)
             compiled.check_in_order(view, 0, len(view), 200, 10)
     finally:
         ended.set()
@@ -310,6 +312,8 @@ def test_large_batches_are_checked_too(compiled: ModuleType, size: int) -> None:
     assert compiled.check_in_order(data, 0, len(data), 4, 0) == (0, 3, True)
     assert compiled.check_in_order(data, 0, len(data), 3, 0) is None
     assert compiled.find_starts(data, 0, len(data), 4).tolist() == starts
+    found = [each.tolist() for each in compiled.find_places(data, 0, len(data), 9, 5, 7)[1]]
+    assert found[:2] == [[5, 6, 7, 8], [7, 8, 9, 10]] and found[-1] == [*starts[1:], len(data)]
     assert compiled.skip_records(data, 0, len(data), 4, 0, 0, 2, 0) == (starts[2], 2)
 
 

@@ -50,8 +50,8 @@ def decoded(data, position=0):
     """What a consumer reads from bytes of a log."""
     chunk, found = Chunk(TopicPartition("topic", 0), data, ()), []
     while not chunk.is_exhausted:
-        taken, position = chunk.read_records(position, 1000, True)
-        found += [(each.offset, each.timestamp, each.key, each.value) for each in taken]
+        taken, position = chunk.read(position, True, lambda reader: reader.read(1000))
+        found += [(each.offset, each.timestamp, each.key, each.value) for each in taken or ()]
     return found
 
 
