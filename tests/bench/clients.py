@@ -170,6 +170,22 @@ async def _consume_kafkalite(servers: str, topic: str, count: int) -> Outcome:
         return _since(began), size
 
 
+async def _consume_kafkalite_arrays(servers: str, topic: str, count: int) -> Outcome:
+    from kafkalite.client import Consumer, TopicPartition
+
+    async with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        seen = size = 0
+        began = _now()
+        while seen < count:
+            for batches in (await consumer.poll_batches(timeout_ms=1000)).values():
+                began = began if seen else _now()
+                for batch in batches:
+                    size += sum(batch.value_ends) - sum(batch.value_starts)
+                    seen += len(batch)
+        return _since(began), size
+
+
 def _consume_kafkalite_sync(servers: str, topic: str, count: int) -> Outcome:
     from kafkalite.client import SyncConsumer, TopicPartition
 
@@ -265,6 +281,7 @@ PRODUCERS: Final[dict[str, Callable[..., Any]]] = {
 }
 CONSUMERS: Final[dict[str, Callable[..., Any]]] = {
     "kafkalite": _consume_kafkalite,
+    "kafkalite arrays": _consume_kafkalite_arrays,
     "kafkalite sync": _consume_kafkalite_sync,
     "kafka-python": _consume_kafka_python,
     "aiokafka": _consume_aiokafka,
