@@ -24,7 +24,7 @@ from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
@@ -464,6 +464,254 @@ def find_starts(data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count):
     if not is_well_formed:
         raise ValueError(f"no {count} records between positions {position} and {end}, or not as long as they say")
     return starts
+
+
+# Digests.
+
+cdef struct Murmur:
+    # murmur3 (x64, 128 bits, seed 0) of bytes that come in parts; those that fill no block yet are held.
+    uint64_t low
+    uint64_t high
+    uint64_t size
+    Py_ssize_t held
+    unsigned char block[16]
+
+
+cdef inline uint64_t _first_factor() noexcept nogil:
+    return 0x87C37B91114253D5ULL
+
+
+cdef inline uint64_t _second_factor() noexcept nogil:
+    return 0x4CF5AD432745937FULL
+
+
+cdef inline uint64_t _rotate(uint64_t number, int bits) noexcept nogil:
+    return (number << bits) | (number >> (64 - bits))
+
+
+cdef inline uint64_t _little_endian(const unsigned char* data) noexcept nogil:
+    return (
+        <uint64_t>data[0]
+        | <uint64_t>data[1] << 8
+        | <uint64_t>data[2] << 16
+        | <uint64_t>data[3] << 24
+        | <uint64_t>data[4] << 32
+        | <uint64_t>data[5] << 40
+        | <uint64_t>data[6] << 48
+        | <uint64_t>data[7] << 56
+    )
+
+
+cdef inline void _mix_in(Murmur* state, const unsigned char* block) noexcept nogil:
+    state.low ^= _rotate(_little_endian(block) * _first_factor(), 31) * _second_factor()
+    state.high ^= _rotate(_little_endian(block + 8) * _second_factor(), 33) * _first_factor()
+
+
+cdef inline void _mix_block(Murmur* state, const unsigned char* block) noexcept nogil:
+    state.low ^= _rotate(_little_endian(block) * _first_factor(), 31) * _second_factor()
+    state.low = (_rotate(state.low, 27) + state.high) * 5 + 0x52DCE729
+    state.high ^= _rotate(_little_endian(block + 8) * _second_factor(), 33) * _first_factor()
+    state.high = (_rotate(state.high, 31) + state.low) * 5 + 0x38495AB5
+
+
+cdef inline void _hash_bytes(Murmur* state, const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t part
+    state.size += size
+    if state.held:
+        part = min(16 - state.held, size)
+        memcpy(state.block + state.held, data, part)
+        state.held += part
+        if state.held < 16:
+            return
+        _mix_block(state, state.block)
+        state.held = 0
+        data += part
+        size -= part
+    while size >= 16:
+        _mix_block(state, data)
+        data += 16
+        size -= 16
+    if size:
+        memcpy(state.block, data, size)
+        state.held = size
+
+
+cdef inline uint64_t _avalanche(uint64_t number) noexcept nogil:
+    number = (number ^ (number >> 33)) * 0xFF51AFD7ED558CCDULL
+    number = (number ^ (number >> 33)) * 0xC4CEB9FE1A85EC53ULL
+    return number ^ (number >> 33)
+
+
+cdef inline void _end_hash(Murmur* state) noexcept nogil:
+    if state.held:
+        memset(state.block + state.held, 0, 16 - state.held)
+        _mix_in(state, state.block)
+    state.low ^= state.size
+    state.high ^= state.size
+    state.low += state.high
+    state.high += state.low
+    state.low = _avalanche(state.low)
+    state.high = _avalanche(state.high)
+    state.low += state.high
+    state.high += state.low
+
+
+cdef inline void _hash_number(Murmur* state, uint64_t number, Py_ssize_t size) noexcept nogil:
+    # Big endian, in so many bytes.
+    cdef unsigned char octets[8]
+    cdef Py_ssize_t place
+    for place in range(size):
+        octets[place] = <unsigned char>(number >> (8 * (size - 1 - place)))
+    _hash_bytes(state, octets, size)
+
+
+cdef struct Digest:
+    int64_t records
+    int64_t first_offset
+    int64_t last_offset
+    int64_t least_timestamp
+    int64_t largest_timestamp
+    int64_t content_bytes
+    uint64_t low
+    uint64_t high
+
+
+cdef Py_ssize_t _hash_headers(
+    Murmur* state, const unsigned char* data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t count
+) noexcept nogil:
+    # Return how many bytes the names and values of the headers have, -1 where a name is not ASCII, or the bytes changed under way.
+    cdef Py_ssize_t start, place, content_bytes = 0
+    while count > 0:
+        position = _skip_bytes(data, position, end, &start)
+        if position < 0 or start < 0:
+            return -1
+        for place in range(start, position):
+            if data[place] >= 0x80:
+                return -1
+        _hash_number(state, position - start, 4)
+        _hash_bytes(state, data + start, position - start)
+        content_bytes += position - start
+        position = _skip_bytes(data, position, end, &start)
+        if position < 0:
+            return -1
+        if start < 0:
+            _hash_number(state, <uint64_t>-1, 4)
+        else:
+            _hash_number(state, position - start, 4)
+            _hash_bytes(state, data + start, position - start)
+            content_bytes += position - start
+        count -= 1
+    return content_bytes
+
+
+cdef Py_ssize_t _digest_records(
+    const unsigned char* data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    const int64_t* append_time,
+    int64_t from_offset,
+    int64_t to_offset,
+    int64_t since,
+    int64_t latest,
+    Digest* digest,
+) noexcept nogil:
+    # Return the position behind the records, -1 for one that is left to `record_digest`.
+    cdef Place place
+    cdef Murmur state
+    cdef int64_t offset, timestamp
+    cdef Py_ssize_t following, content_bytes
+    while count > 0:
+        following = _find_parts(data, position, end, &place, PY_SSIZE_T_MAX)
+        if following < 0 or (place.offset_delta > 0 and base_offset > INT64_MAX - place.offset_delta):
+            return -1
+        if place.offset_delta < 0 and base_offset < INT64_MIN - place.offset_delta:
+            return -1
+        offset = base_offset + place.offset_delta
+        timestamp = _add(base_timestamp, place.timestamp_delta) if append_time == NULL else append_time[0]
+        position = following
+        count -= 1
+        if offset < from_offset or offset >= to_offset or timestamp < since or timestamp > latest:
+            continue
+        memset(&state, 0, sizeof(Murmur))
+        _hash_number(&state, offset, 8)
+        _hash_number(&state, timestamp, 8)
+        _hash_number(&state, <uint64_t>-1 if place.key < 0 else place.key_end - place.key, 4)
+        _hash_number(&state, <uint64_t>-1 if place.value < 0 else place.value_end - place.value, 4)
+        content_bytes = 0
+        if place.key >= 0:
+            _hash_bytes(&state, data + place.key, place.key_end - place.key)
+            content_bytes += place.key_end - place.key
+        if place.value >= 0:
+            _hash_bytes(&state, data + place.value, place.value_end - place.value)
+            content_bytes += place.value_end - place.value
+        if place.headers_count:
+            following = _hash_headers(&state, data, place.headers, following, place.headers_count)
+            if following < 0:
+                return -1
+            content_bytes += following
+        _end_hash(&state)
+        digest.low += state.low
+        digest.high += state.high + (digest.low < state.low)
+        digest.content_bytes += content_bytes
+        if not digest.records or offset < digest.first_offset:
+            digest.first_offset = offset
+        if not digest.records or offset > digest.last_offset:
+            digest.last_offset = offset
+        if timestamp < digest.least_timestamp:
+            digest.least_timestamp = timestamp
+        if timestamp > digest.largest_timestamp:
+            digest.largest_timestamp = timestamp
+        digest.records += 1
+    return position
+
+
+def digest_records(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    append_time,
+    int64_t from_offset,
+    int64_t to_offset,
+    int64_t since,
+    int64_t latest,
+):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef int64_t appended = 0 if append_time is None else append_time
+    cdef const int64_t* appended_at = NULL if append_time is None else &appended
+    cdef Digest digest
+    memset(&digest, 0, sizeof(Digest))
+    digest.first_offset = digest.last_offset = -1
+    digest.least_timestamp, digest.largest_timestamp = INT64_MAX, INT64_MIN
+    _hold(data, &view, position, end)
+    octets = <const unsigned char*>view.buf
+    if end - position < _RELEASED_FROM_BYTES:
+        position = _digest_records(
+            octets, position, end, count, base_offset, base_timestamp, appended_at, from_offset, to_offset, since, latest, &digest
+        )
+    else:
+        with nogil:
+            position = _digest_records(
+                octets, position, end, count, base_offset, base_timestamp, appended_at, from_offset, to_offset, since, latest, &digest
+            )
+    PyBuffer_Release(&view)
+    if position < 0:
+        return None
+    return position, (
+        digest.records,
+        digest.first_offset,
+        digest.last_offset,
+        digest.least_timestamp,
+        digest.largest_timestamp,
+        digest.content_bytes,
+        (<object>digest.high << 64) | digest.low,
+    )
 
 
 # Writing.

@@ -110,6 +110,19 @@ Return their smallest and largest timestamp delta in ms, and if all have a key. 
 headers than that, or the code is Python's, where `record_check` walks.
 """
 
+Digest: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""The fields of `record_digest.RangeDigest`."""
+
+digest_records: Final[
+    Callable[[Buffer, int, int, int, int, int, int | None, int, int, int, int], tuple[int, Digest] | None]
+] = _code.digest_records
+"""Digest so many records: data, position, end, count, base offset, base timestamp, append time, first offset, offset behind the last, least
+and largest timestamp.
+
+Return the position behind them and the digest of those within the bounds. None says nothing: one is malformed, has an offset beyond 64 bits
+or a header whose key is not ASCII, or the code is Python's; `record_digest` reads them one by one then.
+"""
+
 find_starts: Final[Callable[[Buffer, int, int, int], array[int]]] = _code.find_starts
 """Return the positions of the `count` records between position and end, which are known by their lengths alone. Raises ValueError where
 their lengths say otherwise."""

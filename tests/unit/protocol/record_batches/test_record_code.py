@@ -18,16 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkalite.errors import KafkaError
+from kafkalite.portions import in_one_go
 from kafkalite.protocol.record_batches import python_records, record_code
 from kafkalite.protocol.record_batches.compiled_records import decode, decode_keys, decode_whole
 from kafkalite.protocol.record_batches.python_records import encode_record
 from kafkalite.protocol.record_batches.record_check import check_records
 from kafkalite.protocol.record_batches.record_code import EVERYTHING, KEYS, LEAST_TIMESTAMP, VALUES, VARIABLE
+from kafkalite.protocol.record_batches.record_digest import Times, digest_records
 from kafkalite.protocol.record_batches.records import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     BatchHeader,
     NewRecord,
+    Record,
     build_batch,
     iter_records,
 )
@@ -134,6 +137,37 @@ def test_the_check_says_nothing_or_what_the_walk_says(
         assert walked == facts[:2]
     else:
         assert walked is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(hostile, st.integers(0, 25), edges, edges, st.none() | edges, st.tuples(edges, edges, edges, edges))
+def test_a_digest_says_nothing_or_what_the_records_say(
+    compiled: ModuleType,
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    bounds: tuple[int, int, int, int],
+) -> None:
+    given = data, 0, len(data), count, base_offset, base_timestamp, append_time
+    found = compiled.digest_records(*given, *bounds)
+    try:
+        position, columns = python_records.read_columns(*given, EVERYTHING)
+    except ValueError:
+        assert found is None
+        return
+    records = [Record._make(each) for each in zip(*columns, strict=True)]
+    odd = any(not -(1 << 63) <= each.offset <= LARGEST for each in records) or any(
+        not name.isascii() for each in records for name, _ in each.headers
+    )
+    if len(records) < count:
+        assert found is None
+    elif found is None:
+        assert odd, "only these are left to Python"
+    else:
+        start, end, since, latest = bounds
+        assert found == (position, in_one_go(digest_records(records, start, end, Times(since, latest + 1))))
 
 
 @settings(max_examples=100, deadline=None)
