@@ -1,4 +1,4 @@
-"""Consent of `produce` for a topic that does not exist: most of these are mistyped, and brokers would create them silently."""
+"""Consent of `produce` for a topic that does not exist: many of these are mistyped, and brokers would create them silently."""
 
 from __future__ import annotations
 
@@ -13,27 +13,21 @@ if TYPE_CHECKING:
     from kafkalite.client import Admin
 
 
-async def prepare_topic(admin: Admin, topic: str, creates: bool) -> bool:
-    """Return True if there is no such topic yet, and the first record is to make it.
-
-    With `creates` it is made here. Without, a name that is like that of another topic is asked for at a terminal, and otherwise ends the
-    command. What cannot be found out is left to the producer.
+async def prepare_topic(admin: Admin, topic: str, creates: bool) -> None:
+    """Create a topic that does not exist, with `creates` or after a yes at a terminal; without them the command ends, naming a similar
+    topic. What cannot be found out is left to the producer.
     """
     if await _may_exist(admin, topic):
-        return False
-    if creates:
-        await _create(admin, topic)
-        note(f"created topic {topic}")
-        return False
-    from kafkalite.suggestions import nearest
+        return
+    if not creates:
+        from kafkalite.suggestions import nearest
 
-    meant = nearest(topic, [each.name for each in await admin.describe_topics()])
-    if meant is None:
-        return True
-    if await _is_known_somewhere(admin, topic):
-        return False
-    _ask(topic, meant)
-    return True
+        meant = nearest(topic, [each.name for each in await admin.describe_topics()])
+        if await _is_known_somewhere(admin, topic):
+            return
+        _ask(topic, meant)
+    await _create(admin, topic)
+    note(f"created topic {topic}")
 
 
 async def _may_exist(admin: Admin, topic: str) -> bool:
@@ -66,11 +60,17 @@ async def _create(admin: Admin, topic: str) -> None:
             raise
 
 
-def _ask(topic: str, meant: str) -> None:
+def _ask(topic: str, meant: str | None) -> None:
     """Ask at a terminal, and end the command without a yes."""
+    alike = "" if meant is None else f"; did you mean {meant}?"
     if not _is_at_terminal():
-        fail(f"topic {topic}: there is none; did you mean {meant}? --create makes {topic}", Exit.NOT_FOUND)
-    if not click.confirm(f"There is no topic {topic}; did you mean {meant}? Make {topic} all the same?", err=True):
+        fail(f"topic {topic}: there is none{alike or ';'} --create makes {topic}", Exit.NOT_FOUND)
+    question = (
+        f"There is no topic {topic}. Make it?"
+        if meant is None
+        else f"There is no topic {topic}{alike} Make {topic} all the same?"
+    )
+    if not click.confirm(question, err=True):
         fail(f"topic {topic}: there is none, and nothing was written", Exit.NOT_FOUND)
 
 

@@ -67,7 +67,7 @@ def produce(
 ) -> None:
     """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction.
 
-    A TOPIC that there is not is made by brokers that do so (auto.create.topics.enable), unless it looks like a mistyped one.
+    A TOPIC that there is not is made with --create, or after a yes at a terminal, and never silently.
     """
     extra: list[tuple[str, bytes | None]] = [
         (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)
@@ -82,12 +82,10 @@ def produce(
     options = producer_options()
     options.setdefault("delivery_timeout_ms", options["request_timeout_ms"] + options.get("linger_ms", 0))
     options |= select_given(acks=acks, compression_type=compression, partitioner=partitioner)
-    is_new = ask_cluster(lambda admin: prepare_topic(admin, topic, create))
+    ask_cluster(lambda admin: prepare_topic(admin, topic, create))
     options_of_admin = admin_options()
     oldest = OldestTimestamp()
     count, unreadable = run(suggesting(_write_records(options, topic, oldest.of(records)), options_of_admin))
-    if is_new and count:
-        note(f"created topic {topic}, which did not exist")
     note(f"{format_count(count, 'record')} written to {topic}")
     if warning := run(find_retention_warning(options_of_admin, topic, oldest.timestamp_ms)):
         note(warning)

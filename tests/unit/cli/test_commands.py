@@ -267,9 +267,12 @@ def test_consume_begins_and_ends_where_it_is_told(cluster: FakeCluster) -> None:
     assert call("consume", "nope").exit_code == 3
 
 
-def test_produce_reports_what_was_not_delivered(cluster: FakeCluster) -> None:
-    result = call("produce", "nope", "--timeout", "0.1", stdin=b"x\n")
-    assert result.exit_code == 3 and "topic nope" in result.stderr
+def test_produce_makes_no_topic_unasked(cluster: FakeCluster) -> None:
+    named(cluster)
+    result = call("produce", "nope", stdin=b"x\n")
+    assert (result.exit_code, result.stderr) == (3, "Error: topic nope: there is none; --create makes nope\n")
+    assert cluster.requests_of(ApiKey.PRODUCE) == [] == cluster.requests_of(ApiKey.CREATE_TOPICS)
+    assert not any(request.allow_auto_topic_creation for request in cluster.requests_of(ApiKey.METADATA))
 
 
 def named(cluster: FakeCluster, *topics: str) -> None:
@@ -306,25 +309,37 @@ def test_produce_makes_a_topic_on_request(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 3)])
+@pytest.mark.parametrize(
+    ("topic", "question"),
+    [
+        ("ordrs", "There is no topic ordrs; did you mean orders? Make ordrs all the same?"),
+        ("quite-another", "There is no topic quite-another. Make it?"),
+    ],
+)
 def test_somebody_at_a_terminal_is_asked(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, topic: str, question: str, answer: str, status: int
 ) -> None:
     named(cluster, "orders")
     asked: list[str] = []
 
     def confirm(question: str, **_: object) -> bool:
         asked.append(question)
-        named(cluster, "ordrs")
         return answer == "y"
 
+    def create(*_: object) -> object:
+        named(cluster, topic)
+        m = messages.create_topics_response
+        return m.CreateTopicsResponse(topics=[m.CreatableTopicResult(name=topic)])
+
+    cluster.script[ApiKey.CREATE_TOPICS].append(create)
     monkeypatch.setattr("kafkalite.cli.new_topic._is_at_terminal", lambda: True)
     monkeypatch.setattr("kafkalite.cli.new_topic.click.confirm", confirm)
-    result = call("produce", "ordrs", stdin=b"x\n")
-    assert result.exit_code == status and "did you mean orders?" in asked[0]
+    result = call("produce", topic, stdin=b"x\n")
+    assert result.exit_code == status and asked == [question]
     if answer == "y":
-        assert "created topic ordrs, which did not exist" in result.stderr
+        assert result.stderr == f"created topic {topic}\n1 record written to {topic}\n"
     else:
-        assert "nothing was written" in result.stderr
+        assert result.stderr == f"Error: topic {topic}: there is none, and nothing was written\n"
 
 
 def test_a_topic_that_one_broker_knows_already_is_written_to(cluster: FakeCluster) -> None:
