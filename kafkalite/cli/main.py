@@ -79,6 +79,14 @@ class _Commands(click.Group):
         except click.NoSuchCommand as problem:  # of which click, which knows no command yet, cannot tell the nearest
             raise click.NoSuchCommand(problem.command_name, possibilities=_COMMANDS, ctx=ctx) from None
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.NoSuchOption, click.NoSuchCommand) as problem:
+            from kafkalite.cli.kafka_words.remedies import explain  # with the first mistake
+
+            raise explain(problem) from None
+
     def main(self, *args: Any, **extra: Any) -> Any:
         if "_KAFKALITE_COMPLETE" in os.environ:
             import_module("kafkalite.cli.completion.shells")  # a shell asks: it is answered in our way

@@ -11,6 +11,7 @@ from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.group.reset_target import parse_datetime
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import (
     Topics,
@@ -36,7 +37,7 @@ def offset() -> None:
 
 
 @offset.command("list")
-@click.argument("topics", nargs=-1, metavar="[TOPIC[:N,N]]...")
+@named_argument("topics", "--topic", nargs=-1, metavar="[TOPIC[:N,N]]...")
 @click.option(
     "--at",
     metavar="WHERE",

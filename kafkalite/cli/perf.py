@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s, producer_options, run, select_given
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
 from kafkalite.cli.progress import wants_json
 
@@ -128,7 +129,7 @@ def _show(topic: str, result: dict[str, Any], output: str, wide: tuple[str, ...]
 
 
 @perf.command()
-@click.argument("topic")
+@named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("-s", "--record-size", type=click.IntRange(0), default=1000, show_default=True, help="Bytes of a value.")
 @click.option(
@@ -186,7 +187,7 @@ def produce(
 
 
 @perf.command()
-@click.argument("topic")
+@named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("-g", "--group", help="Read as a member of this group, which commits; otherwise all of the topic.")
 @click.option(
@@ -241,7 +242,7 @@ async def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 @perf.command("end-to-end")
-@click.argument("topic")
+@named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=1000, show_default=True)
 @click.option(
     "-s",

@@ -10,6 +10,7 @@ import click
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, given_timeout_s, refuse
 from kafkalite.cli.confirmation import confirm
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import Exit, format_count, note, output_option, write_rows
 from kafkalite.cli.visibility import until_seen
 from kafkalite.errors import ErrorCode
@@ -47,7 +48,7 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True)
+@named_argument("names", "--topic", nargs=-1, required=True)
 @click.option(
     "-p", "--partitions", type=int, default=-1, help="Number of partitions; the brokers' default if not given."
 )
@@ -154,7 +155,7 @@ PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
 
 @topic.command()
-@click.argument("names", nargs=-1)
+@named_argument("names", "--topic", nargs=-1)
 @click.option("--under-replicated", is_flag=True, help="Only partitions with replicas that are not in sync.")
 @click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
 @click.option(
@@ -197,7 +198,7 @@ def _select_unwell(described: list[TopicDescription], *, only_unavailable: bool)
 
 
 @topic.command()
-@click.argument("names", nargs=-1, required=True)
+@named_argument("names", "--topic", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="It is no error when the topic is not there.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

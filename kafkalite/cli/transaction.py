@@ -10,6 +10,7 @@ from kafkalite.administration.group_offsets import partitions_of
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.confirmation import confirm
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import Exit, fail, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import parse_partition
 from kafkalite.types import TopicPartition
@@ -45,7 +46,7 @@ def list_(states: tuple[str, ...], seconds: float | None, output: str) -> None:
 
 
 @transaction.command()
-@click.argument("transactional_ids", nargs=-1, required=True)
+@named_argument("transactional_ids", "--transactional-id", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
 def describe(transactional_ids: tuple[str, ...], output: str) -> None:

@@ -31,6 +31,7 @@ from kafkalite.cli.group.in_zookeeper import (
     summary_row,
 )
 from kafkalite.cli.group.reset_target import target_of
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import Exit, fail, format_count, note, output_option, partition_name, write_rows
 from kafkalite.cli.partition.selection import Topics, is_selected, parse_topics, selected_partitions
 from kafkalite.offset_reset import Listed, Target
@@ -86,7 +87,7 @@ def _name_group(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @group.command()
-@click.argument("groups", nargs=-1)
+@named_argument("groups", "--group", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All groups.")
 @click.option("--summary", is_flag=True, help="One line for each group: state, assignor, members, lag in all.")
 @in_zookeeper_option
@@ -148,7 +149,7 @@ def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> d
 
 
 @group.command()
-@click.argument("groups", nargs=-1, required=True)
+@named_argument("groups", "--group", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
 def members(groups: tuple[str, ...], output: str) -> None:
@@ -180,7 +181,7 @@ def members(groups: tuple[str, ...], output: str) -> None:
 
 
 @group.command("reset-offsets")
-@click.argument("group_id", metavar="GROUP")
+@named_argument("group_id", "--group", metavar="GROUP")
 @_topic_option
 @click.option("--all-topics", is_flag=True, help="All partitions that the group has committed for.")
 @click.option("--to-earliest", is_flag=True, help="To the first record that there is.")
@@ -262,7 +263,7 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
 
 
 @group.command("delete-offsets")
-@click.argument("group_id", metavar="GROUP")
+@named_argument("group_id", "--group", metavar="GROUP")
 @_topic_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -297,7 +298,7 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], dry_run: bool, yes: b
 
 
 @group.command()
-@click.argument("groups", nargs=-1, required=True)
+@named_argument("groups", "--group", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option

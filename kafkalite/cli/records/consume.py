@@ -10,6 +10,7 @@ import click
 
 from kafkalite.administration.record_lines import to_dict
 from kafkalite.cli.calls import admin_options, bootstrap_option, run, select_given
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import flush, format_count, note, output_option, write_bytes
 from kafkalite.cli.topic_suggestions import suggesting
 from kafkalite.timestamps import check_int64, parse_time, timestamp_text
@@ -24,7 +25,7 @@ _RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "la
 
 
 @click.command()
-@click.argument("topic")
+@named_argument("topic", "--topic")
 @click.option(
     "-s",
     "--offset",
@@ -34,6 +35,7 @@ _RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "la
     metavar="WHERE",
     help="beginning, end, an offset, -N for the last N of each partition, or a time like 2013-01-31T12:00:00Z.",
 )
+@click.option("--from-beginning", is_flag=True, hidden=True, help="What --offset beginning says, and the default.")
 @click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated.")
 @click.option(
     "-g",
@@ -57,6 +59,7 @@ _RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "la
 def consume(
     topic: str,
     start: str,
+    from_beginning: bool,
     partitions: tuple[int, ...],
     group: str | None,
     max_messages: int | None,
@@ -75,6 +78,8 @@ def consume(
     -o json    the same as one array
     """
     show = _writer(output, template)
+    if from_beginning and _RESETS.get(start) != "earliest":
+        raise click.UsageError(f"--from-beginning, and --offset {start}: give one of them")
     if group is not None and (partitions or exit_at_end or start not in _RESETS):
         raise click.UsageError(
             "a group shares all partitions, and goes on where it is: no -p, no -e, --offset beginning or end"

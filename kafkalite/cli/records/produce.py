@@ -11,6 +11,7 @@ import click
 from kafkalite.administration.record_lines import InputRecord, LineError, from_json_line, from_text_line
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, producer_options, run, select_given
+from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.new_topic import prepare_topic
 from kafkalite.cli.output import Exit, fail, format_count, note
 from kafkalite.cli.records.retention_warning import OldestTimestamp, find_retention_warning
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("topic")
+@named_argument("topic", "--topic")
 @click.option(
     "-i",
     "--input",
