@@ -192,13 +192,17 @@ def refuse(failures: Mapping[str, ClientError]) -> NoReturn:
 
 
 def _hint(problem: ClientError) -> str:
-    """Return a suggestion for the user: the notes of the exception, and the nearest setting of a topic."""
+    """Return a suggestion for the user: the notes of the exception, the nearest setting of a topic, and how a time or size is written."""
     hint = "".join(getattr(problem, "__notes__", ()))
     if unknown := re.search(r"Unknown topic config name: (\S+)", str(problem)):
         from kafkalite.config.topic import TOPIC_KEYS
         from kafkalite.suggestions import did_you_mean
 
         hint += did_you_mean(unknown[1], TOPIC_KEYS)
+    if invalid := re.search(r"for configuration (\S+): Not a number", str(problem)):
+        from kafkalite.config.units import remedy_for
+
+        hint += remedy_for(invalid[1])
     return hint
 
 

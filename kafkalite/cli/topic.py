@@ -9,6 +9,7 @@ import click
 
 from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option, given_timeout_s, refuse
+from kafkalite.cli.config.values import plain_setting
 from kafkalite.cli.confirmation import confirm
 from kafkalite.cli.kafka_words.options import named_argument
 from kafkalite.cli.output import Exit, format_count, note, output_option, write_rows
@@ -33,7 +34,7 @@ def _pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
         key, equals, value = each.partition("=")
         if not equals or not key:
             raise click.BadParameter(f"{each!r} is not key=value", param_hint=option)
-        pairs[key] = value
+        pairs[key] = plain_setting(key, value, option)
     return pairs
 
 
@@ -56,7 +57,14 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 @click.option(
     "--replica-assignment", metavar="B:B,B:B", help="Replicas of each partition in order, instead of the two above."
 )
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the topic; 7d and 64MiB are values.",
+)
 @click.option("--if-not-exists", is_flag=True, help="It is no error when the topic is there already.")
 @click.option("--dry-run", "--validate-only", "dry_run", is_flag=True, help="Only check that it could be created.")
 @click.option("--wait", is_flag=True, help="Until every broker knows of them, for --timeout seconds at most.")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from kafkalite.config.keys import ConfigError
+from kafkalite.config.units import plain_value
 
 _BLANKS: Final = " \t\f"
 _KEY: Final = re.compile(r"(?:[^ \t\f=:\\]+|\\.?)*", re.DOTALL)
@@ -48,16 +49,16 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_overrides(arguments: Iterable[str]) -> dict[str, str]:
-    """Return the settings in `key=value` arguments of a command line; the last of several for one key wins.
+    """Return the settings in `key=value` arguments of a command line, units resolved; the last of several for one key wins.
 
-    Raises ConfigError for an argument without a key or without an equals sign.
+    Raises ConfigError for an argument without a key or without an equals sign, and for a unit that cannot be used.
     """
     settings = {}
     for argument in arguments:
         key, separator, value = argument.partition("=")
         if not separator or not key.strip():
             raise ConfigError(f"Cannot use the override {argument!r}: write it as key=value")
-        settings[key.strip()] = value.strip()
+        settings[key.strip()] = plain_value(key.strip(), value.strip())
     return settings
 
 

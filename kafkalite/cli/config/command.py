@@ -12,6 +12,7 @@ from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.config.changes import change_row, quota_change_rows, quota_rows, setting_row
 from kafkalite.cli.config.targets import Targets, target_options, targets_of
+from kafkalite.cli.config.values import plain_setting
 from kafkalite.cli.output import format_count, note, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def alter(
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @_change_options
 def set_(settings: tuple[str, ...], **rest: Any) -> None:
-    """Give settings, or quotas, values; shows what was before."""
+    """Give settings, or quotas, values; shows what was before. Times and sizes may have units: retention.ms=7d, segment.bytes=64MiB."""
     _change(_with_values("set", settings, "KEY=VALUE"), **rest)
 
 
@@ -185,7 +186,7 @@ def _with_values(operation: ConfigOperation, texts: Sequence[str], hint: str) ->
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter(f"{text!r} is not key=value", param_hint=hint)
-        found.append((name.strip(), operation, value))
+        found.append((name.strip(), operation, plain_setting(name.strip(), value, hint)))
     return found
 
 

@@ -137,6 +137,27 @@ def test_topics_are_created_and_deleted(cluster: FakeCluster) -> None:
     assert result.exit_code == 0 and result.stdout == "" and "deleted n" in result.stderr
 
 
+def test_settings_of_new_topics_have_units(cluster: FakeCluster) -> None:
+    m = messages.create_topics_response
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[m.CreatableTopicResult(name="n")]))
+    assert call("topic", "create", "n", "-c", "retention.ms=7d", "-c", "segment.bytes=64MiB").exit_code == 0
+    (request,) = cluster.requests_of(ApiKey.CREATE_TOPICS)
+    assert [each.value for each in request.topics[0].configs] == ["604800000", "67108864"]
+    refused = call("topic", "create", "n", "-c", "segment.bytes=64M")
+    assert refused.exit_code == 2
+    assert "Invalid value for --config: segment.bytes=64M: write 64MiB (of 1024) or 64MB (of 1000)" in refused.stderr
+
+
+def test_a_time_that_the_broker_cannot_read_is_answered_with_how_to_write_it(cluster: FakeCluster) -> None:
+    m = messages.create_topics_response
+    told = "Invalid value soon for configuration retention.ms: Not a number of type LONG"
+    invalid = m.CreatableTopicResult(name="n", error_code=40, error_message=told)
+    cluster.script[ApiKey.CREATE_TOPICS].append(m.CreateTopicsResponse(topics=[invalid]))
+    result = call("topic", "create", "n", "-c", "retention.ms=soon")
+    remedy = "give a number (ms), or one with ms, s, m, h, d or w, as in 7d"
+    assert result.exit_code == 1 and result.stderr.endswith(f"Not a number of type LONG [INVALID_CONFIG]; {remedy}\n")
+
+
 def test_lines_become_records(cluster: FakeCluster) -> None:
     result = call("produce", "t", "-p", "0", stdin=b"one\n\nthree\r\n\xff\n")
     assert result.exit_code == 0 and result.stdout == "" and "4 records written" in result.stderr
