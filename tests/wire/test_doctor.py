@@ -52,6 +52,8 @@ def test_a_broker_that_runs(cluster: LocalCluster) -> None:
     assert disks and all("log directories have room" in each or "GiB free" in each for each in disks), disks
     (directory,) = found_of(rows, "log directories")
     assert directory.startswith(f"{cluster.broker(1).log_dir}: ") and "GiB free" in directory
+    assert len(found_of(rows, "transactions")) >= 1 <= len(found_of(rows, "groups"))
+    assert not [row for row in rows if row["check"] in ("transactions", "groups") and row["status"] == "skipped"]
     (files,) = found_of(rows, "open files")
     assert "limit" in files
 

@@ -4,12 +4,14 @@ them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from kafkalite.cli.calls import admin_options
 from kafkalite.cli.doctor.findings import Finding, problem, skip_check
 
 if TYPE_CHECKING:
+    from kafkalite.client import Admin
     from zk.security.store_security import StoreSecurity
     from zk.size_limits import SizeLimits
 
@@ -80,11 +82,39 @@ async def check_cluster(own_address: str, timeout_s: float) -> list[Finding]:
 async def check_disks(own_address: str) -> list[Finding]:
     """Return the findings about the brokers' disks. `own_address` is where to ask unless the command line says so."""
     from kafkalite.cli.doctor import cluster as doctor_cluster
+
+    return await _ask_brokers(own_address, "brokers' disks", doctor_cluster.check_disks)
+
+
+async def check_transactions(own_address: str) -> list[Finding]:
+    """Return the findings about open transactions. `own_address` is where to ask unless the command line says so."""
+    from kafkalite.cli.doctor import transactions
+    from kafkalite.clock import SystemClock
+
+    now_ms = SystemClock().now_ms()
+    return await _ask_brokers(
+        own_address, transactions.CHECK, lambda admin: transactions.check_transactions(admin, now_ms)
+    )
+
+
+async def check_groups(own_address: str, max_lag: int) -> list[Finding]:
+    """Return the findings about consumer groups. `own_address` is where to ask unless the command line says so."""
+    from kafkalite.cli.doctor import groups
+
+    return await _ask_brokers(own_address, groups.CHECK, lambda admin: groups.check_groups(admin, max_lag))
+
+
+async def _ask_brokers(
+    own_address: str, check: str, question: Callable[[Admin], Coroutine[Any, Any, list[Finding]]]
+) -> list[Finding]:
+    """Return the findings of `question`; one that it was skipped when no broker can be reached, or when it is refused."""
     from kafkalite.client import Admin
-    from kafkalite.client.errors import ClientError
+    from kafkalite.client.errors import ClientError, NoBrokersAvailableError
 
     try:
         async with Admin(**admin_options(bootstrap_server=own_address)) as admin:
-            return await doctor_cluster.check_disks(admin)
-    except (ClientError, ValueError):
-        return [skip_check("brokers' disks", "no broker can be reached")]
+            return await question(admin)
+    except (NoBrokersAvailableError, ValueError):
+        return [skip_check(check, "no broker can be reached")]
+    except ClientError as failed:
+        return [skip_check(check, str(failed))]

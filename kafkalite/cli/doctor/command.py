@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zk.security.store_security import StoreSecurity
     from zk.size_limits import SizeLimits
 
-_PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
+_PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks", "transactions", "groups")
 
 
 @click.command()
@@ -37,6 +37,13 @@ _PARTS = ("machine", "zookeeper", "znodes", "cluster", "disks")
 )
 @click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Look at nothing else; may be repeated.")
 @click.option("--problems", "only_problems", is_flag=True, help="Leave out what is well.")
+@click.option(
+    "--max-lag",
+    type=click.IntRange(0),
+    default=10_000,
+    show_default=True,
+    help="Warn of groups that are more records behind.",
+)
 @click.option("--fix", is_flag=True, help="Repair znodes that disagree, after a question.")
 @click.option("--dry-run", is_flag=True, help="With --fix: only say what would be done.")
 @click.option("--yes", is_flag=True, help="With --fix: do it without a question.")
@@ -48,6 +55,7 @@ def doctor(
     properties: tuple[str, ...],
     only: tuple[str, ...],
     only_problems: bool,
+    max_lag: int,
     fix: bool,
     dry_run: bool,
     yes: bool,
@@ -57,12 +65,14 @@ def doctor(
     """Look for what is wrong, and say what to do.
 
     \b
-    machine     Java, compiled code, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
-    zookeeper   its servers, its quorum, the brokers' clocks
-    znodes      do those of topics, deletions, moves and epochs agree; --fix repairs them; does KRaft own them; how near are they to
-                ZooKeeper's limit of size
-    cluster     do brokers answer where they say, how well are partitions
-    disks       how full are the brokers' disks
+    machine       Java, compiled code, limit of open files, clock, disk; with --config also a broker's settings, ports and directories
+    zookeeper     its servers, its quorum, the brokers' clocks
+    znodes        do those of topics, deletions, moves and epochs agree; --fix repairs them; does KRaft own them; how near are they
+                  to ZooKeeper's limit of size
+    cluster       do brokers answer where they say, how well are partitions
+    disks         how full are the brokers' disks
+    transactions  which are open for long, or for ever, so that readers of committed records wait
+    groups        how far are they behind, and who reads for them
 
     Exits with 7 when there is a problem; warnings are not problems. With --config, ZooKeeper and the broker are where the file says,
     unless --zookeeper and --bootstrap-server say otherwise.
@@ -86,6 +96,8 @@ def doctor(
         "znodes": lambda: iter(asyncio.run(areas.check_znodes(zookeeper, timeout_s, security, limits))),
         "cluster": lambda: iter(asyncio.run(areas.check_cluster(own_address, timeout_s))),
         "disks": lambda: iter(asyncio.run(areas.check_disks(own_address))),
+        "transactions": lambda: iter(asyncio.run(areas.check_transactions(own_address))),
+        "groups": lambda: iter(asyncio.run(areas.check_groups(own_address, max_lag))),
     }
     report_areas(parts, only, output, only_problems=only_problems, findings=findings)
 
