@@ -67,7 +67,14 @@ def _client_exit(problem: ClientError) -> Exit:
     return Exit.FAILED
 
 
+_NO_JAVA: Final = (
+    "Spark's Java could not be started; install Java 17 or newer (openjdk-17-jre-headless), or set JAVA_HOME"
+)
+
+
 def _spark_ending(text: str) -> tuple[Exit, str]:
+    if "JAVA_GATEWAY_EXITED" in text:
+        return Exit.FAILED, _NO_JAVA
     if lost := _DATA_LOSS.search(text):
         return Exit.DATA_LOSS, lost[1]
     return Exit.FAILED, f"Spark gave up: {spark_reason(text)}"

@@ -71,7 +71,11 @@ _CHANGES_OF_TOPICS: Final = (
 _ENTITIES: Final = "Name what is meant: --topic, --broker, --user and so on, each with its name."
 _WITHOUT_MIN_ISR: Final = "'kafkalite cluster health' shows these partitions."
 
-_COMMANDS_OF: Final = {("topic", "alter"): _CHANGES_OF_TOPICS}
+_COMMANDS_OF: Final = {
+    ("spark", "nightly"): "Did you mean 'kafkalite spark run'?",
+    ("topic", "alter"): _CHANGES_OF_TOPICS,
+}
+"""Commands of groups whose work another one does here."""
 
 _OPTIONS: Final = {
     "": {

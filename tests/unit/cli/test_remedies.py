@@ -34,6 +34,7 @@ def call(*arguments: str, stdin: bytes | None = None) -> Result:
             "partition reassign generate",
             "No such command 'generate'. Did you mean 'kafkalite partition reassign plan'?",
         ),
+        ("spark nightly", "No such command 'nightly'. Did you mean 'kafkalite spark run'?"),
         ("topic --list", "No such option '--list'. Did you mean 'kafkalite topic list'?"),
         ("topic --create --topic t", "No such option '--create'. Did you mean 'kafkalite topic create'?"),
         (

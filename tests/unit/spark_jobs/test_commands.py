@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from click.testing import CliRunner
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 
 from deploy.examples.flights.night import DAY, night_arguments
 from kafkalite.cli.output import Exit as CommandExit
@@ -267,3 +267,12 @@ def test_locales_in_which_java_finds_all_names(variables: dict[str, str], utf8: 
 
 def test_faults_of_the_program_are_not_hidden() -> None:
     assert ending(KeyError("x"))[0] is None
+
+
+def test_a_missing_java_is_told_with_the_remedy() -> None:
+    code, text = ending(PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={}))
+    assert code is Exit.FAILED
+    assert (
+        text
+        == "Spark's Java could not be started; install Java 17 or newer (openjdk-17-jre-headless), or set JAVA_HOME"
+    )
