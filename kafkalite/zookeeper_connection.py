@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Final
 
+from kafkalite import OWN_SETTINGS, OWN_VARIABLES
 from kafkalite.config.keys import ConfigError, InvalidValue
 from kafkalite.config.zookeeper_keys import ZOOKEEPER_KEYS, ZookeeperSettings, zookeeper_settings
 from kafkalite.security.jaas import jaas_file, parse_jaas_file
@@ -20,7 +21,6 @@ from zk.security.store_security import StoreSecurity
 
 _SECTION: Final = "Client"
 _DIGEST: Final = "DigestLoginModule"
-ENVIRONMENT_PREFIX: Final = "KAFKALITE_"
 
 
 def store_security(config: ZookeeperSettings, environment: Mapping[str, str] = os.environ) -> StoreSecurity:
@@ -64,7 +64,7 @@ def security_of_texts(texts: Mapping[str, str], environment: Mapping[str, str] =
 def environment_texts(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of `ZOOKEEPER_KEYS` in the environment: KAFKALITE_ZOOKEEPER_SSL_CLIENT_ENABLE, KAFKALITE_JAAS_FILE."""
     named = {
-        key: f"{ENVIRONMENT_PREFIX}{key.removeprefix('kafkalite.').replace('.', '_').upper()}" for key in ZOOKEEPER_KEYS
+        key: f"{OWN_VARIABLES}{key.removeprefix(OWN_SETTINGS).replace('.', '_').upper()}" for key in ZOOKEEPER_KEYS
     }
     return {key: environment[name] for key, name in named.items() if environment.get(name)}
 

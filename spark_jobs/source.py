@@ -8,6 +8,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from kafkalite import NAME
 from spark_jobs.decoded_columns import decoded_fields, registry_columns
 from spark_jobs.encoded_columns import find_encodings
 from spark_jobs.options import (
@@ -36,7 +37,7 @@ class KafkaliteSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return "kafkalite"
+        return NAME
 
     def schema(self) -> StructType:
         fields = source_schema(include_headers(self.options)).fields

@@ -11,7 +11,9 @@ import socket
 import sys
 
 TIMEOUT_S = 3.0
-_API_VERSIONS = b"\0\0\0\x1a\0\x12\0\0\0\0\0\x01\0\x10kafkalite-health"
+_CLIENT_ID = b"kafkalite-health"
+_HEADER = b"\0\x12\0\0\0\0\0\x01" + len(_CLIENT_ID).to_bytes(2, "big")
+_API_VERSIONS = (len(_HEADER) + len(_CLIENT_ID)).to_bytes(4, "big") + _HEADER + _CLIENT_ID
 """The request ApiVersions 0, framed; its response starts with the correlation id and an error code."""
 _NO_ERROR = b"\0\0\0\x01\0\0"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kafkalite import NAME, __version__
 from kafkalite.standard_streams import standard_streams
 
 if TYPE_CHECKING:
@@ -125,11 +126,10 @@ Exit codes:
 def _show_version(ctx: click.Context, parameter: click.Parameter, is_asked: bool) -> None:
     if not is_asked or ctx.resilient_parsing:
         return
-    from kafkalite import __version__
     from kafkalite.protocol.record_batches.record_code import IS_COMPILED
 
     code = "compiled code" if IS_COMPILED else "Python, which is slower (see kafkalite doctor)"
-    click.echo(f"kafkalite, version {__version__}, records by {code}")
+    click.echo(f"{NAME}, version {__version__}\nrecords by {code}")
     ctx.exit()
 
 

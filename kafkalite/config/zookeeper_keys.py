@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from kafkalite import OWN_SETTINGS
 from kafkalite.config.keys import INT_MAX, ConfigType, Effect, Key, between, declare, keys_of, rule
 from kafkalite.config.security_keys import SecuritySettings
 
@@ -90,7 +91,7 @@ class ZookeeperSettings(SecuritySettings):
 
 
 ZOOKEEPER_KEYS: Final[Mapping[str, Key]] = {
-    name: key for name, key in keys_of(ZookeeperSettings).items() if name.startswith(("zookeeper.", "kafkalite."))
+    name: key for name, key in keys_of(ZookeeperSettings).items() if name.startswith(("zookeeper.", OWN_SETTINGS))
 }
 
 

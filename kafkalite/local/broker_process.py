@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
+from kafkalite import NAME
 from kafkalite.local.ports import ReservedPort
 from zk.servers.ensemble import HOST, end_with_parent
 from zk.servers.java_properties import escaped_value, properties_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from kafkalite.local.death_watch import DeathWatch
 
-BROKER_COMMAND: Final = (sys.executable, "-m", "kafkalite", "broker", "--config")
+BROKER_COMMAND: Final = (sys.executable, "-m", NAME, "broker", "--config")
 """Command of a broker, to which the path of its properties file is appended."""
 
 POLL_S: Final = 0.02

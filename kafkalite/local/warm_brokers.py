@@ -25,6 +25,7 @@ from functools import cache
 from importlib import import_module
 from typing import BinaryIO, Final, NoReturn
 
+from kafkalite import NAME
 from kafkalite.local.broker_process import BROKER_COMMAND, Child, start_process
 from kafkalite.standard_streams import open_missing_descriptors
 
@@ -37,7 +38,7 @@ _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _POLL_S: Final = 0.01
 _NOTHING_MORE: Final[Mapping[str, str]] = {}
-_NAME: Final = b"kafkalite"
+_NAME: Final = NAME.encode()
 """The name in `ps` and `top`; the command line is that of the importing process."""
 _LARGEST: Final = 1 << 20
 """Limit of a request: command line, folder and environment."""
@@ -196,8 +197,8 @@ def _become(arguments: list[str], folder: str, environment: dict[str, str]) -> N
     os.environ.update(environment)
     os.chdir(folder)
     random.seed()
-    sys.argv = ["kafkalite", *arguments]
-    runpy.run_module("kafkalite", run_name="__main__", alter_sys=True)
+    sys.argv = [NAME, *arguments]
+    runpy.run_module(NAME, run_name="__main__", alter_sys=True)
     sys.exit()
 
 

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME
 from kafkalite.server_addresses import address_text
 from kafkalite.types import Buffer
 
@@ -60,7 +61,7 @@ def _log_in(ask: Callable[[Sequence[Buffer]], bytes], credentials: SaslCredentia
 
     def answer(request: Request[Any], version: int) -> Any:
         api = APIS[request.API.key]
-        frame = memoryview(ask(request_frame(api, version, 1, "kafkalite", codec.encode_request(request, version))))
+        frame = memoryview(ask(request_frame(api, version, 1, NAME, codec.encode_request(request, version))))
         return codec.decode_response(api.key, version, frame, response_body_position(api, version, frame))
 
     handshake = messages.sasl_handshake_request.SaslHandshakeRequest(mechanism=credentials.mechanism)

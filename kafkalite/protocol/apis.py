@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+from kafkalite import NAME
+
 FIRST_PRIVATE_KEY: Final = 20_000
 """First key of kafkalite's own APIs, far above the keys of Apache Kafka (below 100) and below the end of int16."""
 
 FIRST_CLIENT_KEY: Final = 21_000
 """First key of those of them that clients of kafkalite send, on any listener; the ones before are for brokers."""
 
-CLIENT_SOFTWARE_NAME: Final = "kafkalite"
+CLIENT_SOFTWARE_NAME: Final = NAME
 """Client software name in ApiVersions (KIP-511) of a client of ours, which is told of `FIRST_CLIENT_KEY` and those behind it."""
 
-PEER_SOFTWARE_NAME: Final = "kafkalite-broker"
+PEER_SOFTWARE_NAME: Final = f"{NAME}-broker"
 """Client software name in ApiVersions (KIP-511) of a broker that asks another broker for private APIs too."""
 
 

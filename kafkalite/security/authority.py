@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from kafkalite import NAME
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-ORGANIZATION: Final = "kafkalite"
+ORGANIZATION: Final = NAME
 VALID_DAYS: Final = 825
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from kafkalite import OWN_SETTINGS
+
 ALLOWED_BY: Final = "kafkalite.allow.world.readable.secrets"
 ALLOWED_BY_CLIENT: Final = "allow.world.readable.secrets"
 _SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
@@ -14,7 +16,7 @@ _SECRET: Final = ("password", "secret", "jaas", "keystore.key", "token")
 
 def is_secret(key: str) -> bool:
     """True if the value of this setting must not be shown."""
-    return any(part in key for part in _SECRET) and not key.startswith("kafkalite.") and key != ALLOWED_BY_CLIENT
+    return any(part in key for part in _SECRET) and not key.startswith(OWN_SETTINGS) and key != ALLOWED_BY_CLIENT
 
 
 def exposed_settings(path: Path, keys: Iterable[str]) -> str | None:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from kafkalite import NAME
+
 if TYPE_CHECKING:
     from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer
     from kafkalite.local.contract import Cluster, ShowsLogs
@@ -93,7 +95,7 @@ class Chosen(NamedTuple):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("kafkalite", "a cluster for tests")
+    group = parser.getgroup(NAME, "a cluster for tests")
     for setting in SETTINGS:
         known = f"{setting.help}; default: {setting.default}" if setting.default else setting.help
         metavar = "|".join(MODES) if setting.name == "mode" else setting.name.upper()
@@ -168,7 +170,7 @@ def _logs_of(cluster: ShowsLogs) -> dict[str, str]:
     try:
         return cluster.logs()
     except Exception as problem:
-        return {"kafkalite": f"a cluster has no logs to show: {problem!r}"}
+        return {NAME: f"a cluster has no logs to show: {problem!r}"}
 
 
 def read_settings(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> Chosen:

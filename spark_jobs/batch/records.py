@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
 
+from kafkalite import NAME
 from spark_jobs.batch.formats import DecodedColumn, DecodedColumns
 from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
@@ -93,7 +94,7 @@ def read_log(
         "failOnDataLoss": str(reading.fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    return spark.read.format("kafkalite").options(**options).schema(schema).load()
+    return spark.read.format(NAME).options(**options).schema(schema).load()
 
 
 def date_of(timestamp: str, zone: str) -> Column:

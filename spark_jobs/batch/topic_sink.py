@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kafkalite import NAME
 from spark_jobs.batch.failures import MissingRecordsError
 from spark_jobs.batch.observed import Observed
 from spark_jobs.batch.plan import Offsets, Ranges
@@ -29,7 +30,7 @@ _HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 def transactional_prefix(run: str) -> str:
     """Return what the transactional ids of a run begin with; nothing else may use it."""
-    return f"kafkalite/{run}"
+    return f"{NAME}/{run}"
 
 
 def send(
@@ -60,7 +61,7 @@ def send(
     options = {f"kafka.{name}": value for name, value in reading.settings.items()}
     records = observed.rows.where(F.col(_THERE).isNull()).select(*_record_columns(columns, run))
     (
-        records.write.format("kafkalite")
+        records.write.format(NAME)
         .options(**options, topic=topic, includeTimestamp=str(_TIMESTAMP in columns).lower())
         .option("transactional.id.prefix", transactional_prefix(run))
         .mode("append")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kafkalite import __version__
+from kafkalite import NAME, __version__
 from spark_jobs.batch import layout
 from spark_jobs.batch.comparison import Report
 from spark_jobs.batch.ledger import Entry, Unit
@@ -22,8 +22,8 @@ from spark_jobs.batch.window import day_start_ms, time_zone
 
 SPEC: Final = "https://openlineage.io/spec"
 RUN_EVENT: Final = f"{SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
-PRODUCER: Final = f"urn:kafkalite:spark-jobs:{__version__}"
-DEFAULT_NAMESPACE: Final = "kafkalite"
+PRODUCER: Final = f"urn:{NAME}:spark-jobs:{__version__}"
+DEFAULT_NAMESPACE: Final = NAME
 
 START, COMPLETE, FAIL = "START", "COMPLETE", "FAIL"
 
@@ -135,7 +135,7 @@ class Lineage:
         inputs: list[dict[str, Any]],
         outputs: list[dict[str, Any]],
     ) -> dict[str, Any]:
-        kind = _facet("jobType", processingType="BATCH", integration="KAFKALITE", jobType="JOB")
+        kind = _facet("jobType", processingType="BATCH", integration=NAME.upper(), jobType="JOB")
         return {
             "eventType": state,
             "eventTime": _time(at_ms),

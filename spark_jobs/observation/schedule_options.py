@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kafkalite import NAME
 from spark_jobs.batch.failures import BadRequestError
 from spark_jobs.batch.storage import local_folder
 from spark_jobs.batch.window import parse_date, time_zone
@@ -30,7 +31,7 @@ SCHEDULE = options(
         show_default=True,
         help="Name of units, of the file for cron, of the DAG.",
     ),
-    click.option("--user", default="kafkalite", show_default=True, help="Who runs it; not for Airflow."),
+    click.option("--user", default=NAME, show_default=True, help="Who runs it; not for Airflow."),
     click.option(
         "--program",
         default="/opt/kafkalite/bin/kafkalite",

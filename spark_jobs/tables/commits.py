@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kafkalite import OWN_SETTINGS
 from spark_jobs.batch.ledger import Entry, Unit
 
 _PARTITIONS: Final = ("date", "run")
-_PREFIX: Final = "kafkalite."
+_PREFIX: Final = OWN_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
+from kafkalite import NAME
 from kafkalite.cli.output import flush, write_line
-
-_PROGRAM = "kafkalite"
 
 
 @click.command()
@@ -25,5 +24,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     from kafkalite.cli.completion.shells import script_for
 
-    write_line(script_for(shell, ctx.find_root().command, _PROGRAM).rstrip("\n"))
+    write_line(script_for(shell, ctx.find_root().command, NAME).rstrip("\n"))
     flush()

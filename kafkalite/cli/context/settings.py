@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kafkalite import NAME, OWN_SETTINGS, OWN_VARIABLES
 from kafkalite.cli.context.file import ContextError, ContextFile, find_project_file, parse, read
 from kafkalite.security.secret_files import exposed_settings, is_secret
 from kafkalite.suggestions import did_you_mean
@@ -98,7 +99,7 @@ def user_file_path(environment: Mapping[str, str]) -> Path:
     if given := environment.get(FILE_VARIABLE):
         return Path(os.path.expanduser(given))
     base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(base, "kafkalite", "config.toml")
+    return Path(base, NAME, "config.toml")
 
 
 def working_directory() -> Path:
@@ -131,7 +132,7 @@ def variable_of(key: str) -> str:
     """Return the environment variable of a setting."""
     if key == ZOOKEEPER_CONNECT:
         return _ZOOKEEPER_VARIABLE
-    return f"KAFKALITE_{key.removeprefix('kafkalite.').replace('.', '_').upper()}"
+    return f"{OWN_VARIABLES}{key.removeprefix(OWN_SETTINGS).replace('.', '_').upper()}"
 
 
 def environment_settings(environment: Mapping[str, str], keys: Iterable[str] | None = None) -> dict[str, Setting]:
@@ -202,7 +203,7 @@ def zookeeper_setting_names() -> tuple[str, ...]:
 
 def _is_of_zookeeper(key: str) -> bool:
     return key == ZOOKEEPER_CONNECT or (
-        key.startswith(("zookeeper.", "kafkalite.")) and key in zookeeper_setting_names()
+        key.startswith(("zookeeper.", OWN_SETTINGS)) and key in zookeeper_setting_names()
     )
 
 

@@ -9,6 +9,8 @@ from typing import Final
 
 import click
 
+from kafkalite import NAME
+
 _COMMANDS: Final = {
     "acls": "acl",
     "brokers": "cluster info",
@@ -207,7 +209,7 @@ def _command_remedy(path: tuple[str, ...], known: tuple[str, ...], word: str) ->
 
 
 def _did_you_mean(*words: str) -> str:
-    return f"Did you mean '{' '.join(('kafkalite', *words))}'?"
+    return f"Did you mean '{' '.join((NAME, *words))}'?"
 
 
 def _option_remedy(path: tuple[str, ...], known: tuple[str, ...], option: str) -> str | None:

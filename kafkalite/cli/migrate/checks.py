@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kafkalite import OWN_SETTINGS
 from kafkalite.administration.broker_releases import Release
 from kafkalite.cli.doctor.findings import Finding, join_first, ok, problem, skip_check, warning
 from kafkalite.cli.migrate.survey import NAMES, Side, Survey, SurveyedBroker, SurveyedMetadata
@@ -245,7 +246,7 @@ def _judge_for_ours(broker: SurveyedBroker, given: Mapping[str, ConfigEntry]) ->
 
 
 def _judge_for_apache_kafka(given: Mapping[str, ConfigEntry]) -> Iterator[Finding]:
-    if own := sorted(name for name in given if name.startswith("kafkalite.")):
+    if own := sorted(name for name in given if name.startswith(OWN_SETTINGS)):
         remedy = "it ignores them; kafkalite.zookeeper.jute.maxbuffer is -Djute.maxbuffer in its KAFKA_OPTS"
         yield warning("", f"Apache Kafka does not know {join_first(own)}", remedy)
 

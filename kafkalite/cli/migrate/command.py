@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from kafkalite import NAME
 from kafkalite.cli.calls import bootstrap_option
 from kafkalite.cli.doctor.report import report_areas
 from kafkalite.cli.migrate.auditing import evidence, probe, verify
@@ -17,7 +18,7 @@ from kafkalite.cli.migrate.surveying import list_areas, survey_cluster
 from kafkalite.cli.output import Exit, format_count, note, output_option
 from kafkalite.cli.zookeeper.session import zookeeper_option
 
-_SIDES: Final = ("kafkalite", "apache-kafka")
+_SIDES: Final = (NAME, "apache-kafka")
 _AREAS: Final = ("zookeeper", "znodes", "cluster", "disks", "brokers", "metadata")
 
 
@@ -32,7 +33,7 @@ for each in (step, rollback, evidence, probe, verify, kraft):
 
 @migrate.command()
 @click.option(
-    "--to", "target", type=click.Choice(_SIDES), default="kafkalite", show_default=True, help="What the brokers become."
+    "--to", "target", type=click.Choice(_SIDES), default=NAME, show_default=True, help="What the brokers become."
 )
 @click.option("--only", type=click.Choice(_AREAS), multiple=True, help="Check only this area; may be repeated.")
 @click.option("--problems", "only_problems", is_flag=True, help="Show problems and warnings only.")
@@ -55,7 +56,7 @@ def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: st
 @migrate.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--to", "target", type=click.Choice(_SIDES), default="kafkalite", show_default=True, help="What the brokers become."
+    "--to", "target", type=click.Choice(_SIDES), default=NAME, show_default=True, help="What the brokers become."
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan instead of writing it.")
 @zookeeper_option

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME, OWN_SETTINGS
 from kafkalite.administration.broker_releases import Release, find_release
 from zk import paths
 from zk.subtree import list_children, read_if_there
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kafkalite.client.admin.configs import ConfigEntry
     from zk.store import Store
 
-_OWN_PREFIX: Final = "kafkalite."
 _MARGIN_MS: Final = 60_000
 """A coordinator ends a transaction at its timeout, looking every 10 s; one that is open a minute later is not ended by it."""
 
@@ -31,11 +31,11 @@ _MARGIN_MS: Final = 60_000
 class Side(StrEnum):
     """The two programs that a broker may be."""
 
-    KAFKALITE = "kafkalite"
+    KAFKALITE = NAME
     APACHE_KAFKA = "apache-kafka"
 
 
-NAMES: Final[Mapping[Side, str]] = {Side.KAFKALITE: "kafkalite", Side.APACHE_KAFKA: "Apache Kafka"}
+NAMES: Final[Mapping[Side, str]] = {Side.KAFKALITE: NAME, Side.APACHE_KAFKA: "Apache Kafka"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Survey:
 
 def side_of(settings: Mapping[str, ConfigEntry]) -> Side:
     """Return which program has these settings. Apache Kafka also describes unknown ones of its file, but never with a default."""
-    ours = any(name.startswith(_OWN_PREFIX) and entry.is_default for name, entry in settings.items())
+    ours = any(name.startswith(OWN_SETTINGS) and entry.is_default for name, entry in settings.items())
     return Side.KAFKALITE if ours else Side.APACHE_KAFKA
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from kafkalite import OWN_SETTINGS
 from kafkalite.types import TopicPartition
 from zk.placement import Assignment, assign
 
@@ -183,7 +184,7 @@ def release_settings(source: Mapping[str, str], target: Mapping[str, str]) -> di
 
 def is_left_out(key: str) -> bool:
     """True for a setting of topics that is not copied."""
-    return key in _LEFT_OUT or key.startswith("kafkalite.")
+    return key in _LEFT_OUT or key.startswith(OWN_SETTINGS)
 
 
 def compare_settings(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:

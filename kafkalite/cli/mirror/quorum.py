@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkalite import NAME
 from kafkalite.cli.mirror.partition_epochs import HandOver, guess_again
 from kafkalite.client.errors import ClientError, error_of
 from kafkalite.errors import ErrorCode
@@ -93,7 +94,7 @@ class Quorum:
     async def _find_features(self) -> list[messages.broker_registration_request.Feature]:
         """Return the features of the controller: a broker has to support what is finalized."""
         request = messages.api_versions_request.ApiVersionsRequest(
-            client_software_name="kafkalite", client_software_version="mirror"
+            client_software_name=NAME, client_software_version="mirror"
         )
         response = await self._ask(request)
         feature = messages.broker_registration_request.Feature

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from testcontainers.core.network import Network
 
+from kafkalite import NAME
 from kafkalite.config.environment import BROKER_DATA, as_variables
 from kafkalite.local.broker_process import BrokerDied, Inside
 from kafkalite.local.contract import LIVE_CLUSTERS, broker_settings
@@ -115,7 +116,7 @@ class KafkaliteContainer(ServerContainer):
 
     def make_users(self) -> None:
         """Give a secured cluster its users, once it serves. RuntimeError."""
-        self._run_command("kafkalite", "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}")
+        self._run_command(NAME, "cluster", "users", str(PLACE), "-b", f"{self.server_name}:{INTERNAL_PORT}")
 
     def wait_ready(self, brokers: frozenset[int], timeout_s: float) -> None:
         """Wait until the broker knows all of `brokers` and a controller. Raises TimeoutError, BrokerDied."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
+from kafkalite import NAME
 from kafkalite.errors import KafkaError
 from kafkalite.testing.simulation.interruptions import raised_to_caller
 from kafkalite.testing.simulation.network import Network
@@ -41,7 +42,7 @@ _STEPS_AT_ONCE: Final = 100_000
 _CLOSINGS: Final = 20
 """How often a coroutine of a dead process may await in a `finally` while it is taken apart."""
 _UNNAMED: Final = re.compile(r"Task-\d+")
-_LOGGERS: Final = ("kafkalite", "zk")
+_LOGGERS: Final = (NAME, "zk")
 _STATE_CHANGES: Final = "kafkalite.state_change"
 """The log of a controller's decisions: that it cannot elect anybody is an error there, and nothing unexpected."""
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import confluent_kafka
 
+from kafkalite import NAME
 from kafkalite.client import RebalanceListener, SyncConsumer, TopicPartition
 from kafkalite.client.errors import ClientError, CommitFailedError
 from kafkalite.local.broker_process import wait_until
@@ -37,7 +38,7 @@ from kafkalite.testing.history.judge import RULES
 from kafkalite.testing.history.recorder import Recorder
 
 MEMBER_SESSION_MS: Final = 6000
-MEMBERS: Final = ("confluent", "kafkalite")
+MEMBERS: Final = ("confluent", NAME)
 _HEARTBEAT_MS: Final = 500
 _BATCH: Final = 200
 _ANSWER_S: Final = 3.0
@@ -126,7 +127,7 @@ class GroupWorkload:
         self.group, self.topic = group, topic
         self._servers, self._partitions = servers, partitions
         self._stopping = False
-        bodies = {"confluent": self._consume, "kafkalite": self._consume_with_ours}
+        bodies = {"confluent": self._consume, NAME: self._consume_with_ours}
         jobs = [*(bodies[client] for client in members), self._watch]
         self._threads = [threading.Thread(target=self._run_guarded, args=(job,), daemon=True) for job in jobs]
 
@@ -210,7 +211,7 @@ class GroupWorkload:
         consumer.close()
 
     def _consume_with_ours(self) -> None:
-        name = self._register_member("kafkalite")
+        name = self._register_member(NAME)
         with SyncConsumer(
             bootstrap_servers=self._servers,
             group_id=self.group,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
+from kafkalite import NAME
 from kafkalite.local.broker_process import wait_until
 from kafkalite.local.cluster_facts import ClusterFacts
 from kafkalite.testing.history.events import Drained, Event, ReplicaLog, SegmentChecked, SendAcknowledged
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 WRITERS: Final[dict[str, tuple[type[Writer], bool]]] = {
     "confluent": (ConfluentWriter, False),
     "confluent-idempotent": (ConfluentWriter, True),
-    "kafkalite": (KafkaliteWriter, False),
-    "kafkalite-idempotent": (KafkaliteWriter, True),
+    NAME: (KafkaliteWriter, False),
+    f"{NAME}-idempotent": (KafkaliteWriter, True),
 }
 """The kinds of writer, and which of them are idempotent."""
 _ASK_AGAIN_S: Final = 0.2
@@ -86,7 +87,7 @@ class Workload:
         readers: list[type[Reader]] = []
         if any(kind.startswith("confluent") for kind in kinds):
             readers.append(ConfluentReader)
-        if any(kind.startswith("kafkalite") for kind in kinds):
+        if any(kind.startswith(NAME) for kind in kinds):
             readers.append(KafkaliteReader)
         self.readers = [
             reader(self.recorder, self._servers, f"{reader.__name__}-{self._run}", topic, partitions)

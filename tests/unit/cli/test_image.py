@@ -200,3 +200,10 @@ def test_the_health_check_imports_next_to_nothing() -> None:
     assert done.returncode == 1 and "nothing is configured" in done.stderr
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")}
     assert not imported & {"kafkalite", "site", "ssl", "argparse", "dataclasses", "pathlib", "asyncio"}
+
+
+def test_the_request_says_how_long_it_and_its_client_id_are() -> None:
+    request = image_health._API_VERSIONS
+    assert int.from_bytes(request[:4], "big") == len(request) - 4
+    assert request[4:12] == bytes([0, 18, 0, 0, 0, 0, 0, 1]), "ApiVersions 0, correlation id 1"
+    assert int.from_bytes(request[12:14], "big") == len(request) - 14 > 0

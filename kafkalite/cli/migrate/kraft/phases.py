@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from kafkalite import OWN_SETTINGS
 from kafkalite.cli.migrate.kraft.checks import (
     AUTHORIZER,
     CONTROLLER_LISTENERS,
@@ -19,7 +20,7 @@ from kafkalite.cli.migrate.kraft.listeners import LISTENER_NAME, PROTOCOL_MAP, B
 from kafkalite.cli.migrate.kraft.places import WAYS_BACK, Place
 from kafkalite.cli.migrate.kraft.survey import KraftSurvey, Server
 
-_ZOOKEEPER_PREFIXES: Final = ("zookeeper.", "kafkalite.")
+_ZOOKEEPER_PREFIXES: Final = ("zookeeper.", OWN_SETTINGS)
 _BROKER_ID: Final = "broker.id"
 _NODE_ID: Final = "node.id"
 _GONE_WITH_ZOOKEEPER: Final = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME, OWN_SETTINGS
 from kafkalite.administration.broker_releases import Release, find_release
 from kafkalite.cli.migrate.kraft.forms import Form, Role, judge_form
 from kafkalite.errors import ErrorCode
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _BROKERS, _CONTROLLERS = 1, 2
 """Types of endpoints (KIP-919)."""
 _BROKER_RESOURCE: Final = 4
-_OWN_PREFIX: Final = "kafkalite."
 _DEFAULT_SOURCE: Final = 5
 METADATA_VERSION: Final = "metadata.version"
 _TOPIC_KEYS: Final = ("segment.bytes",)
@@ -170,9 +170,7 @@ async def _find_level(connection: Connection, timeout_s: float) -> int:
     """Return the finalized level of metadata.version."""
     from kafkalite.protocol import messages
 
-    request = messages.api_versions_request.ApiVersionsRequest(
-        client_software_name="kafkalite", client_software_version="0.1"
-    )
+    request = messages.api_versions_request.ApiVersionsRequest(client_software_name=NAME, client_software_version="0.1")
     found = await connection.request(request, 3, timeout_s)
     levels = {each.name: int(each.max_version_level) for each in found.finalized_features or ()}
     return levels.get(METADATA_VERSION, 0)
@@ -191,7 +189,7 @@ def _server_of(
         find_release(versions) if role is Role.BROKER else None,
         settings,
         frozenset(each.name for each in answer.configs if each.config_source != _DEFAULT_SOURCE),
-        any(each.name.startswith(_OWN_PREFIX) and each.config_source == _DEFAULT_SOURCE for each in answer.configs),
+        any(each.name.startswith(OWN_SETTINGS) and each.config_source == _DEFAULT_SOURCE for each in answer.configs),
         described.cluster_id,
         described.controller_id,
         role is Role.BROKER or number in {each.broker_id for each in described.brokers},
