@@ -13,13 +13,16 @@ from __future__ import annotations
 import argparse
 import os
 import time
+import uuid
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
+from needs import cluster_at
+
 from kafkalite.client import SyncConsumer, SyncProducer
 
-TOPIC = "logs"
+TOPIC = "example-logs"
 
 
 def ship_once(producer: SyncProducer, host: str, path: Path) -> int:
@@ -46,12 +49,21 @@ def ship(servers: str, host: str, paths: Iterable[Path]) -> None:
                 time.sleep(1)
 
 
+def group_of(archive: Path) -> str:
+    """The consumer group of an archive: it goes on where it was, and a new one begins at the beginning."""
+    mark = archive / ".group"
+    if not mark.exists():
+        archive.mkdir(parents=True, exist_ok=True)
+        mark.write_text(f"example-archive-{uuid.uuid4()}")
+    return mark.read_text()
+
+
 def collect(servers: str, archive: Path, count: int | None = None) -> None:
     """Append `count` lines to the archive; positions are committed when the lines are in their files."""
     with SyncConsumer(
         TOPIC,
         bootstrap_servers=servers,
-        group_id="log-archive",
+        group_id=group_of(archive),
         auto_offset_reset="earliest",
         key_deserializer="str",
     ) as consumer:
@@ -73,7 +85,8 @@ if __name__ == "__main__":
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("--host", default=os.uname().nodename)
     given = parser.parse_args()
-    if given.what == "ship":
-        ship(given.bootstrap_server, given.host, given.paths)
-    else:
-        collect(given.bootstrap_server, given.paths[0])
+    with cluster_at(given.bootstrap_server, TOPIC):
+        if given.what == "ship":
+            ship(given.bootstrap_server, given.host, given.paths)
+        else:
+            collect(given.bootstrap_server, given.paths[0])

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from itertools import islice
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from needs import cluster_at, require
 
 from kafkalite.client import SyncConsumer, SyncProducer
 
-ORDERS, BILLS = "orders", "bills"
+ORDERS, BILLS = "example-orders", "example-bills"
 PRICES = {"book": 12, "lamp": 40, "pen": 1}
 
 
@@ -37,8 +38,8 @@ def billing(servers: str, count: int | None = None) -> None:
     options: Any = {"key_deserializer": "str", "value_deserializer": "json", "auto_offset_reset": "earliest"}
     options |= {"bootstrap_servers": servers, "enable_auto_commit": False}
     with (
-        SyncProducer(bootstrap_servers=servers, transactional_id="billing", **formats) as producer,
-        SyncConsumer(ORDERS, group_id="billing", **options) as consumer,
+        SyncProducer(bootstrap_servers=servers, transactional_id="example-billing", **formats) as producer,
+        SyncConsumer(ORDERS, group_id="example-billing", **options) as consumer,
     ):
         producer.init_transactions()
         for record in islice(consumer, count):
@@ -53,10 +54,13 @@ def billing(servers: str, count: int | None = None) -> None:
 
 def shipping(servers: str, parcels: dict[str, Any], count: int | None = None) -> None:
     """Until there are `count` parcels; `parcels` is what this service remembers, in a database if it were a real one."""
+    require("confluent_kafka", "pip install confluent-kafka")
+    from confluent_kafka import Consumer, KafkaException
+
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
-            "group.id": "shipping",
+            "group.id": "example-shipping",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",  # no bill that was taken back
@@ -87,10 +91,10 @@ if __name__ == "__main__":
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("--orders", type=int, default=5)
     given = parser.parse_args()
-    match given.what:
-        case "shop":
-            shop(given.bootstrap_server, given.orders)
-        case "billing":
+    with cluster_at(given.bootstrap_server, ORDERS, BILLS):
+        if given.what == "shop":  # with numbers that no earlier run has given
+            shop(given.bootstrap_server, given.orders, first=int(time.time()))
+        elif given.what == "billing":
             billing(given.bootstrap_server)
-        case "shipping":
+        else:
             shipping(given.bootstrap_server, parcels={})

@@ -1,7 +1,7 @@
 """Metrics gathered from many machines, and their averages over windows of ten seconds.
 
     python metrics_windows.py measure --host a      # on each machine: its load each second
-    python metrics_windows.py average               # host, window and average, into the topic metrics-10s
+    python metrics_windows.py average               # host, window and average, into the topic example-metrics-10s
 
 A window is closed when a reading of its partition is later than its end by the grace, by the readings' own time. What it became and how
 far the readings are done with are committed in one transaction: killed at any moment, `average` loses nothing and counts nothing twice.
@@ -16,9 +16,11 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+from needs import cluster_at
+
 from kafkalite.client import ConsumerRecord, OffsetAndMetadata, SyncConsumer, SyncProducer, TopicPartition
 
-READINGS, AVERAGES = "metrics", "metrics-10s"
+READINGS, AVERAGES = "example-metrics", "example-metrics-10s"
 WINDOW_MS, GRACE_MS = 10_000, 2_000
 
 
@@ -94,4 +96,5 @@ if __name__ == "__main__":
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("--host", default=os.uname().nodename)
     given = parser.parse_args()
-    average(given.bootstrap_server) if given.what == "average" else measure(given.bootstrap_server, given.host)
+    with cluster_at(given.bootstrap_server, READINGS, AVERAGES):
+        average(given.bootstrap_server) if given.what == "average" else measure(given.bootstrap_server, given.host)

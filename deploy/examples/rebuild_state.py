@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 
-from kafkalite.client import AdminError, ErrorCode, NewTopic, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
+from needs import cluster_at, make_missing
 
-TOPIC = "accounts"
+from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
+
+TOPIC = "example-accounts"
 LOG = TopicPartition(TOPIC, 0)
 
 
@@ -31,11 +33,7 @@ class Accounts:
 
     def __enter__(self) -> Accounts:
         with SyncAdmin(bootstrap_servers=self._servers) as admin:
-            try:
-                admin.create_topics([NewTopic(TOPIC, 1, topic_configs={"cleanup.policy": "compact"})])
-            except AdminError as problem:
-                if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in problem.failures.values()):
-                    raise
+            make_missing(admin, NewTopic(TOPIC, 1, topic_configs={"cleanup.policy": "compact"}))
         self._producer.connect()
         self._producer.init_transactions()  # from here on nobody else writes, so the end of the log stays where it is
         self._replay()
@@ -90,7 +88,7 @@ if __name__ == "__main__":
     parser.add_argument("account", nargs="?")
     parser.add_argument("amount", nargs="?", type=int)
     given = parser.parse_args()
-    with Accounts(given.bootstrap_server) as accounts:
+    with cluster_at(given.bootstrap_server), Accounts(given.bootstrap_server) as accounts:
         if given.what == "deposit":
             accounts.deposit(given.account, given.amount)
         for account, balance in sorted(accounts.balances.items()):

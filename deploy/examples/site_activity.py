@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from needs import cluster_at
+
 from kafkalite.client import SyncConsumer, SyncProducer
 
-TOPIC = "page-views"
+TOPIC = "example-page-views"
 PAGES = ("/", "/search", "/product", "/basket", "/checkout")
 
 
@@ -58,7 +60,7 @@ def _views(servers: str, group: str, count: int | None) -> Iterator[tuple[str, d
 def popular(servers: str, count: int | None = None) -> Counter[str]:
     """How often each page was viewed, by `count` clicks."""
     views: Counter[str] = Counter()
-    for number, (_, view) in enumerate(_views(servers, "popular-pages", count), 1):
+    for number, (_, view) in enumerate(_views(servers, "example-popular", count), 1):
         views[view["page"]] += 1
         if number % 20 == 0:
             print(", ".join(f"{page} {times}" for page, times in views.most_common()))
@@ -68,7 +70,7 @@ def popular(servers: str, count: int | None = None) -> Counter[str]:
 def journeys(servers: str, count: int | None = None) -> dict[str, list[int]]:
     """The clicks of each visitor in order."""
     found: dict[str, list[int]] = {}
-    for visitor, view in _views(servers, "journeys", count):
+    for visitor, view in _views(servers, "example-journeys", count):
         found.setdefault(visitor, []).append(view["click"])
         print(f"{visitor} looks at {view['page']}")
     return found
@@ -81,7 +83,8 @@ if __name__ == "__main__":
     parser.add_argument("--visitors", type=int, default=20)
     parser.add_argument("--count", type=int, help="end after so many clicks; without it go on until Ctrl-C")
     given = parser.parse_args()
-    if given.what == "visit":
-        print(visit(given.bootstrap_server, given.visitors), "clicks")
-    else:
-        {"popular": popular, "journeys": journeys}[given.what](given.bootstrap_server, given.count)
+    with cluster_at(given.bootstrap_server, TOPIC):
+        if given.what == "visit":
+            print(visit(given.bootstrap_server, given.visitors), "clicks")
+        else:
+            {"popular": popular, "journeys": journeys}[given.what](given.bootstrap_server, given.count)

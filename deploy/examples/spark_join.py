@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import argparse
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+try:
+    from needs import cluster_at, require_java
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import functions as F
 
-import spark_jobs
+    import spark_jobs
+except ImportError as missing:
+    raise SystemExit(f"{missing.name} is missing: pip install 'kafkalite[spark]'") from None
 
-CUSTOMERS, PURCHASES, JOINED = "customers", "purchases", "purchases-with-customers-by-spark"
+CUSTOMERS, PURCHASES, JOINED = "example-customers", "example-purchases", "example-purchases-by-spark"
 
 
 def customers(spark: SparkSession, servers: str) -> DataFrame:
@@ -58,7 +62,9 @@ if __name__ == "__main__":
     parser.add_argument("--checkpoint", required=True, help="a folder that is kept")
     parser.add_argument("--follow", action="store_true")
     given = parser.parse_args()
-    session = SparkSession.builder.appName("purchases-with-customers").getOrCreate()
-    spark_jobs.register(session)
-    join(session, given.bootstrap_server, given.checkpoint, follow=given.follow)
-    session.stop()
+    require_java()
+    with cluster_at(given.bootstrap_server, CUSTOMERS, PURCHASES, JOINED):
+        session = SparkSession.builder.appName("purchases-with-customers").getOrCreate()
+        spark_jobs.register(session)
+        join(session, given.bootstrap_server, given.checkpoint, follow=given.follow)
+        session.stop()

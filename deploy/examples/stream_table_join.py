@@ -2,10 +2,10 @@
 
     python stream_table_join.py customer c1 Ann Oslo    # a row of the table, also to change it
     python stream_table_join.py purchase c1 12.50
-    python stream_table_join.py join                    # writes the topic purchases-with-customers
+    python stream_table_join.py join                    # writes example-purchases-with-customers
 
 Both topics have the same number of partitions and the customer as key, so a row is in the partition of the same number as its purchases:
-whoever of the group `join` has a partition of the stream needs that partition of the table, and keeps it in memory. What a purchase
+whoever of the group `example-join` has a partition of the stream needs that partition of the table, and keeps it in memory. What a purchase
 becomes and its offset are committed together: each purchase is joined once, whenever this program dies.
 """
 
@@ -15,21 +15,21 @@ import argparse
 from itertools import islice
 from typing import Any
 
+from needs import cluster_at, make_missing, require_same_partitions
+
 from kafkalite.client import NewTopic, SyncAdmin, SyncConsumer, SyncProducer, TopicPartition
 
-CUSTOMERS, PURCHASES, JOINED = "customers", "purchases", "purchases-with-customers"
+CUSTOMERS, PURCHASES, JOINED = "example-customers", "example-purchases", "example-purchases-with-customers"
 READ: Any = {"key_deserializer": "str", "value_deserializer": "json"}
 WRITTEN: Any = {"key_serializer": "str", "value_serializer": "json"}
 
 
 def make_topics(servers: str, partitions: int = 3) -> None:
     """Those that are not there; of a customer the table keeps the latest row."""
-    wanted = [NewTopic(PURCHASES, partitions), NewTopic(JOINED, partitions)]
-    wanted.append(NewTopic(CUSTOMERS, partitions, topic_configs={"cleanup.policy": "compact"}))
+    table = NewTopic(CUSTOMERS, partitions, topic_configs={"cleanup.policy": "compact"})
     with SyncAdmin(bootstrap_servers=servers) as admin:
-        there = admin.list_topics()
-        if missing := [each for each in wanted if each.name not in there]:
-            admin.create_topics(missing)
+        make_missing(admin, table, NewTopic(PURCHASES, partitions), NewTopic(JOINED, partitions))
+        require_same_partitions(admin, CUSTOMERS, PURCHASES)
 
 
 def write(servers: str, topic: str, customer: str, row: dict[str, Any] | None) -> None:
@@ -69,7 +69,7 @@ def join(servers: str, count: int | None = None) -> None:
     options: Any = {"bootstrap_servers": servers, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
     with (
         SyncProducer(bootstrap_servers=servers, transactional_id=JOINED, **WRITTEN) as producer,
-        SyncConsumer(PURCHASES, group_id="join", **options, **READ) as consumer,
+        SyncConsumer(PURCHASES, group_id="example-join", **options, **READ) as consumer,
     ):
         producer.init_transactions()
         for record in islice(consumer, count):
@@ -87,13 +87,14 @@ if __name__ == "__main__":
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("words", nargs="+", metavar="customer ID NAME CITY | purchase ID SUM | join")
     given = parser.parse_args()
-    make_topics(given.bootstrap_server)
-    match given.words:
-        case ["customer", customer, name, city]:
-            write(given.bootstrap_server, CUSTOMERS, customer, {"name": name, "city": city})
-        case ["purchase", customer, total]:
-            write(given.bootstrap_server, PURCHASES, customer, {"sum": float(total)})
-        case ["join"]:
-            join(given.bootstrap_server)
-        case _:
-            parser.error("see --help")
+    with cluster_at(given.bootstrap_server):
+        make_topics(given.bootstrap_server)
+        match given.words:
+            case ["customer", customer, name, city]:
+                write(given.bootstrap_server, CUSTOMERS, customer, {"name": name, "city": city})
+            case ["purchase", customer, total]:
+                write(given.bootstrap_server, PURCHASES, customer, {"sum": float(total)})
+            case ["join"]:
+                join(given.bootstrap_server)
+            case _:
+                parser.error("see --help")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +18,22 @@ from tests.examples import FOLDER, example
 
 pytestmark = pytest.mark.wire
 
-LONGEST = 99
+LONGEST = 100
 """Lines of a program."""
+PROGRAMS = sorted(path for path in FOLDER.glob("*.py") if "__main__" in path.read_text())
+
+
+def run(program: Path, *arguments: str, python: Sequence[str] = (), **environment: str) -> tuple[int, str]:
+    """Exit code, and what the program says on stderr."""
+    done = subprocess.run(
+        [sys.executable, *python, program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    return done.returncode, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +65,52 @@ def read(servers: str, topic: str, count: int, partitions: int = 1) -> list[tupl
 
 def test_they_are_short_and_the_page_names_them_all() -> None:
     page = (FOLDER / "README.md").read_text()
-    for path in FOLDER.glob("*.py"):
+    assert len(PROGRAMS) == 7
+    for path in PROGRAMS:
         text = path.read_text()
         assert len(text.splitlines()) <= LONGEST, path.name
         assert f"`{path.name}`" in page
         assert f"python {path.name}" in (ast.get_docstring(ast.parse(text)) or "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_a_missing_package_is_one_line(program: Path) -> None:
+    code, said = run(program, "--help", python=["-S", "-E"])
+    assert (code, said.count("\n")) == (1, 1) and "kafkalite is missing: pip install kafkalite" in said
+
+
+WORDS = {
+    "collect_logs": ["ship", "/dev/null"],
+    "decoupled_services": ["billing"],
+    "metrics_windows": ["average"],
+    "rebuild_state": ["show"],
+    "site_activity": ["visit"],
+    "spark_join": ["--checkpoint", "/nowhere"],
+    "stream_table_join": ["join"],
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_a_missing_cluster_is_one_line(program: Path) -> None:
+    code, said = run(program, *WORDS[program.stem], "--bootstrap-server", "127.0.0.1:1")
+    assert code == 1
+    assert said == (
+        "no cluster answers at 127.0.0.1:1: start one (kafkalite cluster up --brokers 1 --base-port 9092), "
+        "or give --bootstrap-server\n"
+    )
+
+
+def test_a_missing_java_is_one_line(tmp_path: Path) -> None:
+    code, said = run(FOLDER / "spark_join.py", "--checkpoint", "x", PATH=str(tmp_path), JAVA_HOME=str(tmp_path))
+    assert code == 1
+    assert said == "Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless, or JAVA_HOME at one\n"
+
+
+def test_a_missing_confluent_client_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = example("decoupled_services")
+    monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
+    with pytest.raises(SystemExit, match="confluent_kafka is missing: pip install confluent-kafka"):
+        program.shipping("127.0.0.1:1", {})
 
 
 def test_site_activity(servers: str) -> None:
@@ -98,6 +157,21 @@ def test_metrics_windows(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_topics_of_others_are_left_alone(servers: str) -> None:
+    """A cluster has topics of such names for long; what others wrote there is no JSON."""
+    names = ["orders", "bills", "metrics", "logs", "accounts", "customers", "purchases", "page-views"]
+    with SyncAdmin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(name, 2, 1) for name in names])
+        own = {each for path in PROGRAMS if path.stem != "spark_join" for each in topics_of(example(path.stem))}
+        assert len(own) == 10 and not own & set(names)
+        assert set(names) <= set(admin.list_topics())
+
+
+def topics_of(program: Any) -> set[str]:
+    """Of the constants in capitals, those that name topics."""
+    return {each for name, each in vars(program).items() if name.isupper() and isinstance(each, str)}
+
+
 def test_collect_logs(servers: str, tmp_path: Path) -> None:
     """Whole lines only, each once, though a shipper forgets that it has shipped; and no host writes outside of the archive."""
     program = example("collect_logs")
@@ -121,6 +195,11 @@ def test_collect_logs(servers: str, tmp_path: Path) -> None:
         "web-2/access.log": "web-2 one\nweb-2 two\n",
         "unknown/access.log": ".. one\n.. two\n",
     }
+    program.collect(servers, tmp_path / "another", 9)
+    again = {
+        path.relative_to(tmp_path / "another").as_posix(): path.read_text() for path in tmp_path.rglob("another/*/*")
+    }
+    assert again == found, "an archive that is new begins at the beginning"
 
 
 def test_rebuild_state(servers: str) -> None:
@@ -176,3 +255,31 @@ def test_stream_table_join(servers: str) -> None:
         ("c2", {"sum": 2.5, "customer": None}),
         ("c3", {"sum": 1.5, "customer": None}),
     ]
+
+
+def test_topics_that_cannot_be_joined_are_told(servers: str) -> None:
+    program = example("stream_table_join")
+    program.make_topics(servers)
+    with SyncAdmin(bootstrap_servers=servers) as admin:
+        admin.create_partitions({program.CUSTOMERS: 4})
+    code, said = run(FOLDER / "stream_table_join.py", "join", "--bootstrap-server", servers)
+    assert code == 1
+    assert said == (
+        "these need the same number of partitions, and example-customers has 4, example-purchases has 3: "
+        "delete one, and it is made again\n"
+    )
+
+
+def test_programs_run_again_on_what_they_wrote(servers: str) -> None:
+    """As a reader calls them, on a cluster that has what was written before."""
+    address = ("--bootstrap-server", servers)
+    program, orders = example("decoupled_services"), []
+    for _ in range(2):
+        assert run(FOLDER / "site_activity.py", "visit", "--visitors", "3", *address) == (0, "")
+        assert run(FOLDER / "rebuild_state.py", "deposit", "dora", "1", *address) == (0, "")
+        assert run(FOLDER / "decoupled_services.py", "shop", "--orders", "2", *address) == (0, "")
+        parcels: dict[str, object] = {}
+        program.billing(servers, 2)
+        program.shipping(servers, parcels, 2)
+        orders += list(parcels)
+    assert len(set(orders)) == 4, "no order has the number of another one"

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bo
     started_s = time.monotonic()
     folder = data_dir.resolve() if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkalite-demo-"))
     folder.mkdir(parents=True, exist_ok=True)
-    cluster, console = ClusterProcess(folder, keep), None
+    cluster, console, flights = ClusterProcess(folder, keep), None, _FLIGHTS
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if shows:  # a shell that has started this in the background ignores interrupts for it
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -82,14 +83,14 @@ def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bo
         if shows:
             nights = folder / _NIGHTLY if night else None
             console = ConsoleProcess(facts["bootstrap_servers"], facts["zookeeper_connect"], nights, folder)
-        _run_stream(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
+        flights = _run_stream(facts, table, replication_factor, kill and replication_factor == _REPLICAS)
         if night:
-            _run_night(facts, table, folder)
+            _run_night(facts, table, folder, flights)
         if console is not None:
             console.wait()
         if keep:
             cluster.leave()
-            _print_how_to_reach(facts, cluster, folder, night)
+            _print_how_to_reach(facts, cluster, folder, flights, night)
             return
     except FlightsMissingError as problem:
         fail(str(problem))
@@ -106,38 +107,43 @@ def demo(keep: bool, shows: bool, replication_factor: int, kill: bool, night: bo
     note(f"stopped cleanly; {time.monotonic() - started_s:.1f} s in all")
 
 
-def _run_stream(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader: bool) -> None:
+def _run_stream(facts: dict[str, Any], table: Any, replication_factor: int, kill_leader: bool) -> str:
+    """Publish, read back and compare; returns the topic of the flights."""
     bootstrap_servers = facts["bootstrap_servers"]
     note(f"ready after {facts['ready_s']:.2f} s: {bootstrap_servers}")
-    _show_topics(run(_create_topics(bootstrap_servers, replication_factor)))
+    topics = run(_create_topics(bootstrap_servers, replication_factor))
+    names = [each.name for each in topics]
+    flights = next(each for each in names if each.startswith(_FLIGHTS))
+    _show_topics(topics)
     kill = None
     if kill_leader:
         pids = {broker["id"]: broker["pid"] for broker in facts["brokers"]}
-        kill = LeaderKill(bootstrap_servers, TopicPartition(_FLIGHTS, 0), int(len(table) * _KILL_AT), pids)
+        kill = LeaderKill(bootstrap_servers, TopicPartition(flights, 0), int(len(table) * _KILL_AT), pids)
     elif replication_factor < _REPLICAS:
         note(f"no leader is killed: for that others must be able to take over, with replication factor {_REPLICAS}")
-    published = run(_publish(bootstrap_servers, table, kill))
+    published = run(_publish(bootstrap_servers, flights, table, kill))
     if kill is not None:
         write_line(
             f"killed broker {kill.killed}, the leader of {kill.partition}, with kill -9 after {kill.after_records:,} records: "
             f"broker {kill.successor} took over; writing to it paused for {kill.pause_s:.2f} s"
         )
     _print_rate("published", published.records, published.bytes, published.seconds)
-    found = _read_back(bootstrap_servers)
+    found = _read_back(bootstrap_servers, flights)
     _print_rate("read back", found["records"], found["bytes"], found["seconds"])
     _compare(published, found)
     if kill is not None:
-        _wait_in_sync(bootstrap_servers, kill)
+        _wait_in_sync(bootstrap_servers, names, kill)
     _print_disk_usage(facts)
+    return flights
 
 
-def _run_night(facts: dict[str, Any], table: Any, folder: Path) -> None:
+def _run_night(facts: dict[str, Any], table: Any, folder: Path, flights: str) -> None:
     output = folder / _NIGHTLY
-    run_night(facts["bootstrap_servers"], facts["zookeeper_connect"], _FLIGHTS, output, departures_on(table, DAY))
+    run_night(facts["bootstrap_servers"], facts["zookeeper_connect"], flights, output, departures_on(table, DAY))
 
 
-def _wait_in_sync(bootstrap_servers: str, kill: LeaderKill) -> None:
-    if not run(wait_in_sync(bootstrap_servers, [_FLIGHTS, *_TEXTBOOK_TOPICS], _IN_SYNC_TIMEOUT_S)):
+def _wait_in_sync(bootstrap_servers: str, topics: list[str], kill: LeaderKill) -> None:
+    if not run(wait_in_sync(bootstrap_servers, topics, _IN_SYNC_TIMEOUT_S)):
         fail(f"not all replicas are in sync after {_IN_SYNC_TIMEOUT_S:g} s", Exit.CHECK_FAILED)
     write_line(f"broker {kill.killed} is back: all replicas of all partitions are in sync again")
 
@@ -145,13 +151,27 @@ def _wait_in_sync(bootstrap_servers: str, kill: LeaderKill) -> None:
 async def _create_topics(bootstrap_servers: str, replication_factor: int) -> list[TopicDescription]:
     # The flights are years old by their timestamps, so retention by time would delete them at once.
     settings = {"retention.ms": "-1", "min.insync.replicas": str(min(2, replication_factor))}
-    wanted = [
-        NewTopic(_FLIGHTS, _FLIGHT_PARTITIONS, replication_factor, topic_configs=settings),
-        *(NewTopic(name, count, replication_factor) for name, count in _TEXTBOOK_TOPICS.items()),
-    ]
     async with Admin(bootstrap_servers=bootstrap_servers) as admin:
+        suffix = choose_suffix(await admin.list_topics())
+        wanted = [
+            NewTopic(f"{_FLIGHTS}{suffix}", _FLIGHT_PARTITIONS, replication_factor, topic_configs=settings),
+            *(
+                NewTopic(f"{name}{suffix}", partitions, replication_factor)
+                for name, partitions in _TEXTBOOK_TOPICS.items()
+            ),
+        ]
         await admin.create_topics(wanted)
         return await _wait_for_leaders(admin, [topic.name for topic in wanted])
+
+
+def choose_suffix(there: Collection[str]) -> str:
+    """Return what the names of this demo's topics end with: nothing, or "-2" and so on where an earlier one has left its own in
+    `--data-dir`.
+    """
+    suffixes = chain([""], (f"-{number}" for number in count(2)))
+    return next(
+        each for each in suffixes if not any(f"{name}{each}" in there for name in (_FLIGHTS, *_TEXTBOOK_TOPICS))
+    )
 
 
 async def _wait_for_leaders(admin: Admin, names: list[str]) -> list[TopicDescription]:
@@ -175,9 +195,9 @@ def _show_topics(topics: list[TopicDescription]) -> None:
     write_rows(partition_rows(topics), "table", columns=PARTITION_COLUMNS, name="topic")
 
 
-async def _publish(bootstrap_servers: str, table: Any, kill: LeaderKill | None) -> Published:
+async def _publish(bootstrap_servers: str, flights: str, table: Any, kill: LeaderKill | None) -> Published:
     with _progress("publishing flights", len(table)) as advance:
-        return await publish(bootstrap_servers, _FLIGHTS, table, advance, kill)
+        return await publish(bootstrap_servers, flights, table, advance, kill)
 
 
 @contextmanager
@@ -196,9 +216,9 @@ def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda steps: progress.advance(task, steps)
 
 
-def _read_back(bootstrap_servers: str) -> dict[str, Any]:
+def _read_back(bootstrap_servers: str, flights: str) -> dict[str, Any]:
     """Return the findings of `check`, run in a process of its own."""
-    command = [sys.executable, "-m", "deploy.examples.flights.check", bootstrap_servers, _FLIGHTS]
+    command = [sys.executable, "-m", "deploy.examples.flights.check", bootstrap_servers, flights]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_CHECK_TIMEOUT_S, check=False)
     if done.returncode:
         fail(f"the reading process ended with status {done.returncode}")
@@ -240,10 +260,12 @@ def _disk_bytes(folder: Path) -> int:
     return sum(min(each.stat().st_size, each.stat().st_blocks * 512) for each in folder.rglob("*") if each.is_file())
 
 
-def _print_how_to_reach(facts: dict[str, Any], cluster: ClusterProcess, folder: Path, has_nights: bool) -> None:
+def _print_how_to_reach(
+    facts: dict[str, Any], cluster: ClusterProcess, folder: Path, flights: str, has_nights: bool
+) -> None:
     write_line("the cluster stays up; reach it with")
     write_line(f"  export KAFKALITE_BOOTSTRAP_SERVERS={facts['bootstrap_servers']}")
-    write_line(f"  kafkalite consume {_FLIGHTS} --max-messages 5 -o jsonl")
+    write_line(f"  kafkalite consume {flights} --max-messages 5 -o jsonl")
     write_line(f"  kafkalite zk tree /brokers -z {facts['zookeeper_connect']}")
     nights = f" --nights {folder / _NIGHTLY}" if has_nights else ""
     write_line(f"  kafkalite console -b {facts['bootstrap_servers']} -z {facts['zookeeper_connect']}{nights}")

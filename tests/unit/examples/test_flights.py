@@ -58,3 +58,19 @@ def test_the_judge_sees_gaps_swaps_doubles_and_strays() -> None:
     assert "came twice" in judged(record(None, 0), record(None, 0))[0]
     assert "missing" in judged(record(None, 1))[0]
     assert "partitions 0 and 1" in judged(record(b"a", 0), record(b"a", 1, partition=1))[0]
+
+
+@pytest.mark.parametrize(
+    ("there", "suffix"),
+    [
+        ((), ""),
+        (("orders", "flights-2"), ""),
+        (("flights", "Topic-A", "Topic-B"), "-2"),
+        (("Topic-B",), "-2"),
+        (("flights", "flights-2", "Topic-A-3"), "-4"),
+    ],
+)
+def test_a_demo_on_a_cluster_with_data_has_topics_of_its_own(there: tuple[str, ...], suffix: str) -> None:
+    from deploy.examples.flights.__main__ import choose_suffix
+
+    assert choose_suffix(there) == suffix
