@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
+from kafkalite.cli.admin_call import ask_cluster
 from kafkalite.cli.calls import admin_options, bootstrap_option, given_timeout_s, producer_options, run, select_given
 from kafkalite.cli.kafka_words.options import named_argument
+from kafkalite.cli.new_topic import prepare_topic
 from kafkalite.cli.output import Exit, fail, note, output_option, write_rows
 from kafkalite.cli.progress import wants_json
 
@@ -43,6 +45,9 @@ def perf() -> None:
     """
 
 
+_create_option = click.option(
+    "--create", is_flag=True, help="Make the topic, with the brokers' defaults, where there is none."
+)
 _acks_option = click.option("--acks", type=click.Choice(["0", "1", "all"]), show_default="all")
 _throughput_option = click.option(
     "--throughput", type=float, default=-1, show_default=True, help="Records per second at most; -1 for no limit."
@@ -138,6 +143,7 @@ def _show(topic: str, result: dict[str, Any], output: str, wide: tuple[str, ...]
     help="Values are parts of this file, taken by chance, instead of random letters.",
 )
 @click.option("--payload-delimiter", default="\\n", show_default=True, help="What separates the parts of that file.")
+@_create_option
 @_throughput_option
 @_acks_option
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), show_default="none")
@@ -149,6 +155,7 @@ def produce(
     record_size: int,
     payload_file: Path | None,
     payload_delimiter: str,
+    create: bool,
     throughput: float,
     acks: str | None,
     compression: str | None,
@@ -170,6 +177,7 @@ def produce(
     except (OSError, ValueError) as problem:
         fail(str(problem), Exit.USAGE)
     options = producer_options() | select_given(acks=acks, compression_type=compression)
+    ask_cluster(lambda admin: prepare_topic(admin, topic, create))
 
     async def measure(live: _Live) -> ProduceOutcome:
         async with Producer(**options) as producer:
@@ -259,11 +267,12 @@ async def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     show_default=True,
     help="Records per second; -1: each is sent when the one before it has come back.",
 )
+@_create_option
 @_acks_option
 @bootstrap_option
 @output_option()
 def end_to_end(
-    topic: str, num_records: int, record_size: int, throughput: float, acks: str | None, output: str
+    topic: str, num_records: int, record_size: int, throughput: float, create: bool, acks: str | None, output: str
 ) -> None:
     """Write records to TOPIC, read them back, and tell how long that took for each.
 
@@ -275,6 +284,7 @@ def end_to_end(
     from kafkalite.perf.measure import RoundTripLostError, RoundTrips, round_trips
 
     wanted = RoundTrips(topic, num_records, record_size, secrets.randbits(64), throughput, given_timeout_s() * 1000)
+    ask_cluster(lambda admin: prepare_topic(admin, topic, create))
     reading = admin_options("Consumer") | {"group_id": None}
     writing = producer_options() | select_given(acks=acks)
 
