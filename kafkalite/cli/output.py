@@ -1,7 +1,8 @@
 """Output of commands: data on stdout in the shape that `-o` names, everything else on stderr, and the exit codes.
 
-`table` is for people (aligned columns, in colour on a terminal), `wide` the same with more columns; `--no-headers` leaves the titles
-away. `json`, `jsonl`, `yaml` and `csv` have every field under stable names; `name` prints only names, one per line, for pipes.
+`table` is for people (aligned columns, numbers at the right, states in colour on a terminal), `wide` the same with more columns;
+`--no-headers` leaves the titles away. `json`, `jsonl`, `yaml` and `csv` have every field under stable names; `name` prints only names,
+one per line, for pipes.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from itertools import groupby
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -65,8 +67,21 @@ def _with_headers() -> bool:
     return context is None or not context.meta.get(_NO_HEADERS, False)
 
 
+_SEVERITIES: Final = {"Error:": "red", "warning:": "yellow"}
+"""How messages of these kinds begin, with the colours of that word."""
+
+
 def note(text: str) -> None:
-    """Print a message that is not data on stderr."""
+    """Print a message that is not data on stderr. On a terminal the word that says how bad it is has a colour, unless NO_COLOR is set."""
+    word = text.partition(" ")[0]
+    colour = _SEVERITIES.get(word)
+    if (
+        colour is not None
+        and sys.stderr.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    ):
+        text = click.style(word, fg=colour, bold=True) + text.removeprefix(word)
     click.echo(text, err=True)
 
 
@@ -171,24 +186,66 @@ def _cell(value: Any) -> str:
 def _write_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     titles = [column.replace("_", " ").upper() for column in columns]
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    numeric = [_has_numbers(rows, column) for column in columns]
     if sys.stdout.isatty():
-        _write_rich_table(titles, cells)
+        _write_rich_table(columns, titles, cells, numeric)
         return
     lines = [titles, *cells] if _with_headers() else cells
     widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
     for line in lines:
-        write_line("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        padded = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, numeric, strict=True)
+        )
+        write_line("  ".join(padded).rstrip())
 
 
-def _write_rich_table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _has_numbers(rows: Sequence[Row], column: str) -> bool:
+    """True if a column has numbers, and nothing else but gaps: these are compared digit by digit, so they are aligned at the right."""
+    values = [value for row in rows if (value := row.get(column)) is not None]
+    return bool(values) and all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+
+
+def _write_rich_table(
+    columns: Sequence[str], titles: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*titles, box=None, pad_edge=False, header_style="bold", show_header=_with_headers())
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=_with_headers())
+    for title, right in zip(titles, numeric, strict=True):
+        table.add_column(title, justify="right" if right else "left")
     for line in cells:
-        table.add_row(*(Text(cell) for cell in line))  # not markup: "[x]" stands for itself
+        # Text is not markup: "[x]" stands for itself.
+        table.add_row(*(Text(cell, colour_of(column, cell)) for column, cell in zip(columns, line, strict=True)))
     Console().print(table)
+
+
+_COLOURS: Final = {
+    "status": {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"},
+    "healthy": {"yes": "green", "no": "bold red"},
+    "state": {
+        "ok": "green",
+        "online": "green",
+        "done": "green",
+        "Stable": "green",
+        "under-replicated": "yellow",
+        "PreparingRebalance": "yellow",
+        "CompletingRebalance": "yellow",
+        "moving": "yellow",
+        "unavailable": "bold red",
+        "different": "bold red",
+        "missing": "bold red",
+        "Dead": "bold red",
+    },
+}
+"""Colours by column and cell. The word is there in any case, so nobody needs to see colours."""
+
+
+def colour_of(column: str, cell: str) -> str:
+    """Return the style of a cell that says how well something is; empty for any other."""
+    return _COLOURS.get(column, {}).get(cell, "")
 
 
 def _yaml(value: Any, depth: int) -> list[str]:

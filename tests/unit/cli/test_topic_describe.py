@@ -13,9 +13,9 @@ from tests.unit.client.fake_broker import FakeCluster
 
 ALL = """\
 TOPIC  PARTITION  LEADER  REPLICAS  ISR    OFFLINE REPLICAS  STATE
-t      0          1       1,2,3     1,2    3                 under-replicated
-t      1          2       1,2,3     1,2,3  3                 ok
-u      0          -1      1,2,3     3      3                 unavailable
+t              0       1  1,2,3     1,2    3                 under-replicated
+t              1       2  1,2,3     1,2,3  3                 ok
+u              0      -1  1,2,3     3      3                 unavailable
 """
 
 

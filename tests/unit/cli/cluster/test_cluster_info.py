@@ -15,8 +15,8 @@ from tests.unit.client.fake_broker import FakeCluster
 
 TABLE = """\
 ID  HOST  PORT  RACK  ALIVE  IS CONTROLLER  LEADERS  REPLICAS  OUT OF SYNC
-1   fake  9001  r1    yes    yes            1        2         0
-2   -     -     -     no     no             0        2         1
+ 1  fake  9001  r1    yes    yes                  1         2            0
+ 2  -        -  -     no     no                   0         2            1
 """
 
 

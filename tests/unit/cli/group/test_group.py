@@ -34,9 +34,9 @@ from zk.session import Session
 GONE = TopicPartition("gone", 0)
 PROGRESS = """\
 GROUP  STATE   TOPIC  PARTITION  COMMITTED OFFSET  END OFFSET  LAG  OWNER  CLIENT HOST
-g      Stable  gone   0          5                 -           -    -      -
-g      Stable  t      0          40                100         60   m      /10.0.0.1
-g      Stable  t      1          -                 100         -    m      /10.0.0.1
+g      Stable  gone           0                 5           -    -  -      -
+g      Stable  t              0                40         100   60  m      /10.0.0.1
+g      Stable  t              1                 -         100    -  m      /10.0.0.1
 """
 
 
@@ -68,7 +68,7 @@ def test_groups_are_listed(cluster: FakeCluster) -> None:
     answers = {1: listed(("b", "Stable")), 2: listed(("a", "Empty"))}
     cluster.script[ApiKey.LIST_GROUPS].extend([lambda broker, _: answers[broker]] * 4)
     assert call("group", "list").stdout == (
-        "GROUP  STATE   PROTOCOL TYPE  COORDINATOR\na      Empty   consumer       2\nb      Stable  consumer       1\n"
+        "GROUP  STATE   PROTOCOL TYPE  COORDINATOR\na      Empty   consumer                 2\nb      Stable  consumer                 1\n"
     )
     assert call("group", "list", "--state", "stable", "-o", "name").stdout == "b\n"
 
@@ -82,7 +82,7 @@ def test_progress_is_described(cluster: FakeCluster) -> None:
     assert (row["state"], row["lag"], row["owner"], row["client_id"]) == ("Stable", 60, "m", "c")
     assert call("group", "describe", "g", "--summary").stdout == (
         "GROUP  STATE   MEMBERS  PARTITIONS  LAG  ASSIGNOR  COORDINATOR\n"
-        "g      Stable  1        3           60   range     1\n"
+        "g      Stable        1           3   60  range               1\n"
     )
 
 
@@ -120,9 +120,9 @@ def test_groups_in_zookeeper_are_listed_beside_those_of_kafka(cluster: FakeClust
     result = call("group", "list", "--in-zookeeper")
     assert result.stdout == (
         "GROUP  STATE   PROTOCOL TYPE  COORDINATOR  KEPT IN\n"
-        "g      Empty   consumer       1            kafka\n"
-        "g      Stable  consumer       -            zookeeper\n"
-        "idle   Empty   consumer       -            zookeeper\n"
+        "g      Empty   consumer                 1  kafka\n"
+        "g      Stable  consumer                 -  zookeeper\n"
+        "idle   Empty   consumer                 -  zookeeper\n"
     )
     assert result.stderr.startswith("odd in ZooKeeper: malformed consumer offset znode")
 
@@ -133,16 +133,16 @@ def test_progress_in_zookeeper_is_described_beside_that_in_kafka(cluster: FakeCl
         cluster.script[ApiKey.OFFSET_FETCH].extend([fetched("g", {T0: 40}), fetched("idle", {})])
     assert call("group", "describe", "g", "idle", "--in-zookeeper").stdout == (
         "GROUP  STATE   TOPIC  PARTITION  COMMITTED OFFSET  END OFFSET  LAG  OWNER  CLIENT HOST  KEPT IN\n"
-        "g      Empty   t      0          40                100         60   -      -            kafka\n"
-        "g      Stable  gone   0          5                 -           -    -      -            zookeeper\n"
-        "g      Stable  t      0          30                100         70   m_1    -            zookeeper\n"
-        "idle   Empty   t      1          100               100         0    -      -            zookeeper\n"
+        "g      Empty   t              0                40         100   60  -      -            kafka\n"
+        "g      Stable  gone           0                 5           -    -  -      -            zookeeper\n"
+        "g      Stable  t              0                30         100   70  m_1    -            zookeeper\n"
+        "idle   Empty   t              1               100         100    0  -      -            zookeeper\n"
     )
     assert call("group", "describe", "g", "idle", "--in-zookeeper", "--summary").stdout == (
         "GROUP  STATE   MEMBERS  PARTITIONS  LAG  ASSIGNOR  COORDINATOR  KEPT IN\n"
-        "g      Empty   0        1           60   -         1            kafka\n"
-        "g      Stable  1        2           70   -         -            zookeeper\n"
-        "idle   Empty   0        1           0    -         -            zookeeper\n"
+        "g      Empty         0           1   60  -                   1  kafka\n"
+        "g      Stable        1           2   70  -                   -  zookeeper\n"
+        "idle   Empty         0           1    0  -                   -  zookeeper\n"
     )
 
 

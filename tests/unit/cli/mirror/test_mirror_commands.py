@@ -94,7 +94,7 @@ def test_status_shows_the_lag_and_exits_with_7_at_a_problem(tmp_path: Path) -> N
     assert mirror("status", str(tmp_path)).exit_code == 3
     write_status(tmp_path, obstacles=["t-0: behind"])
     found = mirror("status", str(tmp_path))
-    assert found.exit_code == 0 and "t      0          9           4          5" in found.stdout
+    assert found.exit_code == 0 and "t              0           9          4    5" in found.stdout
     assert "mirroring: 1 topic, 2 groups, lag 5" in found.stderr and "Before a switch: t-0: behind" in found.stderr
     write_status(tmp_path, problems=["topic x is there"])
     assert mirror("status", str(tmp_path)).exit_code == 7

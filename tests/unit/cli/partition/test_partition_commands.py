@@ -17,8 +17,8 @@ from tests.unit.client.fake_broker import FakeCluster
 
 PLAN = """\
 TOPIC  PARTITION  REPLICAS  TARGET  ADDING  REMOVING
-t      0          1,2       3,2     3       1
-t      1          1,2       2,1     -       -
+t              0  1,2       3,2     3       1
+t              1  1,2       2,1     -       -
 """
 
 
@@ -173,7 +173,7 @@ def nothing() -> Any:
 def test_moves_that_go_on_are_shown(cluster: FakeCluster) -> None:
     cluster.script[ApiKey.LIST_PARTITION_REASSIGNMENTS].extend([moving(), nothing(), nothing()])
     assert call("partition", "reassign", "list").stdout == (
-        "TOPIC  PARTITION  REPLICAS  ADDING REPLICAS  REMOVING REPLICAS\nt      0          3,2,1     3                1\n"
+        "TOPIC  PARTITION  REPLICAS  ADDING REPLICAS  REMOVING REPLICAS\nt              0  3,2,1     3                1\n"
     )
     none = call("partition", "reassign", "list", "t-1")
     assert none.exit_code == 0 and none.stdout == "" and "nothing" in none.stderr
@@ -193,7 +193,7 @@ def test_partitions_are_added(cluster: FakeCluster) -> None:
 def test_preferred_leaders_are_elected(cluster: FakeCluster) -> None:
     cluster.script[ApiKey.ELECT_LEADERS].extend([elected((T0, 84), (T1, 0)), elected()])
     assert call("leader", "elect", "t-0", "t-1").stdout == (
-        "TOPIC  PARTITION  ELECTED\nt      0          no\nt      1          yes\n"
+        "TOPIC  PARTITION  ELECTED\nt              0  no\nt              1  yes\n"
     )
     result = call("leader", "elect", "--all")
     assert result.exit_code == 0 and result.stdout == "" and "no election was needed" in result.stderr
@@ -201,7 +201,7 @@ def test_preferred_leaders_are_elected(cluster: FakeCluster) -> None:
 
 def test_a_dry_run_shows_who_is_not_led_as_preferred(cluster: FakeCluster) -> None:
     assert call("leader", "elect", "--all", "--dry-run").stdout == (
-        "TOPIC  PARTITION  LEADER  PREFERRED LEADER  ISR\nt      1          2       1                 1,2\n"
+        "TOPIC  PARTITION  LEADER  PREFERRED LEADER  ISR\nt              1       2                 1  1,2\n"
     )
     assert cluster.requests_of(ApiKey.ELECT_LEADERS) == []
 
