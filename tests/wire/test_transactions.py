@@ -14,8 +14,18 @@ import kafka
 import pytest
 from click.testing import CliRunner, Result
 
+from kafkalite.cli.doctor.findings import Finding
+from kafkalite.cli.doctor.transactions import check_transactions
 from kafkalite.cli.main import main
-from kafkalite.client import AbortableTransactionError, GroupMetadata, ProducerFencedError, SyncConsumer, SyncProducer
+from kafkalite.client import (
+    AbortableTransactionError,
+    Admin,
+    GroupMetadata,
+    ProducerFencedError,
+    SyncConsumer,
+    SyncProducer,
+)
+from kafkalite.clock import SystemClock
 from kafkalite.types import TopicPartition
 from tests.wire.conftest import TopicMaker
 
@@ -300,6 +310,9 @@ def test_a_transaction_that_is_aborted_by_hand(servers: str, make_topic: TopicMa
             found = ["transaction", *words, "--bootstrap-server", servers]
             return CliRunner().invoke(main, found)
 
+        (found,) = [each.found for each in asyncio.run(examine(servers, 90_000)) if topic in each.found]
+        assert found.startswith(f"by-hand-{topic} is Ongoing since ") and found.endswith(f" in {topic}-0")
+        assert not [each for each in asyncio.run(examine(servers, 0)) if topic in each.found], "it is open for seconds"
         begun = ["abort", f"{topic}-0", "--start-offset", str(offset)]
         assert call(*begun).exit_code == 2, "a script has to say yes"
         shown = call(*begun, "--dry-run", "-o", "json")
@@ -307,3 +320,9 @@ def test_a_transaction_that_is_aborted_by_hand(servers: str, make_topic: TopicMa
         assert call("find-hanging", topic, "--longest", "0", "--check").exit_code == 0, "its coordinator will end it"
         assert call(*begun, "--yes").exit_code == 0
         assert call(*begun, "--yes").exit_code == 3, "no transaction begins there any more"
+
+
+async def examine(servers: str, later_ms: int) -> list[Finding]:
+    """What doctor finds of transactions, or would find so much later."""
+    async with Admin(bootstrap_servers=servers) as admin:
+        return await check_transactions(admin, SystemClock().now_ms() + later_ms)
