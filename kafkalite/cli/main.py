@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,6 +59,17 @@ _COMMANDS = {
 }
 
 
+@contextmanager
+def _explained_mistakes() -> Iterator[None]:
+    """Say what was meant by a command or an option that does not exist."""
+    try:
+        yield
+    except (click.NoSuchOption, click.NoSuchCommand) as problem:
+        from kafkalite.cli.kafka_words.remedies import explain  # with the first mistake
+
+        raise explain(problem) from None
+
+
 class _Commands(click.Group):
     """A group that imports a command's module when the command is used."""
 
@@ -80,13 +93,13 @@ class _Commands(click.Group):
         except click.NoSuchCommand as problem:  # of which click, which knows no command yet, cannot tell the nearest
             raise click.NoSuchCommand(problem.command_name, possibilities=_COMMANDS, ctx=ctx) from None
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (click.NoSuchOption, click.NoSuchCommand) as problem:
-            from kafkalite.cli.kafka_words.remedies import explain  # with the first mistake
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _explained_mistakes():
+            return super().parse_args(ctx, args)
 
-            raise explain(problem) from None
+    def invoke(self, ctx: click.Context) -> Any:
+        with _explained_mistakes():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         if "_KAFKALITE_COMPLETE" in os.environ:

@@ -179,6 +179,23 @@ _OPTIONS: Final = {
 """Options of Apache Kafka's tools by the command that does their work ("": any), with what to use instead."""
 
 
+_BEHIND_COMMANDS: Final = frozenset(
+    [
+        "-b",
+        "--bootstrap-server",
+        "--command-config",
+        "--context",
+        "-o",
+        "--output",
+        "--timeout",
+        "-X",
+        "-z",
+        "--zookeeper",
+    ]
+)
+"""Options that most commands have, and the program itself has not."""
+
+
 def explain(problem: click.NoSuchOption | click.NoSuchCommand) -> click.UsageError:
     """Return the mistake with what was meant, where that is known; otherwise the mistake as it is."""
     context = problem.ctx
@@ -215,6 +232,8 @@ def _did_you_mean(*words: str) -> str:
 def _option_remedy(path: tuple[str, ...], known: tuple[str, ...], option: str) -> str | None:
     """Return what to use instead of an option. Apache Kafka's tools have options for what are commands here: `topic --list`."""
     word = option.removeprefix("--")
+    if not path and option in _BEHIND_COMMANDS:
+        return f"It comes behind a command, as in '{NAME} topic list {option} …'."
     if word in known or any(each in known for each in _SYNONYMS.get(word, ())):
         return _command_remedy(path, known, word) or _did_you_mean(*path, word)
     return _OPTIONS.get(path[0] if path else "", {}).get(option) or _OPTIONS[""].get(option)

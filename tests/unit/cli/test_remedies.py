@@ -35,6 +35,12 @@ def call(*arguments: str, stdin: bytes | None = None) -> Result:
             "No such command 'generate'. Did you mean 'kafkalite partition reassign plan'?",
         ),
         ("spark nightly", "No such command 'nightly'. Did you mean 'kafkalite spark run'?"),
+        (
+            "--bootstrap-server h:1 topic list",
+            "No such option '--bootstrap-server'. "
+            "It comes behind a command, as in 'kafkalite topic list --bootstrap-server …'.",
+        ),
+        ("--verison", "No such option '--verison'. Did you mean '--version'?"),
         ("topic --list", "No such option '--list'. Did you mean 'kafkalite topic list'?"),
         ("topic --create --topic t", "No such option '--create'. Did you mean 'kafkalite topic create'?"),
         (
