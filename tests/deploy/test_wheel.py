@@ -267,7 +267,7 @@ def test_an_installation_reads_records_with_compiled_code(project: Path, users_e
 def test_the_installed_command_works(project: Path, users_environment: dict[str, str]) -> None:
     command = project / "environment" / "bin" / "kafkalite"
     printed = run(command, "--version", cwd=project, environment=users_environment)
-    assert printed == f"kafkalite, version {kafkalite.__version__}, records by compiled code\n"
+    assert printed == f"kafkalite, version {kafkalite.__version__}\nrecords by compiled code\n"
 
 
 def test_the_core_has_no_package_of_an_extra(core: Path, users_environment: dict[str, str]) -> None:

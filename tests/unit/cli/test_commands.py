@@ -58,7 +58,7 @@ def test_the_version_says_what_reads_and_writes_records(
     is_compiled: bool, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_code, "IS_COMPILED", is_compiled)
-    assert call("--version").stdout.startswith(f"kafkalite, version {__version__}, records by {code}")
+    assert call("--version").stdout.startswith(f"kafkalite, version {__version__}\nrecords by {code}")
 
 
 def put(cluster: FakeCluster, tp: TopicPartition, *records: tuple[Any, ...]) -> None:
