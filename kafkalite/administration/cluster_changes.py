@@ -102,8 +102,12 @@ class ClusterChanges:
         if before is not None and before != broker:
             yield BrokerChange(CONTROLLER, broker, before)
 
-    def state_is(self, topic_partition: TopicPartition, after: PartitionState | None) -> Iterator[Change]:
-        """Set the state of a partition; None for one that is deleted or not created yet."""
+    def state_is(self, topic_partition: TopicPartition, after: PartitionState | None) -> Iterator[PartitionChange]:
+        """Set the state of a partition; None for one that is deleted or not created yet.
+
+        A change of the ISR under the same leader is no election, though the controller raises the leader epoch when it takes a dead
+        replica out of an ISR.
+        """
         before = self.states.pop(topic_partition, None)
         if after is not None:
             self.states[topic_partition] = after
@@ -114,9 +118,13 @@ class ClusterChanges:
         elif before is None:
             if self._all_known:
                 yield PartitionChange(CREATED, topic_partition, None, after)
-        elif before.leader != after.leader or before.leader_epoch != after.leader_epoch:
+        elif before.leader != after.leader:
             yield PartitionChange(ELECTION, topic_partition, before, after)
-        elif set(before.isr) != set(after.isr) or before.recovering != after.recovering:
+        elif set(before.isr) != set(after.isr):
+            yield PartitionChange(ISR, topic_partition, before, after)
+        elif before.leader_epoch != after.leader_epoch:
+            yield PartitionChange(ELECTION, topic_partition, before, after)
+        elif before.recovering != after.recovering:
             yield PartitionChange(ISR, topic_partition, before, after)
 
 

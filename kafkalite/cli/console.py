@@ -132,9 +132,11 @@ async def _serve(
     listening: socket.socket, access: Access, registry: SchemaRegistry | None, nights: str | None, zookeeper: str
 ) -> None:
     from kafkalite.client import Admin, Consumer, Producer
+    from kafkalite.client.options import AdminOptions
     from kafkalite.clock import SystemClock
     from kafkalite.console.app import Console, Ports
     from kafkalite.console.serving import serve
+    from kafkalite.console.state_sources import BrokerConnections
 
     consuming: dict[str, Any] = admin_options("Consumer") | {
         "group_id": None,
@@ -147,7 +149,8 @@ async def _serve(
         admin = await stack.enter_async_context(Admin(**asking))
         survey_admin = await stack.enter_async_context(Admin(**asking))
         store = await _store(zookeeper, stack)
-        clients = admin, survey_admin, partial(Consumer, **consuming), partial(Producer, **producing)
+        brokers = BrokerConnections(AdminOptions(**asking))
+        clients = admin, survey_admin, brokers, partial(Consumer, **consuming), partial(Producer, **producing)
         ports = Ports(*clients, store, SystemClock(), nights, registry)
         shown = Console(ports, access, _name_of(asking))
 

@@ -6,7 +6,10 @@
 | `serving` | sockets and signals: binds, and serves until it is interrupted |
 | `access` | who is answered: the name that was asked for, where a request comes from, the login |
 | `parameters` | what a request says, checked and bounded |
-| `survey` | asks the cluster every few seconds what the lists, plots and the timeline are made of |
+| `state_survey` | asks ZooKeeper and every broker once a second who is there and leads what; no slow one holds it up |
+| `state_sources`, `membership` | what is asked of each of them, and whom to believe where they differ |
+| `survey` | asks the cluster every few seconds for figures: ends of partitions, sizes, groups |
+| `changes`, `freshness` | the timeline with ZooKeeper's times; how old what a page shows is |
 | `topics` | lists of topics, one topic |
 | `reading` | records of a topic: pages, search, what comes live |
 | `writing` | records written |

@@ -20,8 +20,11 @@ from kafkalite.client.errors import AdminError, ClientError
 from kafkalite.console import cluster, groups, reading, topics, writing
 from kafkalite.console.access import Access, Guard
 from kafkalite.console.events import Event, Streams, TooManyStreamsError
+from kafkalite.console.freshness import Moment, Part, describe_parts
 from kafkalite.console.nights import Nights
 from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.console.state_sources import ZooKeeperStore
+from kafkalite.console.state_survey import StateSurvey
 from kafkalite.console.survey import Survey
 from kafkalite.console.znodes import znode
 from kafkalite.errors import ErrorCode
@@ -35,10 +38,12 @@ if TYPE_CHECKING:
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import Clock
     from kafkalite.console.schema_registry import SchemaRegistry
+    from kafkalite.console.state_sources import BrokerSource
     from zk.store import Store
 
 _SCREENS: Final = (
     "app",
+    "as_of",
     "screen",
     "overview",
     "topics",
@@ -61,9 +66,6 @@ FILES: Final = {
 }
 """The files of the page by path."""
 
-FIRST_ROUND_S: Final = 30.0
-"""Longest wait of a request for the first round of the survey."""
-
 _STATUS_OF: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
     ErrorCode.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
@@ -77,11 +79,13 @@ _STATUS_OF: Final = {
 class Ports:
     """Connections to the cluster. `store` is None without an address of ZooKeeper.
 
-    The survey has a client of its own: on one connection, requests of a person would wait behind the metadata of all topics.
+    Each survey has connections of its own: on one connection, requests of a person would wait behind the metadata of all topics, and the
+    state of the cluster behind its figures.
     """
 
     admin: Admin
     survey_admin: Admin
+    brokers: BrokerSource
     open_consumer: Callable[[], AbstractAsyncContextManager[Consumer]]
     open_producer: Callable[[], AbstractAsyncContextManager[Producer]]
     store: Store | None
@@ -89,6 +93,16 @@ class Ports:
     nights_output: str | None = None
     registry: SchemaRegistry | None = None
 
+
+_NAMES: Final = {
+    "/api/reassignments": "moves of partitions",
+    "/api/group": "the group",
+    "/api/nights": "the ledger",
+    "/api/topics/{topic}/records": "records",
+}
+"""What an answer that is read on request is called on the page."""
+_LIMITS_MS: Final = {"/api/reassignments": 10_000, "/api/group": 10_000}
+"""Ages from which answers that a page asks for again and again are late."""
 
 Answer = Callable[["Request"], Awaitable[dict[str, Any]]]
 
@@ -99,39 +113,45 @@ class Console:
     def __init__(self, ports: Ports, access: Access, context: str) -> None:
         self._ports, self._access, self._context = ports, access, context
         self._admin = ports.admin
-        self.survey = Survey(ports.survey_admin, ports.clock)
+        zookeeper = None if ports.store is None else ZooKeeperStore(ports.store, ports.clock)
+        self.state = StateSurvey(ports.brokers, zookeeper, ports.clock)
+        self.survey = Survey(ports.survey_admin, self.state, ports.clock)
         self._nights = Nights(ports.nights_output, ports.clock)
         self._source = reading.Source(ports.open_consumer, ports.registry)
         self._streams = Streams()
-        self._overview_round, self._overview_made = -1, dict[str, Any]()
+        self._overview_version, self._overview_made = (-1, -1), dict[str, Any]()
         self.app = Guard(Starlette(routes=self._routes(), lifespan=self._lifespan), access)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.state.start()
         self.survey.start()
         try:
             yield
         finally:
             await self._streams.close()
             await self.survey.close()
+            await self.state.close()
 
     def _routes(self) -> list[Route]:
         reads: dict[str, Answer] = {
             "/api/console": self._about,
-            "/api/overview": lambda _: self._wait_known(self._overview),
-            "/api/topics": lambda request: self._wait_known(lambda: topics.topic_list(self.survey, _query(request))),
-            "/api/topics/{topic}": lambda request: topics.one_topic(self._admin, self.survey, _topic(request)),
+            "/api/overview": self._overview,
+            "/api/topics": self._of_survey(lambda asked: topics.topic_list(self.survey, asked), "records", "sizes"),
+            "/api/topics/{topic}": self._topic,
             "/api/topics/{topic}/records": self._records,
             "/api/topics/{topic}/record": self._record,
-            "/api/groups": lambda request: self._wait_known(lambda: groups.group_list(self.survey, _query(request))),
+            "/api/groups": self._of_survey(lambda asked: groups.group_list(self.survey, asked), "groups"),
             "/api/group": lambda request: groups.one_group(self._admin, self.survey, _query(request).text("id")),
             "/api/brokers/{broker}": lambda request: cluster.broker_settings(
                 self._admin, request.path_params["broker"]
             ),
             "/api/reassignments": lambda _: cluster.reassignments(self._admin),
             "/api/permissions": lambda _: cluster.permissions(self._admin),
-            "/api/timeline": lambda request: self._wait_known(
-                lambda: cluster.timeline(self.survey, _query(request).text("event", longest=30))
+            "/api/timeline": self._of_survey(
+                lambda asked: cluster.timeline(
+                    self.survey, asked.text("event", longest=30), asked.number("known", -1, -1)
+                )
             ),
             "/api/znode": self._znode,
             "/api/nights": lambda _: self._nights.rows(),
@@ -140,22 +160,52 @@ class Console:
         streams = {"/api/topics/{topic}/search": reading.search, "/api/topics/{topic}/follow": reading.follow}
         return [
             *(Route(path, _file(file)) for path, file in FILES.items()),
-            *(Route(path, _json(answer)) for path, answer in reads.items()),
+            *(Route(path, _json(self._with_age(path, answer))) for path, answer in reads.items()),
             *(Route(path, _json(answer), methods=["POST"]) for path, answer in changes.items()),
             *(Route(path, self._stream(events)) for path, events in streams.items()),
         ]
 
-    async def _wait_known(self, found: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the survey after its first round. Raises TimeoutError."""
-        async with asyncio.timeout(FIRST_ROUND_S):
-            await self.survey.seen.wait()
-        return found()
+    def _with_age(self, path: str, answer: Answer) -> Answer:
+        """Return an endpoint whose answers say as of when they are: what is read on request, as of the request."""
 
-    def _overview(self) -> dict[str, Any]:
-        """Return the overview, which is computed once in a round."""
-        if self._overview_round != self.survey.rounds:
-            self._overview_round, self._overview_made = self.survey.rounds, cluster.overview(self.survey)
-        return self._overview_made
+        async def answer_with_age(request: Request) -> dict[str, Any]:
+            asked = Moment.now(self._ports.clock)
+            found = await answer(request)
+            if "as_of" in found:
+                return found
+            part = Part(_NAMES.get(path, "this"), asked, _LIMITS_MS.get(path))
+            return {**found, "as_of": describe_parts(self._ports.clock, part)}
+
+        return answer_with_age
+
+    def _of_survey(self, find: Callable[[Parameters], dict[str, Any]], *figures: str) -> Answer:
+        """Return an endpoint that answers from memory, with the ages of the state and of these figures."""
+
+        async def answer(request: Request) -> dict[str, Any]:
+            await self.state.wait_fresh()
+            return {**find(_query(request)), "as_of": self._ages(*figures)}
+
+        return answer
+
+    def _ages(self, *figures: str) -> list[dict[str, Any]]:
+        return describe_parts(self._ports.clock, *self.state.parts(), *self.survey.parts(*figures))
+
+    async def _overview(self, request: Request) -> dict[str, Any]:
+        """Return the overview, which is computed once for each answer of the surveys; without plots for a page that has them."""
+        await self.state.wait_fresh()
+        version = self.state.version, self.survey.rounds
+        if self._overview_version != version:
+            self._overview_version, self._overview_made = version, cluster.overview(self.survey)
+        found = {**self._overview_made, "as_of": self._ages("records", "sizes", "groups")}
+        if _query(request).number("rounds", -1, -1) == self.survey.rounds:
+            found["history"] = None
+        return found
+
+    async def _topic(self, request: Request) -> dict[str, Any]:
+        await self.state.wait_fresh()
+        with_settings = not _query(request).flag("without_settings")
+        found = await topics.one_topic(self._admin, self.survey, _topic(request), with_settings=with_settings)
+        return {**found, "as_of": self._ages("records", "sizes")}
 
     async def _about(self, _: Request) -> dict[str, Any]:
         return {

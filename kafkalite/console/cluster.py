@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkalite.administration.acl_rows import acl_row
-from kafkalite.administration.cluster_health import judge
+from kafkalite.administration.cluster_health import Verdict, judge
 from kafkalite.administration.cluster_info import broker_rows, partition_counts
 from kafkalite.client.errors import ClientError
+from kafkalite.console.membership import UNTOLD_CONTROLLER
 from kafkalite.console.parameters import BadRequestError
 from kafkalite.console.topics import setting_rows
-from kafkalite.types import TopicPartition
+from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
-    from kafkalite.client import Admin
+    from kafkalite.client import Admin, ClusterDescription, TopicDescription
     from kafkalite.console.survey import Survey
 
 _PROBLEMS_SHOWN = 20
@@ -23,37 +24,72 @@ _CHANGES_SHOWN = 12
 
 
 def overview(survey: Survey) -> dict[str, Any]:
-    """Return brokers, controller, health, counts and the figures of the last hour, as of `time_ms`."""
-    topics, cluster = list(survey.topics.values()), survey.cluster
-    verdicts = [] if cluster is None else judge(cluster, topics, survey.minimums)
+    """Return brokers, controller, health, counts, and the figures of the last hour."""
+    state = survey.state
+    topics, cluster = list(state.topics.values()), state.cluster
     sizes: dict[int, int] = {}
     for by_broker in survey.sizes.values():
         for broker, size in by_broker.items():
             sizes[broker] = sizes.get(broker, 0) + size
     brokers = [] if cluster is None else broker_rows(cluster, topics)
+    verdicts = [] if cluster is None else health(survey, cluster, topics)
+    controller_id = NO_BROKER if cluster is None else cluster.controller_id
     return {
-        "time_ms": survey.time_ms,
         "problem": survey.problem,
         "cluster_id": cluster.cluster_id if cluster else None,
-        "controller_id": cluster.controller_id if cluster else -1,
-        "brokers": [{**row, "bytes": sizes.get(row["id"])} for row in brokers],
+        "controller_id": None if controller_id == UNTOLD_CONTROLLER else controller_id,
+        "source": state.members.source if state.members else None,
+        "brokers": [{**row, **_broker_state(survey, row["id"]), "bytes": sizes.get(row["id"])} for row in brokers],
         "counts": partition_counts(topics),
         "bytes": sum(sizes.values()) if sizes else None,
         "records_per_s": sum(survey.rates.values()) if survey.rates else None,
         "groups": len(survey.groups),
         "health": [{**each.to_dict(), "problems": each.problems[:_PROBLEMS_SHOWN]} for each in verdicts],
+        "rounds": survey.rounds,
         "history": survey.history.to_dict(),
         "changes": timeline(survey)["rows"][:_CHANGES_SHOWN],
     }
 
 
-def timeline(survey: Survey, event: str = "") -> dict[str, Any]:
+def _broker_state(survey: Survey, broker: int) -> dict[str, Any]:
+    state, problem, since_ms = survey.state.broker_state(broker)
+    registered = survey.state.registered
+    znode = registered.brokers.get(broker) if registered is not None else None
+    up_since_ms = znode.since_ms if znode is not None and state != "down" else None
+    return {"state": state, "problem": problem, "silent_since_ms": since_ms, "registered_since_ms": up_since_ms}
+
+
+def health(survey: Survey, cluster: ClusterDescription, topics: Sequence[TopicDescription]) -> list[Verdict]:
+    """Return the verdicts of `kafkalite cluster health`, and whether brokers, leaders and ZooKeeper answer."""
+    verdicts = judge(cluster, topics, survey.minimums)
+    if cluster.controller_id == UNTOLD_CONTROLLER:
+        verdicts = [each for each in verdicts if each.check != "controller"]
+    silent = survey.state.silent_brokers()
+    unanswered = tuple(
+        f"{topic.name}-{each.partition}" for topic in topics for each in topic.partitions if each.leader in silent
+    )
+    verdicts += [
+        Verdict(
+            "brokers answer", tuple(f"broker {broker}: {survey.state.broker_state(broker)[1]}" for broker in silent)
+        ),
+        Verdict("leaders answer", unanswered),
+    ]
+    if survey.state.has_zookeeper:
+        problem = survey.state.zookeeper_problem
+        verdicts.append(Verdict("ZooKeeper answers", () if problem is None else (problem,)))
+    return verdicts
+
+
+def timeline(survey: Survey, event: str = "", known: int = -1) -> dict[str, Any]:
     """Return elections, ISR changes, and brokers and topics that appeared and disappeared, the newest first; with `event` those of one
-    kind.
+    kind. `rows` is None for a page that has all up to number `known`.
     """
-    rows = [each.to_dict() for each in reversed(survey.changes)]
-    wanted = [row for row in rows if event in ("", row["event"])]
-    return {"rows": wanted, "most": survey.changes.maxlen, "time_ms": survey.time_ms}
+    changes = survey.state.changes
+    found: dict[str, Any] = {"most": changes.most, "known": changes.count, "rows": None}
+    if known != changes.count:
+        rows = [each.to_dict() for each in changes.newest_first()]
+        found["rows"] = [row for row in rows if event in ("", row["event"])]
+    return found
 
 
 async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:

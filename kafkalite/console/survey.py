@@ -1,32 +1,32 @@
-"""Polls the cluster every few seconds for lists, plots and the timeline, so that requests are answered from memory.
+"""Asks the cluster for figures (ends of partitions, sizes, groups) for lists, plots and lags, apart from its state (`state_survey`).
 
-A round reads metadata and the ends of partitions, and every few rounds sizes and groups. However large the cluster is, polling takes no
-more than a tenth of the time: the pause after a round is nine times as long as the round, from `EVERY_S` to `LONGEST_S`.
+Figures may take long: of ten thousand topics, or where a broker is slow. So each broker has a deadline of its own, those that do not answer
+are left out, and polling takes no more than a tenth of the time: the pause after a round is nine times as long as the round, from `EVERY_S`
+to `LONGEST_S`. What could not be read stays as it was, with its time.
 
-Memory is bounded: an hour of the cluster's figures, the same for the topics and groups that were viewed last, the newest changes.
+Memory is bounded: an hour of the cluster's figures, the same for the topics and groups that were viewed last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.administration.cluster_changes import Change, ClusterChanges, PartitionChange
 from kafkalite.administration.cluster_health import min_insync_replicas
 from kafkalite.client.errors import ClientError
-from kafkalite.lifecycle import report, start_task
+from kafkalite.console.freshness import Moment, Part
+from kafkalite.errors import ErrorCode
+from kafkalite.lifecycle import Jobs, report
 from kafkalite.series import Series
 from kafkalite.types import NO_BROKER, TopicPartition
-from zk.znodes.topics import PartitionState
 
 if TYPE_CHECKING:
-    from kafkalite.client import Admin, ClusterDescription, GroupListing, TopicDescription
+    from kafkalite.client import Admin, GroupListing, TopicDescription
     from kafkalite.clock import Clock
+    from kafkalite.console.state_survey import StateSurvey
 
 logger = logging.getLogger("kafkalite.console")
 
@@ -35,55 +35,22 @@ LONGEST_S: Final = 30.0
 """Longest pause between rounds."""
 _SHARE: Final = 9
 """Length of a pause in multiples of the round before it."""
-_SLOW_ROUNDS: Final = 3
-"""Sizes and groups are requested in one of so many rounds."""
+SLOW_EVERY_S: Final = 15.0
+"""Least pause between requests for sizes and groups."""
+_DEADLINE_S: Final = 5.0
+"""Time that one broker has for ends, and all of them for groups and settings."""
+_LATE_ROUNDS: Final = 2.5
+"""Pauses after which figures are late."""
 POINTS: Final = 720
 """Rounds in an hour."""
 WATCHED_TOPICS: Final = 200
 WATCHED_GROUPS: Final = 100
-CHANGES_KEPT: Final = 1000
-_MOST_OF_A_TOPIC: Final = 6
-_MOST_TOGETHER: Final = 200
-"""Changes that one round adds to the timeline; further ones are counted."""
 MOST_MINIMUMS: Final = 1000
 """Topics above which min.insync.replicas is not requested."""
 _PORTION: Final = 500
 """Partitions whose ends are requested at once, so that brokers serve others in between."""
 MOST_PARTITIONS: Final = 50_000
 """Partitions whose ends are requested; others have no rates."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimedChange:
-    """A change and when it was noticed; `more` like it were noticed at the same time, and are only counted."""
-
-    time_ms: int
-    change: Change
-    more: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        text = " ".join(str(self.change).split()) + (f", and {self.more} more" if self.more else "")
-        return {"time_ms": self.time_ms, **self.change.to_dict(), "more": self.more, "text": text}
-
-
-def fold_changes(time_ms: int, changes: Sequence[Change]) -> list[TimedChange]:
-    """Return the changes of one round, with those of many partitions of a topic merged, and at most so many: one broker can lead
-    everything.
-    """
-    groups: dict[Any, list[Change]] = {}
-    for number, change in enumerate(changes):
-        key = (change.event, change.topic_partition.topic) if isinstance(change, PartitionChange) else number
-        groups.setdefault(key, []).append(change)
-    found: list[TimedChange] = []
-    for alike in groups.values():
-        if len(alike) > _MOST_OF_A_TOPIC:
-            found.append(TimedChange(time_ms, alike[0], len(alike) - 1))
-        else:
-            found += [TimedChange(time_ms, each) for each in alike]
-    shown, rest = found[:_MOST_TOGETHER], found[_MOST_TOGETHER:]
-    if rest:
-        shown.append(replace(rest[0], more=sum(1 + each.more for each in rest) - 1))
-    return shown
 
 
 class Watched:
@@ -117,17 +84,10 @@ class Watched:
 
 
 class Survey:
-    """The last known state of the cluster; None and empty before the first round."""
+    """The last known figures of the cluster; empty before the first round."""
 
-    def __init__(self, admin: Admin, clock: Clock) -> None:
-        self._admin, self._clock = admin, clock
-        self.seen = asyncio.Event()
-        """Set when the cluster was looked at, or could not be."""
-        self.time_ms = 0
-        self.problem: str | None = None
-        """Why the last round failed."""
-        self.cluster: ClusterDescription | None = None
-        self.topics: dict[str, TopicDescription] = {}
+    def __init__(self, admin: Admin, state: StateSurvey, clock: Clock) -> None:
+        self._admin, self.state, self._clock = admin, state, clock
         self.ends: dict[TopicPartition, int] = {}
         self.sizes: dict[TopicPartition, dict[int, int]] = {}
         """Bytes by broker."""
@@ -142,134 +102,182 @@ class Survey:
         self.history = Series(("records_per_s", "under_replicated", "offline", "bytes", "lag"), POINTS)
         self.watched_topics = Watched(("records_per_s", "bytes"), WATCHED_TOPICS)
         self.watched_groups = Watched(("lag",), WATCHED_GROUPS)
-        self.changes: deque[TimedChange] = deque(maxlen=CHANGES_KEPT)
-        self._cluster_changes = ClusterChanges()
         self.rounds = 0
-        """How often the cluster was looked at."""
-        self._task: asyncio.Task[None] | None = None
-        self._ends_ms = 0
-        self._is_current = False
-        self._slow_problem: str | None = None
-        """Of the last round that asked for all."""
+        """Counts the points of `history`."""
+        self._known: dict[str, Moment] = {}
+        """When each kind of figure was read completely."""
+        self._problems: dict[str, str | None] = {}
+        self._ends_ms = 0.0
+        self._pauses = {"records": EVERY_S, "sizes": SLOW_EVERY_S, "groups": SLOW_EVERY_S}
+        self._has_records = asyncio.Event()
+        self._jobs = Jobs()
+
+    @property
+    def topics(self) -> Mapping[str, TopicDescription]:
+        """Return the topics of the state survey."""
+        return self.state.topics
 
     def start(self) -> None:
-        self._task = start_task(self._run(), "survey")
+        """Begin to ask."""
+        self._jobs.spawn(self._repeat(self.read_records, EVERY_S, "records"), "figures: records")
+        self._jobs.spawn(self._repeat(self.read_sizes, SLOW_EVERY_S, "sizes"), "figures: sizes")
+        self._jobs.spawn(self._repeat(self.read_groups, SLOW_EVERY_S, "groups"), "figures: groups")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._jobs.stop()
 
-    async def _run(self) -> None:
+    async def _repeat(self, read: Callable[[], Awaitable[None]], every_s: float, name: str) -> None:
         loop = asyncio.get_running_loop()
+        await self.state.seen.wait()
+        if name == "groups":  # lags are made of ends
+            await self._has_records.wait()
         while True:
             begun_s = loop.time()
-            await self.run_round()
+            await read()
             took_s = loop.time() - begun_s
-            is_known = self._is_current  # else the time went into waiting for who does not answer
-            await asyncio.sleep(min(max(EVERY_S - took_s, _SHARE * took_s), LONGEST_S) if is_known else EVERY_S)
+            is_complete = self._problems.get(name) is None  # else the time went into waiting for who does not answer
+            pause_s = min(max(every_s - took_s, _SHARE * took_s), LONGEST_S) if is_complete else every_s
+            self._pauses[name] = max(every_s, pause_s + took_s)
+            await asyncio.sleep(pause_s)
 
     async def run_round(self) -> None:
-        """Run one round. What cannot be read stays as it was, and `problem` says why."""
-        is_slow_round = self.rounds % _SLOW_ROUNDS == 0
-        self._is_current = False
-        slow_problems: list[str | None] = []
-        found = await self._try_read(self._read_cluster)
-        if found is None:
-            found = await self._try_read(self._read_ends)
-            self._is_current = found is None
-            if is_slow_round:  # who may not see one of them may see the others
-                for read in (self._read_sizes, self._read_minimums, self._read_groups):
-                    slow_problems.append(await self._try_read(read))
-                self._slow_problem = next((each for each in slow_problems if each is not None), None)
-        self.problem = found or self._slow_problem
-        self._note_figures()
-        self.rounds += 1
-        self.seen.set()
+        """Read everything once."""
+        for read in (self.read_sizes, self.read_records, self.read_groups):
+            await read()
 
-    async def _try_read(self, read: Callable[[], Awaitable[None]]) -> str | None:
-        """Return why the cluster could not be read, None after success."""
+    def parts(self, *names: str) -> list[Part]:
+        """Return how old kinds of figures are: "records", "sizes", "groups"."""
+        return [
+            Part(name, self._known.get(name), _LATE_ROUNDS * 1000 * self._pauses[name], self._problems.get(name))
+            for name in names
+        ]
+
+    @property
+    def problem(self) -> str | None:
+        """Return why some figures could not be read; None when all could."""
+        return next((each for each in self._problems.values() if each is not None), None)
+
+    async def _try_read(self, name: str, read: Callable[[], Awaitable[None]]) -> None:
+        """Read figures, and note when they were known, or why they could not be read."""
+        asked = Moment.now(self._clock)
         try:
             await read()
-        except ClientError as problem:
-            return str(problem)
+        except (ClientError, OSError) as problem:
+            self._problems[name] = str(problem) or f"{name}: no answer in time"
         except Exception as problem:  # the next round may go well; whoever looks is to know
-            report("a look at the cluster failed", problem)
-            return repr(problem)
-        return None
+            report(f"reading {name} failed", problem)
+            self._problems[name] = repr(problem)
+        else:
+            self._known[name], self._problems[name] = asked, None
+
+    async def read_records(self) -> None:
+        """Read the ends of partitions, and note a point of the plots."""
+        await self._try_read("records", self._read_ends)
+        self._has_records.set()
+        self._note_figures()
+        self.rounds += 1
+
+    async def read_sizes(self) -> None:
+        await self._try_read("sizes", self._read_sizes)
+
+    async def read_groups(self) -> None:
+        await self._try_read("minimums", self._read_minimums)
+        await self._try_read("groups", self._read_groups)
 
     async def _read_minimums(self) -> None:
         if len(self.topics) <= MOST_MINIMUMS:
-            self.minimums = await min_insync_replicas(self._admin, self.topics)
-
-    async def _read_cluster(self) -> None:
-        self.cluster = await self._admin.describe_cluster()
-        self.topics = {each.name: each for each in await self._admin.describe_topics()}
-        self.time_ms = self._clock.now_ms()
-        await self._take_changes(self.cluster)
-        self.seen.set()
-
-    async def _take_changes(self, cluster: ClusterDescription) -> None:
-        """Add the differences to the round before to the timeline, in portions, so that other requests are served in between."""
-        known = self._cluster_changes
-        found: list[Change] = [*known.brokers_are(each.id for each in cluster.brokers)]
-        found += known.controller_is(cluster.controller_id)
-        gone = set(known.states)
-        partitions = ((topic.name, each) for topic in self.topics.values() for each in topic.partitions)
-        for number, (topic, each) in enumerate(partitions, 1):
-            place = TopicPartition(topic, each.partition)
-            state = PartitionState(each.leader, each.leader_epoch, each.isr, -1)
-            gone.discard(place)
-            if known.states.get(place) != state:
-                found += known.state_is(place, state)
-            if number % _PORTION == 0:
-                await asyncio.sleep(0)
-        for place in sorted(gone):
-            found += known.state_is(place, None)
-        known.all_known()
-        self.changes.extend(fold_changes(self.time_ms, found))
+            async with asyncio.timeout(_DEADLINE_S):
+                self.minimums = await min_insync_replicas(self._admin, self.topics)
 
     async def _read_ends(self) -> None:
-        led = [
-            TopicPartition(topic.name, each.partition)
-            for topic in self.topics.values()
-            for each in topic.partitions
-            if each.leader != NO_BROKER
-        ][:MOST_PARTITIONS]
+        """Read the ends. Raises the error of the last leader that failed, after those of the others were read."""
+        led: dict[int, list[TopicPartition]] = {}
+        partitions = ((topic.name, each) for topic in self.topics.values() for each in topic.partitions)
+        for number, (topic, each) in enumerate(partitions):
+            if each.leader != NO_BROKER and number < MOST_PARTITIONS:
+                led.setdefault(each.leader, []).append(TopicPartition(topic, each.partition))
+        silent = self.state.silent_brokers()
         before, before_ms = self.ends, self._ends_ms
-        ends: dict[TopicPartition, int] = {}
-        for begin in range(0, len(led), _PORTION):
-            asked = dict.fromkeys(led[begin : begin + _PORTION], "latest")
-            found = await self._admin.list_offsets(asked, described=self.topics)
-            ends |= {each: answer.offset for each, answer in found.items() if answer is not None}
-        self.ends, self._ends_ms = ends, self._clock.now_ms()
+        answers = await asyncio.gather(
+            *(self._read_ends_of(places) for leader, places in led.items() if leader not in silent)
+        )
+        found = {place: end for ends, _ in answers for place, end in ends.items()}
+        self.ends = {
+            place: end
+            for places in led.values()
+            for place in places
+            if (end := found.get(place, before.get(place))) is not None
+        }
+        self._ends_ms = self._clock.monotonic_ms()
         seconds = (self._ends_ms - before_ms) / 1000
-        grown = dict.fromkeys(self.topics, 0)
-        for each, end in self.ends.items():
-            grown[each.topic] += max(0, end - before.get(each, end))
-        self.rates = {topic: count / seconds for topic, count in grown.items()} if before_ms and seconds > 0 else {}
+        grown, unknown = (
+            dict.fromkeys(self.topics, 0),
+            {place.topic for places in led.values() for place in places if place not in found},
+        )
+        for place, end in found.items():
+            if place.topic in grown:
+                grown[place.topic] += max(0, end - before.get(place, end))
+        is_second = before_ms and seconds > 0
+        self.rates = (
+            {topic: count / seconds for topic, count in grown.items() if topic not in unknown} if is_second else {}
+        )
+        for broker in silent.keys() & led.keys():
+            raise ClientError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} does not answer")
+        for _, problem in answers:
+            if problem is not None:
+                raise problem
+
+    async def _read_ends_of(
+        self, places: Sequence[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], ClientError | OSError | None]:
+        """Return the ends of partitions of one leader, and the error that ended it before all were read."""
+        ends: dict[TopicPartition, int] = {}
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                for begin in range(0, len(places), _PORTION):
+                    asked = dict.fromkeys(places[begin : begin + _PORTION], "latest")
+                    found = await self._admin.list_offsets(asked, described=self.topics)
+                    ends |= {each: answer.offset for each, answer in found.items() if answer is not None}
+        except (ClientError, OSError) as problem:
+            return ends, problem
+        return ends, None
 
     async def _read_sizes(self) -> None:
         """Read the sizes. Raises the error of the last broker that failed, after those of the others were read."""
-        failed: ClientError | None = None
+        cluster = self.state.cluster
+        brokers = [each.id for each in cluster.brokers] if cluster else []
+        answers = await asyncio.gather(*(self._read_sizes_of(each) for each in brokers))
+        failed: ClientError | OSError | None = None
         sizes: dict[TopicPartition, dict[int, int]] = {}
-        for broker in [each.id for each in self.cluster.brokers] if self.cluster else []:
-            try:
-                directories = (await self._admin.describe_log_dirs([broker]))[broker]
-            except ClientError as problem:  # the sizes of the others are better than none
-                failed = problem
+        for broker, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, ClientError | OSError):  # the sizes of the others are better than none
+                failed = answer
                 continue
-            for replica in (each for directory in directories for each in directory.replicas if not each.is_future):
-                sizes.setdefault(replica.topic_partition, {})[broker] = replica.size_bytes
+            for place, size in answer.items():
+                sizes.setdefault(place, {})[broker] = size
         self.sizes, self.topic_bytes = sizes, {}
         for place, by_broker in sizes.items():
             self.topic_bytes[place.topic] = self.topic_bytes.get(place.topic, 0) + sum(by_broker.values())
         if failed is not None:
             raise failed
 
+    async def _read_sizes_of(self, broker: int) -> dict[TopicPartition, int] | ClientError | OSError:
+        """Return the sizes of a broker's replicas, or why they could not be read."""
+        if broker in self.state.silent_brokers():
+            return ClientError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} does not answer")
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                directories = (await self._admin.describe_log_dirs([broker]))[broker]
+        except TimeoutError:
+            return TimeoutError(f"broker {broker} did not tell its sizes within {_DEADLINE_S:g} s")
+        except (ClientError, OSError) as problem:
+            return problem
+        replicas = (each for directory in directories for each in directory.replicas if not each.is_future)
+        return {each.topic_partition: each.size_bytes for each in replicas}
+
     async def _read_groups(self) -> None:
-        self.groups = await self._admin.list_groups()
+        async with asyncio.timeout(_DEADLINE_S):
+            self.groups = await self._admin.list_groups()
         self.watched_groups.fill([each.group_id for each in self.groups])
         here = {each.group_id for each in self.groups}
         self.lags = {name: await self._lag(name) for name in self.watched_groups.names() if name in here}
@@ -277,8 +285,9 @@ class Survey:
 
     async def _lag(self, group_id: str) -> int | None:
         try:
-            committed = await self._admin.list_group_offsets(group_id)
-        except ClientError:
+            async with asyncio.timeout(_DEADLINE_S):
+                committed = await self._admin.list_group_offsets(group_id)
+        except (ClientError, OSError):
             return None
         lags = [
             max(0, self.ends[place] - position.offset)
@@ -291,18 +300,19 @@ class Survey:
         self.watched_topics.fill([name for name, topic in self.topics.items() if not topic.is_internal])
         partitions = [each for topic in self.topics.values() for each in topic.partitions]
         lags = [lag for lag in self.lags.values() if lag is not None]
-        has_rates = self._is_current and bool(self.rates)
+        now = Moment.now(self._clock)
+        has_rates = self._problems.get("records") is None and bool(self.rates)
+        is_state_known = not any(part.is_late(now) for part in self.state.parts())
         figures = {
             "records_per_s": sum(self.rates.values()) if has_rates else None,
-            "under_replicated": float(sum(each.under_replicated for each in partitions)),
-            "offline": float(sum(each.leader == NO_BROKER for each in partitions)),
+            "under_replicated": float(sum(each.under_replicated for each in partitions)) if is_state_known else None,
+            "offline": float(sum(each.leader == NO_BROKER for each in partitions)) if is_state_known else None,
             "bytes": float(sum(self.topic_bytes.values())) if self.sizes else None,
             "lag": float(sum(lags)) if lags else None,
         }
-        now_ms = self._clock.now_ms()
-        self.history.append(now_ms, figures if self._is_current else {})
+        self.history.append(now.time_ms, figures)
         watched = {
-            name: {"records_per_s": self.rates.get(name) if has_rates else None, "bytes": self.topic_bytes.get(name)}
+            name: {"records_per_s": self.rates.get(name), "bytes": self.topic_bytes.get(name)}
             for name in self.watched_topics.names()
         }
-        self.watched_topics.append(now_ms, watched)
+        self.watched_topics.append(now.time_ms, watched)

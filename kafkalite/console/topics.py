@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,10 @@ from kafkalite.types import NO_BROKER, TopicPartition
 if TYPE_CHECKING:
     from kafkalite.client import Admin, ConfigEntry, TopicDescription
     from kafkalite.console.survey import Survey
+
+
+_DEADLINE_S: Final = 2.0
+"""Time that brokers have for the offsets and settings of a topic, which are requested while a page waits."""
 
 
 def topic_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
@@ -65,28 +70,30 @@ def _row(survey: Survey, topic: TopicDescription) -> dict[str, Any]:
     }
 
 
-async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
-    """Return partitions with offsets and sizes, settings with their sources, and the last hour. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-    (topic,) = await admin.describe_topics([name])
-    led = [TopicPartition(name, each.partition) for each in topic.partitions if each.leader != NO_BROKER]
-    starts = await admin.list_offsets(dict.fromkeys(led, "earliest"), described={name: topic})
-    ends = await admin.list_offsets(dict.fromkeys(led, "latest"), described={name: topic})
-    settings: dict[str, ConfigEntry] = {}
-    problem = None
-    try:
-        settings = await admin.describe_configs("topic", name, documentation=True, synonyms=True)
-    except ClientError as refused:  # who may see a topic need not be one who may see its settings
-        problem = str(refused)
+async def one_topic(admin: Admin, survey: Survey, name: str, *, with_settings: bool = True) -> dict[str, Any]:
+    """Return partitions with offsets and sizes, settings with their sources, and the last hour. Raises UNKNOWN_TOPIC_OR_PARTITION.
+
+    Leaders and ISRs are those of the survey, as in the list of topics. What does not answer in time is left out, and `offsets_problem` and
+    `settings_problem` say why.
+    """
+    topic = survey.topics.get(name)
+    if topic is None:  # made a moment ago, or not at all
+        (topic,) = await admin.describe_topics([name])
+    (starts, problem), (ends, _), (settings, settings_problem) = await asyncio.gather(
+        _offsets_of(admin, survey, topic, "earliest"),
+        _offsets_of(admin, survey, topic, "latest"),
+        _settings_of(admin, name) if with_settings else _no_settings(),
+    )
     partitions = []
     for each in topic.partitions:
         place = TopicPartition(name, each.partition)
-        start, end = starts.get(place), ends.get(place)
         sizes = survey.sizes.get(place, {})
         partitions.append(
             {
                 **each.to_dict(),
-                "start_offset": start.offset if start else None,
-                "end_offset": end.offset if end else None,
+                "is_silent": each.leader in survey.state.silent_brokers(),
+                "start_offset": starts.get(place),
+                "end_offset": ends.get(place),
                 "bytes": sizes.get(each.leader),
                 "bytes_by_broker": {str(broker): size for broker, size in sorted(sizes.items())},
             }
@@ -95,10 +102,55 @@ async def one_topic(admin: Admin, survey: Survey, name: str) -> dict[str, Any]:
         **_row(survey, topic),
         "topic_id": topic.topic_id,
         "partition_list": partitions,
+        "offsets_problem": problem,
         "settings": setting_rows(settings),
-        "settings_problem": problem,
+        "settings_problem": settings_problem,
         "history": survey.watched_topics.of(name).to_dict(),
     }
+
+
+async def _offsets_of(
+    admin: Admin, survey: Survey, topic: TopicDescription, position: str
+) -> tuple[dict[TopicPartition, int], str | None]:
+    """Return the first or last offsets of partitions whose leaders answer in time, and why those of others are not known."""
+    silent = survey.state.silent_brokers()
+    led: dict[int, list[TopicPartition]] = {}
+    problems = []
+    for each in topic.partitions:
+        if each.leader in silent:
+            problems.append(f"broker {each.leader} does not answer")
+        elif each.leader != NO_BROKER:
+            led.setdefault(each.leader, []).append(TopicPartition(topic.name, each.partition))
+    offsets: dict[TopicPartition, int] = {}
+
+    async def ask(leader: int) -> None:
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                found = await admin.list_offsets(dict.fromkeys(led[leader], position), described={topic.name: topic})
+        except TimeoutError:
+            problems.append(f"broker {leader} did not tell offsets within {_DEADLINE_S:g} s")
+        except (ClientError, OSError) as problem:
+            problems.append(str(problem))
+        else:
+            offsets.update({place: answer.offset for place, answer in found.items() if answer is not None})
+
+    await asyncio.gather(*map(ask, led))
+    return offsets, "; ".join(dict.fromkeys(problems)) or None
+
+
+async def _no_settings() -> tuple[dict[str, ConfigEntry], None]:
+    return {}, None
+
+
+async def _settings_of(admin: Admin, name: str) -> tuple[dict[str, ConfigEntry], str | None]:
+    """Return the settings of a topic, or none and why; who may see a topic need not be one who may see its settings."""
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            return await admin.describe_configs("topic", name, documentation=True, synonyms=True), None
+    except TimeoutError:
+        return {}, f"no broker told the settings within {_DEADLINE_S:g} s"
+    except (ClientError, OSError) as problem:
+        return {}, str(problem)
 
 
 def setting_rows(settings: dict[str, ConfigEntry]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -89,7 +90,7 @@ class Screens:
 
     def __init__(self, chrome: Chrome, address: str, folder: Path) -> None:
         self.page = StatusPage(chrome, address)
-        self.chrome, self._address, self._folder = chrome, address, folder
+        self.chrome, self.address, self._folder = chrome, address, folder
 
     def open(self, place: str, heading: str) -> None:
         self.chrome.execute_script("location.hash = arguments[0]", place)
@@ -124,7 +125,7 @@ class Screens:
 def test_every_screen_of_the_console(tmp_path: Path) -> None:
     with (
         browser(tmp_path / "chromium") as chrome,
-        LocalCluster(brokers=1, properties=SETTINGS) as cluster,
+        LocalCluster(brokers=2, properties=SETTINGS) as cluster,
     ):
         write(cluster)
         with console(cluster, tmp_path) as address:
@@ -138,6 +139,8 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             screens.page.assert_sound()
             assert chrome.title != "taken"
         the_demo_ends_with_its_console(cluster, tmp_path)
+        with console(cluster, tmp_path) as address:
+            a_killed_broker_is_not_up(Screens(chrome, address, tmp_path), cluster)
 
 
 def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
@@ -193,8 +196,31 @@ def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
         process.wait()
 
 
+def a_killed_broker_is_not_up(screens: Screens, cluster: LocalCluster) -> None:
+    """No answer that is as of three seconds after the kill has it up; nor has the page when it has such an answer."""
+    screens.open("#/", "Overview")
+    screens.has("2 of 2", "✓ brokers answer", "✓ ZooKeeper answers", "as of ")
+    killed_id = max(cluster.broker_ids)
+    cluster.kill(killed_id)
+    killed_ms = time.time() * 1000
+    deadline_s = time.monotonic() + 60
+    while True:
+        assert time.monotonic() < deadline_s, "no answer of the console is younger than the kill"
+        with urllib.request.urlopen(f"{screens.address}api/overview", timeout=60) as response:
+            found = json.load(response)
+        (row,) = [each for each in found["brokers"] if each["id"] == killed_id]
+        known_ms = min(each["time_ms"] for each in found["as_of"] if each["name"].startswith(("brokers", "leaders")))
+        assert row["state"] in ("silent", "down") or known_ms < killed_ms + 3000, found
+        if known_ms >= killed_ms and row["state"] != "up":
+            break
+    screens.has("1 of 2", "✕ brokers")
+    screens.keep("killed")
+    screens.open("#/topics/orders", "orders")
+    screens.has("Partitions", "as of ")
+
+
 def look_at_the_cluster(screens: Screens) -> None:
-    screens.has("1 of 1", "✓ controller", "up controller")
+    screens.has("2 of 2", "✓ controller", "up controller", "as of ")
     screens.page.wait(lambda: len(screens.page.data(".plot")) == 4, "plots")
     screens.keep("overview")
     screens.find("body").send_keys(Keys.TAB)

@@ -129,11 +129,11 @@ class TopicAdmin(AdminCalls):
             for name in sorted(view.topics):
                 if len(found) % TOPICS_AT_ONCE == TOPICS_AT_ONCE - 1:
                     await asyncio.sleep(0)
-                found.append(_description(view.topics[name]))
+                found.append(describe_topic_view(view.topics[name]))
             return found
         names = list(dict.fromkeys(topics))
         view = await self._cluster.fetch_topics(names)
-        return [_description(view.topics[name]) for name in names]
+        return [describe_topic_view(view.topics[name]) for name in names]
 
     async def describe_topics_at(self, broker: int | None, topics: Iterable[str]) -> dict[str, TopicDescription]:
         """Return topics by name as one broker (None: any) knows them now; those that it does not know are left out."""
@@ -143,7 +143,7 @@ class TopicAdmin(AdminCalls):
         )
         asked = "a broker" if broker is None else f"broker {broker}"
         view = ClusterView().with_metadata(await self._ask(broker, request, f"asking {asked} for topics"))
-        return {name: _description(topic) for name, topic in view.topics.items()}
+        return {name: describe_topic_view(topic) for name, topic in view.topics.items()}
 
     # cluster
 
@@ -184,7 +184,8 @@ def _created_topic(answer: messages.create_topics_response.CreatableTopicResult)
     return CreatedTopic(answer.name, topic_id, answer.num_partitions, answer.replication_factor)
 
 
-def _description(topic: TopicView) -> TopicDescription:
+def describe_topic_view(topic: TopicView) -> TopicDescription:
+    """Return the description of a topic of a view."""
     return TopicDescription(
         topic.name,
         topic_id_to_text(topic.topic_id) if any(topic.topic_id) else "",

@@ -2,6 +2,7 @@
 // began (timers, streams, requests) ends with its `life`.
 
 import { show as access } from "./access.js";
+import { forgetAges, takeAges } from "./as_of.js";
 import { show as brokers, showOne as broker } from "./brokers.js";
 import { byId, element, setText } from "./elements.js";
 import { show as groups, showOne as group } from "./groups.js";
@@ -59,7 +60,10 @@ class Life {
   async run(call) {
     try {
       const found = await call();
-      if (!this.signal.aborted) showLost("");
+      if (!this.signal.aborted) {
+        showLost("");
+        if (found?.as_of) takeAges(found.as_of);
+      }
       return found;
     } catch (problem) {
       if (problem.name !== "AbortError" && !this.signal.aborted) {
@@ -85,6 +89,7 @@ function route() {
   if (!path.startsWith("/")) return; // the skip link
   leave();
   showLost("");
+  forgetAges();
   const found = ROUTES.map(([pattern, show, title]) => [pattern.exec(path), show, title]).find(([match]) => match);
   const main = byId("main");
   main.replaceChildren();

@@ -1,7 +1,7 @@
 // Brokers, moves of partitions as they go on, a broker's settings.
 
 import { element } from "./elements.js";
-import { address, ask, brokerLink, bytes, count, settings, table, topicLink } from "./screen.js";
+import { address, ask, brokerLink, brokerState, bytes, count, settings, table, topicLink } from "./screen.js";
 
 const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["On disk", "number"]];
 const MOVES = [["Partition", "wrap"], ["Replicas"], ["To come"], ["To go"], ["Arrived"], ["Of", "number"]];
@@ -10,12 +10,14 @@ export function show(main, life) {
   const brokers = element("div");
   const moves = element("div");
   main.append(element("h1", {}, "Brokers"), brokers, element("h2", {}, "Partitions that are being moved"), moves);
-  life.every(5000, async () => {
-    const found = await life.run(() => ask("overview", {}, life.signal));
+  let rounds;
+  life.every(1000, async () => {
+    const found = await life.run(() => ask("overview", { rounds }, life.signal));
     if (!found) return;
+    rounds = found.rounds;
     brokers.replaceChildren(table(BROKERS, found.brokers.map((each) => [
       brokerLink(each.id),
-      [element("span", { class: each.alive ? "good-text" : "bad-text" }, each.alive ? "up" : "down"), each.is_controller ? element("span", { class: "badge" }, "controller") : ""],
+      brokerState(each),
       address(each), each.rack, count(each.leaders), count(each.replicas), bytes(each.bytes),
     ])));
   });

@@ -1,21 +1,24 @@
 // The cluster at a glance: is it well, who is in it, what goes through it.
 
+import { late } from "./as_of.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { address, ask, brokerLink, bytes, changeLog, count, notice, rate, table, tiles } from "./screen.js";
+import { address, ask, brokerLink, brokerState, bytes, changeLog, count, notice, rate, table, tiles } from "./screen.js";
 
 const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["Not in sync", "number"], ["On disk", "number"]];
 
 function brokerRow(each) {
-  const state = [element("span", { class: each.alive ? "good-text" : "bad-text" }, each.alive ? "up" : "down")];
+  const state = brokerState(each);
   if (each.is_controller) state.push(" ", element("span", { class: "badge" }, "controller"));
   const behind = element("span", { class: each.out_of_sync ? "warn-text" : null }, count(each.out_of_sync));
   return [brokerLink(each.id), state, address(each), each.rack, count(each.leaders), count(each.replicas), behind, bytes(each.bytes)];
 }
 
-function health(verdicts) {
+// A check of what is not known any more is neither good nor bad.
+function health(verdicts, isKnown) {
   const items = verdicts.map((each) => {
-    const sign = element("span", { class: each.healthy ? "good-text" : "bad-text" }, each.healthy ? "✓ " : "✕ ");
+    const [kind, text] = !isKnown ? ["warn-text", "? "] : each.healthy ? ["good-text", "✓ "] : ["bad-text", "✕ "];
+    const sign = element("span", { class: kind }, text);
     const more = each.count > each.problems.length ? `, and ${count(each.count - each.problems.length)} more` : "";
     return element("li", {}, element("span", {}, sign, each.check), element("span", { class: "faint" }, each.healthy ? "" : each.problems.join(", ") + more));
   });
@@ -43,29 +46,42 @@ export function show(main, life) {
     element("h2", {}, "Changes ", element("small", {}, "since the console was started")),
     changes,
   );
-  life.every(5000, async () => {
-    const found = await life.run(() => ask("overview", {}, life.signal));
-    if (!found) return;
-    const { counts } = found;
-    const up = found.brokers.filter((each) => each.alive).length;
+  let shown = null;
+
+  function draw() {
+    if (!shown) return;
+    const { counts } = shown;
+    const stale = late();
+    const isKnown = !stale.includes("brokers and controller") && !stale.includes("leaders and in-sync replicas");
+    const level = (is, kind) => (!isKnown ? "warn" : is ? kind : "");
+    const up = shown.brokers.filter((each) => ["up", "slow"].includes(each.state)).length;
+    const silent = shown.brokers.some((each) => each.state === "silent");
     facts.replaceChildren(
-      ...(found.problem ? [notice(`Not all of the cluster could be looked at: ${found.problem}`)] : []),
+      ...(shown.problem ? [notice(`Not all of the cluster could be looked at: ${shown.problem}`)] : []),
       tiles([
-        ["Brokers up", `${up} of ${found.brokers.length}`, up < found.brokers.length ? "bad" : ""],
-        ["Controller", found.controller_id < 0 ? "none" : found.controller_id, found.controller_id < 0 ? "bad" : ""],
+        ["Brokers up", `${up} of ${shown.brokers.length}`, level(up < shown.brokers.length, silent ? "warn" : "bad")],
+        ["Controller", shown.controller_id === null ? "–" : shown.controller_id < 0 ? "none" : shown.controller_id, level(shown.controller_id !== null && shown.controller_id < 0, "bad")],
         ["Topics", count(counts.topics)],
         ["Partitions", count(counts.partitions)],
-        ["Offline", count(counts.unavailable_partitions), counts.unavailable_partitions ? "bad" : ""],
-        ["Under-replicated", count(counts.under_replicated_partitions), counts.under_replicated_partitions ? "warn" : ""],
-        ["Groups", count(found.groups)],
-        ["Records/s", rate(found.records_per_s)],
-        ["On disk", bytes(found.bytes)],
+        ["Offline", count(counts.unavailable_partitions), level(counts.unavailable_partitions, "bad")],
+        ["Under-replicated", count(counts.under_replicated_partitions), level(counts.under_replicated_partitions, "warn")],
+        ["Groups", count(shown.groups), stale.includes("groups") ? "warn" : ""],
+        ["Records/s", rate(shown.records_per_s), stale.includes("records") ? "warn" : ""],
+        ["On disk", bytes(shown.bytes), stale.includes("sizes") ? "warn" : ""],
       ]),
     );
-    for (const each of plots) each.show(found.history);
-    brokers.replaceChildren(table(BROKERS, found.brokers.map(brokerRow)), element("p", { class: "faint" }, `Cluster ${found.cluster_id ?? "–"}`));
-    verdicts.replaceChildren(health(found.health));
-    changes.replaceChildren(found.changes.length ? changeLog(found.changes) : element("p", { class: "faint" }, "None so far."));
+    brokers.replaceChildren(table(BROKERS, shown.brokers.map(brokerRow)), element("p", { class: "faint" }, `Cluster ${shown.cluster_id ?? "–"}, as ${shown.source ?? "nobody"} tells it`));
+    verdicts.replaceChildren(health(shown.health, isKnown));
+    changes.replaceChildren(shown.changes.length ? changeLog(shown.changes) : element("p", { class: "faint" }, "None so far."));
     main.dataset.ready = "1";
+  }
+
+  document.addEventListener("lateness", draw, { signal: life.signal });
+  life.every(1000, async () => {
+    const found = await life.run(() => ask("overview", { rounds: shown?.rounds }, life.signal));
+    if (!found) return;
+    shown = found;
+    if (found.history) for (const each of plots) each.show(found.history);
+    draw();
   });
 }

@@ -47,9 +47,23 @@ const isoTime = (time_ms) => (Math.abs(time_ms) <= 8.64e15 ? new Date(time_ms).t
 
 export const time = (time_ms) => (time_ms === -1 ? "–" : isoTime(time_ms).replace("T", " ").replace("Z", ""));
 
+// Only the time of the day, to the second.
+export const clock = (time_ms) => isoTime(time_ms).slice(11, 19);
+
 export const address = ({ host, port }) => (host === null ? "–" : host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
 
 // Parts of pages
+
+const STATES = { up: ["good-text", "up"], slow: ["warn-text", "slow"], silent: ["warn-text", "does not answer"], unknown: ["warn-text", "starting"], down: ["bad-text", "down"] };
+
+// A broker is down when it is not registered any more; one that is registered and does not answer is neither up nor down.
+export function brokerState(each) {
+  const [kind, text] = STATES[each.state];
+  const since = each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} UTC` : "";
+  const made = [element("span", { class: kind, title: each.problem ?? null }, `${text}${since}`)];
+  if (each.is_controller) made.push(" ", element("span", { class: "badge" }, "controller"));
+  return made;
+}
 
 export const link = (href, text, attributes = {}) => element("a", { href, ...attributes }, text);
 
@@ -145,7 +159,7 @@ export function pagedList(life, { path, columns, draw, filters = [], placeholder
     load();
   });
   const whole = element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body));
-  life.every(5000, load);
+  life.every(1000, load);
   return [form, whole, element("div", { class: "pages" }, back, on, shown)];
 }
 
@@ -188,7 +202,9 @@ export function settings(rows) {
 // Changes of the cluster, the newest first.
 export function changeLog(rows) {
   const items = rows.map((each) => {
-    return element("li", {}, element("time", { datetime: isoTime(each.time_ms) }, time(each.time_ms).slice(0, 19)), element("span", {}, each.text));
+    const source = each.zxid ? `As ZooKeeper has it, zxid ${each.zxid}` : "When the console noticed it";
+    const moment = element("time", { datetime: isoTime(each.time_ms), title: source }, each.zxid ? time(each.time_ms) : `by ${time(each.time_ms).slice(0, 19)}`);
+    return element("li", {}, moment, element("span", {}, each.text));
   });
   return element("ol", { class: "log", "aria-label": "Changes" }, ...items);
 }

@@ -9,11 +9,16 @@ export function show(main, life) {
   const event = choice("event", EVENTS, "");
   const form = element("form", { class: "bar" }, field("Show", event));
   const list = element("div");
-  main.append(element("h1", {}, "Timeline"), element("p", { class: "faint" }, "What has changed since the console was started, as it looked every few seconds. Times are UTC."), form, list);
+  main.append(element("h1", {}, "Timeline"), element("p", { class: "faint" }, "What has changed since the console was started. Times are UTC: ZooKeeper's to the millisecond, “by” when the console noticed it."), form, list);
+  let known;
   const load = async () => {
-    const found = await life.run(() => ask("timeline", { event: event.value }, life.signal));
-    if (found) list.replaceChildren(found.rows.length ? changeLog(found.rows) : element("p", { class: "faint" }, "Nothing so far."));
+    const found = await life.run(() => ask("timeline", { event: event.value, known }, life.signal));
+    if (found) known = found.known;
+    if (found?.rows) list.replaceChildren(found.rows.length ? changeLog(found.rows) : element("p", { class: "faint" }, "Nothing so far."));
   };
-  form.addEventListener("input", load);
-  life.every(3000, load);
+  form.addEventListener("input", () => {
+    known = undefined;
+    load();
+  });
+  life.every(1000, load);
 }

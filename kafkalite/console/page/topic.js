@@ -22,7 +22,9 @@ function replicas(each) {
 }
 
 function partitionRow(each) {
-  const leader = each.leader < 0 ? element("span", { class: "bad-text" }, "none") : each.leader;
+  const leader = each.leader < 0
+    ? element("span", { class: "bad-text" }, "none")
+    : each.is_silent ? element("span", { class: "warn-text", title: "It does not answer." }, `${each.leader}, silent`) : each.leader;
   const records = each.end_offset === null ? null : each.end_offset - each.start_offset;
   return [each.partition, leader, replicas(each), count(each.start_offset), count(each.end_offset), count(records), bytes(each.bytes), count(each.leader_epoch)];
 }
@@ -43,16 +45,17 @@ export function show(main, life, name) {
     element("h2", {}, "Settings"),
     set,
   );
-  life.every(5000, async () => {
-    const found = await life.run(() => ask(`topics/${encodeURIComponent(name)}`, {}, life.signal));
+  life.every(1000, async () => {
+    const found = await life.run(() => ask(`topics/${encodeURIComponent(name)}`, { without_settings: set.children.length > 0 }, life.signal));
     if (!found) return;
     const records = found.partition_list.reduce((sum, each) => sum + ((each.end_offset ?? 0) - (each.start_offset ?? 0)), 0);
-    facts.replaceChildren(tiles([
+    facts.replaceChildren(...(found.offsets_problem ? [notice(found.offsets_problem)] : []), tiles([
       ["Partitions", count(found.partitions)],
       ["Replicas", count(found.replicas)],
       ["Records", count(records)],
       ["Records/s", rate(found.records_per_s)],
       ["On disk", bytes(found.bytes)],
+      ["Offline", count(found.offline), found.offline ? "bad" : ""],
       ["Under-replicated", count(found.under_replicated), found.under_replicated ? "warn" : ""],
     ]), element("p", { class: "faint" }, `Id ${found.topic_id || "none"}${found.is_internal ? ", internal" : ""}`));
     for (const each of plots) each.show(found.history);

@@ -52,7 +52,7 @@ class FakeAdmin:
         if self.is_away:
             raise error_of(13, "describing the cluster")
         return ClusterDescription(
-            "the-cluster", self.alive[0], tuple(BrokerNode(each, "h", 9092) for each in self.alive)
+            "the-cluster", self.alive[0], tuple(BrokerNode(each, "h", 9000 + each) for each in self.alive)
         )
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:

@@ -16,6 +16,7 @@ from kafkalite.types import TopicPartition
 from tests.unit.clocks import HandClock
 from tests.unit.console.asgi_client import Answer, ask
 from tests.unit.console.fake_admin import SECRET, FakeAdmin
+from tests.unit.console.fake_brokers import FakeBrokers
 from zk import paths
 from zk.memory.memory_store import MemoryStore, MemoryZooKeeper
 
@@ -28,11 +29,13 @@ class Scene:
     def __init__(self, admin: FakeAdmin, store: MemoryStore | None = None, *, read_only: bool = False) -> None:
         self.admin = admin
         self._clock = HandClock(1_000_000)
-        ports = Ports(admin, admin, None, admin.open_producer, store, self._clock)  # type: ignore[arg-type]
+        self.brokers = FakeBrokers(admin)
+        ports = Ports(admin, admin, self.brokers, None, admin.open_producer, store, self._clock)  # type: ignore[arg-type]
         self.console = Console(ports, Access(read_only=read_only), "staging (h:9092)")
 
     async def look(self) -> None:
         self._clock.ms += 5_000
+        await self.console.state.look()
         await self.console.survey.run_round()
 
     async def ask(self, target: str, body: Any = None) -> Answer:
@@ -101,9 +104,9 @@ def test_rates_and_the_timeline_come_of_two_looks() -> None:
         admin.is_away = True
         await scene.look()
         overview = await scene.get("/api/overview")
-        assert "describing the cluster" in overview["problem"] and overview["counts"]["topics"] == 2, (
-            "what was known stays"
-        )
+        assert "does not answer" in overview["problem"] and overview["counts"]["topics"] == 2, "what was known stays"
+        late = {each["name"]: each["problem"] for each in overview["as_of"] if each["is_late"]}
+        assert "Connection refused" in late["brokers and controller"] and "leaders and in-sync replicas" in late
         assert overview["history"]["values"]["records_per_s"][-1] is None
 
     run(scenario)
@@ -163,6 +166,7 @@ def test_a_topic_has_partitions_sizes_and_settings_without_secrets() -> None:
             "isr": [1, 2],
             "offline_replicas": [],
             "under_replicated": False,
+            "is_silent": False,
             "start_offset": 10,
             "end_offset": 100,
             "bytes": 1000,

@@ -67,6 +67,11 @@ def test_isr_changes(known: ClusterChanges) -> None:
     }
 
 
+def test_an_isr_that_a_controller_shrank_is_no_election(known: ClusterChanges) -> None:
+    """The controller raises the leader epoch of all partitions of a dead broker, also of those that it only followed."""
+    assert told(known.state_is(T0, state(101, 1, 101))) == ["isr t-0 leader 101, ISR 101 (was 101,102), epoch 1"]
+
+
 def test_the_order_of_an_isr_does_not_matter(known: ClusterChanges) -> None:
     assert told(known.state_is(T0, state(101, 0, 102, 101))) == []
 
