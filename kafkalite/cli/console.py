@@ -17,6 +17,7 @@ from kafkalite.cli.zookeeper.session import named_zookeeper, zookeeper_security
 
 if TYPE_CHECKING:
     from kafkalite.console.access import Access
+    from kafkalite.console.actions.plan import Where
     from kafkalite.console.schema_registry import SchemaRegistry
     from kafkalite.net.login import Login
     from zk.store import Store
@@ -36,7 +37,11 @@ _PREFETCH_BYTES = 8 * 1024 * 1024
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 takes a free one."
 )
-@click.option("--read-only", is_flag=True, help="Serve nothing that changes anything.")
+@click.option(
+    "--read-only/--allow-changes",
+    default=None,
+    help="Serve nothing that changes anything.  [default: --read-only, unless only this machine reaches it]",
+)
 @click.option(
     "--users-file",
     type=click.Path(dir_okay=False),
@@ -64,7 +69,7 @@ _PREFETCH_BYTES = 8 * 1024 * 1024
 def console(
     host: str,
     port: int,
-    read_only: bool,
+    read_only: bool | None,
     users_file: str | None,
     names: tuple[str, ...],
     schema_registry: str | None,
@@ -99,8 +104,10 @@ def console(
         run(_serve(listening, access, registry, nights, zookeeper))
 
 
-def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool) -> Access:
-    """Return the rules of access. A console without a login that others could reach ends the command."""
+def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only: bool | None) -> Access:
+    """Return the rules of access; where others could reach the console and nothing is said, it only reads. Without a login it ends the
+    command there.
+    """
     from kafkalite.console.access import Access, is_loopback
 
     login = _login(users_file)
@@ -110,7 +117,7 @@ def _access(host: str, names: tuple[str, ...], users_file: str | None, read_only
             Exit.USAGE,
         )
     own = () if is_loopback(host) else (host, socket.gethostname(), socket.getfqdn())
-    return Access((*own, *names), login, read_only)
+    return Access((*own, *names), login, not is_loopback(host) if read_only is None else read_only)
 
 
 def _login(users_file: str | None) -> Login | None:
@@ -152,7 +159,9 @@ async def _serve(
         brokers = BrokerConnections(AdminOptions(**asking))
         clients = admin, survey_admin, brokers, partial(Consumer, **consuming), partial(Producer, **producing)
         ports = Ports(*clients, store, SystemClock(), nights, registry)
-        shown = Console(ports, access, _name_of(asking))
+        where = _where(asking)
+        name = f"{where.context} ({where.servers})" if where.context else where.servers
+        shown = Console(ports, access, name, where)
 
         def ready() -> None:
             address, port = listening.getsockname()[:2]
@@ -185,12 +194,12 @@ async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
     return store
 
 
-def _name_of(options: dict[str, Any]) -> str:
-    """Return the cluster's name on the page: the context's name and the servers. No other setting leaves the console."""
+def _where(options: dict[str, Any]) -> Where:
+    """Return how command lines name the cluster: its context, and its servers. No other setting leaves the console."""
     from kafkalite.cli.context.settings import load_contexts, working_directory
+    from kafkalite.console.actions.plan import Where
 
     line = given_on_command_line()
     name = load_contexts(os.environ, working_directory(), line.context).name
     servers = options["bootstrap_servers"]
-    where = servers if isinstance(servers, str) else ", ".join(map(str, servers))
-    return f"{name} ({where})" if name else where
+    return Where(servers if isinstance(servers, str) else ",".join(map(str, servers)), name or None)

@@ -15,7 +15,9 @@
 | `writing` | records written |
 | `decoding` | bytes as a person reads them |
 | `avro`, `schema_registry` | values whose schemas a registry has |
+| `actions/` | what can be changed, each planned first and then executed |
 | `groups` | consumer groups, and moves of their offsets |
+| `transactions` | transactions of coordinators, and those that hang |
 | `cluster` | overview, brokers' settings, moves of partitions, ACLs and users |
 | `znodes` | the tree of ZooKeeper, and what each znode means |
 | `nights` | what the nightly jobs on Spark have done |

@@ -17,8 +17,10 @@ from starlette.routing import Route
 from kafkalite import __version__
 from kafkalite.administration.group_offsets import HasMembersError, NothingThereError
 from kafkalite.client.errors import AdminError, ClientError
-from kafkalite.console import cluster, groups, reading, topics, writing
+from kafkalite.console import cluster, groups, reading, topics, transactions, writing
 from kafkalite.console.access import Access, Guard
+from kafkalite.console.actions.plan import Scene, Where, act
+from kafkalite.console.actions.table import ACTIONS
 from kafkalite.console.events import Event, Streams, TooManyStreamsError
 from kafkalite.console.freshness import Moment, Part, describe_parts
 from kafkalite.console.nights import Nights
@@ -47,6 +49,7 @@ _SCREENS: Final = (
     "screen",
     "overview",
     "topics",
+    "transactions",
     "topic",
     "messages",
     "produce",
@@ -54,6 +57,7 @@ _SCREENS: Final = (
     "zookeeper",
     "brokers",
     "access",
+    "action",
     "timeline",
     "nights",
 )
@@ -98,10 +102,12 @@ _NAMES: Final = {
     "/api/reassignments": "moves of partitions",
     "/api/group": "the group",
     "/api/nights": "the ledger",
+    "/api/transactions": "transactions",
+    "/api/hanging": "hanging transactions",
     "/api/topics/{topic}/records": "records",
 }
 """What an answer that is read on request is called on the page."""
-_LIMITS_MS: Final = {"/api/reassignments": 10_000, "/api/group": 10_000}
+_LIMITS_MS: Final = {"/api/reassignments": 10_000, "/api/group": 10_000, "/api/transactions": 20_000}
 """Ages from which answers that a page asks for again and again are late."""
 
 Answer = Callable[["Request"], Awaitable[dict[str, Any]]]
@@ -110,8 +116,8 @@ Answer = Callable[["Request"], Awaitable[dict[str, Any]]]
 class Console:
     """The parts, and the application that serves them."""
 
-    def __init__(self, ports: Ports, access: Access, context: str) -> None:
-        self._ports, self._access, self._context = ports, access, context
+    def __init__(self, ports: Ports, access: Access, context: str, where: Where | None = None) -> None:
+        self._ports, self._access, self._context, self._where = ports, access, context, where or Where()
         self._admin = ports.admin
         zookeeper = None if ports.store is None else ZooKeeperStore(ports.store, ports.clock)
         self.state = StateSurvey(ports.brokers, zookeeper, ports.clock)
@@ -146,6 +152,14 @@ class Console:
             "/api/brokers/{broker}": lambda request: cluster.broker_settings(
                 self._admin, request.path_params["broker"]
             ),
+            "/api/brokers/{broker}/partitions": self._of_survey(
+                lambda asked: cluster.broker_partitions(self.survey, asked), "sizes"
+            ),
+            "/api/topics/{topic}/groups": self._of_survey(
+                lambda asked: groups.groups_of_topic(self.survey, asked.text("topic", longest=300)), "groups"
+            ),
+            "/api/transactions": lambda request: transactions.transaction_list(self._admin, _query(request)),
+            "/api/hanging": lambda request: transactions.hanging(self._admin, self.survey, _query(request)),
             "/api/reassignments": lambda _: cluster.reassignments(self._admin),
             "/api/permissions": lambda _: cluster.permissions(self._admin),
             "/api/timeline": self._of_survey(
@@ -156,7 +170,11 @@ class Console:
             "/api/znode": self._znode,
             "/api/nights": lambda _: self._nights.rows(),
         }
-        changes: dict[str, Answer] = {"/api/topics/{topic}/produce": self._produce, "/api/group/reset": self._reset}
+        changes: dict[str, Answer] = {
+            "/api/topics/{topic}/produce": self._produce,
+            "/api/group/reset": self._reset,
+            "/api/actions/{action}": self._act,
+        }
         streams = {"/api/topics/{topic}/search": reading.search, "/api/topics/{topic}/follow": reading.follow}
         return [
             *(Route(path, _file(file)) for path, file in FILES.items()),
@@ -183,7 +201,8 @@ class Console:
 
         async def answer(request: Request) -> dict[str, Any]:
             await self.state.wait_fresh()
-            return {**find(_query(request)), "as_of": self._ages(*figures)}
+            asked = Parameters({**request.query_params, **request.path_params})
+            return {**find(asked), "as_of": self._ages(*figures)}
 
         return answer
 
@@ -229,7 +248,19 @@ class Console:
 
     async def _reset(self, request: Request) -> dict[str, Any]:
         asked = await _body(request)
-        return await groups.reset(self._admin, asked.text("id"), asked)
+        return await groups.reset(self._admin, asked.text("id"), asked, self._where)
+
+    async def _act(self, request: Request) -> dict[str, Any]:
+        """Return the plan of an action, executed if the request says so; then the surveys look at once."""
+        planner = ACTIONS.get(request.path_params["action"])
+        if planner is None:
+            raise BadRequestError(f"there is no action {request.path_params['action']}; there are {', '.join(ACTIONS)}")
+        scene = Scene(self._admin, self.survey, await _body(request))
+        found = await act(planner, scene, self._where)
+        if found["is_done"]:
+            self.state.look_soon()
+            self.survey.look_soon()
+        return found
 
     async def _znode(self, request: Request) -> dict[str, Any]:
         if self._ports.store is None:

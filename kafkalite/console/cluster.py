@@ -9,8 +9,9 @@ from kafkalite.administration.cluster_health import Verdict, judge
 from kafkalite.administration.cluster_info import broker_rows, partition_counts
 from kafkalite.client.errors import ClientError
 from kafkalite.console.membership import UNTOLD_CONTROLLER
-from kafkalite.console.parameters import BadRequestError
+from kafkalite.console.parameters import BadRequestError, Parameters, cut_page
 from kafkalite.console.topics import setting_rows
+from kafkalite.security.acl import SUPPORTED_OPERATIONS, pascal_case
 from kafkalite.types import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _PROBLEMS_SHOWN = 20
 _CHANGES_SHOWN = 12
+_ROLES = ("", "leads", "follows", "not in sync")
 
 
 def overview(survey: Survey) -> dict[str, Any]:
@@ -100,6 +102,29 @@ async def broker_settings(admin: Admin, broker: str) -> dict[str, Any]:
     return {"broker": int(broker), "settings": setting_rows(settings)}
 
 
+def broker_partitions(survey: Survey, asked: Parameters) -> dict[str, Any]:
+    """Return a page of the partitions of `broker`: all that it has a replica of, or with `role` those that it leads, follows, or is not in
+    sync with.
+    """
+    broker = asked.number("broker", 0, 0, 2**31 - 1)
+    role = asked.one_of("role", _ROLES, "")
+    wanted = asked.text("filter", longest=300).lower()
+    rows = []
+    for topic in survey.topics.values():
+        if wanted not in topic.name.lower():
+            continue
+        for each in topic.partitions:
+            if broker not in each.replicas:
+                continue
+            own = "leads" if each.leader == broker else "follows" if broker in each.isr else "not in sync"
+            if role in ("", own):
+                rows.append({"topic": topic.name, **each.to_dict(), "role": own})
+    page = cut_page(rows, *asked.page())
+    for row in page["rows"]:
+        row["bytes"] = survey.sizes.get(TopicPartition(row["topic"], row["partition"]), {}).get(broker)
+    return {**page, "all": len(rows)}
+
+
 async def reassignments(admin: Admin) -> dict[str, Any]:
     """Return the moves in progress, and how much of each new replica is there, compared with the largest one."""
     moves = await admin.list_partition_reassignments()
@@ -130,12 +155,19 @@ async def permissions(admin: Admin) -> dict[str, Any]:
             found["problems"][name] = str(problem)
             return []
 
+    found["operations"] = {
+        pascal_case(kind): ["All", *map(pascal_case, operations)] for kind, operations in SUPPORTED_OPERATIONS.items()
+    }
     rules = await part("acls", admin.describe_acls())
     users = await part("users", admin.describe_user_scram_credentials())
     quotas = await part("quotas", admin.describe_client_quotas())
     found["acls"] = [acl_row(each) for each in rules]
     found["users"] = [
-        {"user": user, "credentials": [f"{each.mechanism}, {each.iterations} iterations" for each in credentials]}
+        {
+            "user": user,
+            "mechanisms": [each.mechanism for each in credentials],
+            "credentials": [f"{each.mechanism}, {each.iterations} iterations" for each in credentials],
+        }
         for user, credentials in sorted(dict(users).items())
     ]
     found["quotas"] = [{"entity": str(each.entity), "quotas": dict(each.quotas)} for each in quotas]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.group_offsets import (
@@ -16,10 +17,13 @@ from kafkalite.offset_reset import FromTime, Named, Shift, Target, ToOffset
 
 if TYPE_CHECKING:
     from kafkalite.client import Admin
+    from kafkalite.console.actions.plan import Where
     from kafkalite.console.survey import Survey
 
 _SORTS: Final = ("group", "lag")
 _FARTHEST: Final = 2**62
+_LAST_MS: Final = 253_402_300_799_000
+"""The end of the year 9999, the last that a command line can name."""
 
 
 def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
@@ -39,6 +43,17 @@ def group_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
     if asked.one_of("sort", _SORTS, "group") == "lag":
         rows.sort(key=lambda row: -1 if row["lag"] is None else row["lag"], reverse=True)
     return {**cut_page(rows, *asked.page()), "all": len(survey.groups)}
+
+
+def groups_of_topic(survey: Survey, topic: str) -> dict[str, Any]:
+    """Return the groups that have committed for a topic, of those that the survey keeps, with their lag in it."""
+    states = {each.group_id: each.state for each in survey.groups}
+    rows = [
+        {"group": group, "state": states.get(group), "lag": lags[topic]}
+        for group, lags in survey.topic_lags.items()
+        if topic in lags
+    ]
+    return {"rows": rows, "searched": len(survey.topic_lags), "all": len(survey.groups)}
 
 
 async def one_group(admin: Admin, survey: Survey, group_id: str) -> dict[str, Any]:
@@ -80,8 +95,10 @@ def target_of(asked: Parameters) -> Target:
             return Named(name)
 
 
-async def reset(admin: Admin, group_id: str, asked: Parameters) -> dict[str, Any]:
-    """Return the changes of a reset; with `execute` they are made. Raises HasMembersError, NothingThereError."""
+async def reset(admin: Admin, group_id: str, asked: Parameters, where: Where) -> dict[str, Any]:
+    """Return the changes of a reset, and the command line for it; with `execute` they are made. Raises HasMembersError,
+    NothingThereError.
+    """
     target, topic = target_of(asked), asked.text("topic", longest=300)
     require_no_members((await admin.describe_groups([group_id]))[group_id])
     try:
@@ -90,4 +107,21 @@ async def reset(admin: Admin, group_id: str, asked: Parameters) -> dict[str, Any
         raise BadRequestError(str(problem)) from None
     if asked.flag("execute"):
         await execute_plan(admin, group_id, plan)
-    return {"rows": plan, "is_done": asked.flag("execute")}
+    words = ["kafkalite", "group", "reset-offsets", group_id, *(["--topic", topic] if topic else ["--all-topics"])]
+    command = where.command_line([*words, *_target_words(target), "--execute"])
+    return {"rows": plan, "command": command, "is_done": asked.flag("execute")}
+
+
+def _target_words(target: Target) -> list[str]:
+    """Return the option of `kafkalite group reset-offsets` for a target."""
+    match target:
+        case FromTime(time_ms):
+            moment = datetime.fromtimestamp(min(time_ms, _LAST_MS) / 1000, UTC)
+            return ["--to-datetime", moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")]
+        case ToOffset(offset):
+            return ["--to-offset", str(offset)]
+        case Shift(by):
+            return ["--shift-by", str(by)]
+        case Named(name):
+            return [f"--to-{name}"]
+    raise BadRequestError(f"{target} has no command line")

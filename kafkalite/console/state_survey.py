@@ -123,12 +123,16 @@ class StateSurvey:
             async with asyncio.timeout(FIRST_LOOK_S):
                 await self.seen.wait()
         elif was_idle and self._is_running:
-            for prompt in self._prompts.values():
-                prompt.set()
+            self.look_soon()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_MS / 1000):
                     while self.topics_known is None or self.topics_known.monotonic_ms < now_ms:
                         await asyncio.sleep(_LEAST_PAUSE_S)
+
+    def look_soon(self) -> None:
+        """Ask all sources without waiting for their turn, as after a change."""
+        for prompt in self._prompts.values():
+            prompt.set()
 
     def _is_idle(self, now_ms: float) -> bool:
         return now_ms - self._asked_ms > IDLE_AFTER_S * 1000
@@ -358,7 +362,11 @@ class StateSurvey:
 
     async def _take_topics(self, told: Told) -> None:
         """Take in all topics and note what has changed, in portions, so that other requests are served in between."""
-        topics = {name: self._without_older_states(each) for name, each in (told.topics or {}).items()}
+        topics: dict[str, TopicDescription] = {}
+        for number, (name, told_topic) in enumerate((told.topics or {}).items(), 1):
+            topics[name] = self._without_older_states(told_topic)
+            if number % _PORTION == 0:
+                await asyncio.sleep(0)
         known, changes = self._known, list[PartitionChange]()
         gone = set(known.states)
         partitions = ((topic.name, each) for topic in topics.values() for each in topic.partitions)

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kafkalite.administration.cluster_health import min_insync_replicas
@@ -99,6 +100,8 @@ class Survey:
         """min.insync.replicas by topic, of a cluster that has not too many."""
         self.groups: list[GroupListing] = []
         self.lags: dict[str, int | None] = {}
+        self.topic_lags: dict[str, dict[str, int | None]] = {}
+        """Lag by group and topic, of the groups whose lag is kept; None where an end is not known."""
         self.history = Series(("records_per_s", "under_replicated", "offline", "bytes", "lag"), POINTS)
         self.watched_topics = Watched(("records_per_s", "bytes"), WATCHED_TOPICS)
         self.watched_groups = Watched(("lag",), WATCHED_GROUPS)
@@ -110,6 +113,7 @@ class Survey:
         self._ends_ms = 0.0
         self._pauses = {"records": EVERY_S, "sizes": SLOW_EVERY_S, "groups": SLOW_EVERY_S}
         self._has_records = asyncio.Event()
+        self._prompts: dict[str, asyncio.Event] = {}
         self._jobs = Jobs()
 
     @property
@@ -138,7 +142,17 @@ class Survey:
             is_complete = self._problems.get(name) is None  # else the time went into waiting for who does not answer
             pause_s = min(max(every_s - took_s, _SHARE * took_s), LONGEST_S) if is_complete else every_s
             self._pauses[name] = max(every_s, pause_s + took_s)
-            await asyncio.sleep(pause_s)
+            prompt = self._prompts.setdefault(name, asyncio.Event())
+            prompt.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await prompt.wait()
+
+    def look_soon(self) -> None:
+        """Read groups and sizes without waiting for their turn, as after a change."""
+        for name in ("groups", "sizes"):
+            if (prompt := self._prompts.get(name)) is not None:
+                prompt.set()
 
     async def run_round(self) -> None:
         """Read everything once."""
@@ -280,21 +294,30 @@ class Survey:
             self.groups = await self._admin.list_groups()
         self.watched_groups.fill([each.group_id for each in self.groups])
         here = {each.group_id for each in self.groups}
-        self.lags = {name: await self._lag(name) for name in self.watched_groups.names() if name in here}
+        committed = {name: await self._read_committed(name) for name in self.watched_groups.names() if name in here}
+        self.topic_lags = {name: self._lags_by_topic(found) for name, found in committed.items()}
+        self.lags = {
+            name: sum(known) if (known := [lag for lag in lags.values() if lag is not None]) else None
+            for name, lags in self.topic_lags.items()
+        }
         self.watched_groups.append(self._clock.now_ms(), {name: {"lag": lag} for name, lag in self.lags.items()})
 
-    async def _lag(self, group_id: str) -> int | None:
+    async def _read_committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group; none where they cannot be read."""
         try:
             async with asyncio.timeout(_DEADLINE_S):
-                committed = await self._admin.list_group_offsets(group_id)
+                found = await self._admin.list_group_offsets(group_id)
         except (ClientError, OSError):
-            return None
-        lags = [
-            max(0, self.ends[place] - position.offset)
-            for place, position in committed.items()
-            if position is not None and place in self.ends
-        ]
-        return sum(lags) if lags else None
+            return {}
+        return {place: position.offset for place, position in found.items() if position is not None}
+
+    def _lags_by_topic(self, committed: Mapping[TopicPartition, int]) -> dict[str, int | None]:
+        lags: dict[str, int | None] = {}
+        for place, offset in committed.items():
+            before = lags.setdefault(place.topic, None)
+            if place in self.ends:
+                lags[place.topic] = (before or 0) + max(0, self.ends[place] - offset)
+        return lags
 
     def _note_figures(self) -> None:
         self.watched_topics.fill([name for name, topic in self.topics.items() if not topic.is_internal])

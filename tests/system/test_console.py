@@ -33,12 +33,17 @@ SCRIPT = "<script>document.title='taken'</script><img src=x onerror=\"document.t
 GROUP = f"readers {SCRIPT}"
 SECRET = "the-password-of-the-context"
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.retention.hours": "-1", "num.partitions": "2"}
+WITH_RULES = {
+    **SETTINGS,
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 RECORDS = 300
 NOON_MS = 1_700_000_000_000
 
 
 @contextmanager
-def console(cluster: LocalCluster, folder: Path) -> Iterator[str]:
+def console(cluster: LocalCluster, folder: Path, *options: str) -> Iterator[str]:
     """`kafkalite console` as a process of its own; its address."""
     connect = cluster.zookeeper_connect
     command = [
@@ -53,7 +58,7 @@ def console(cluster: LocalCluster, folder: Path) -> Iterator[str]:
         "-b",
         cluster.bootstrap_servers,
     ]
-    command += ["-X", f"ssl.keystore.password={SECRET}"]
+    command += ["-X", f"ssl.keystore.password={SECRET}", *options]
     environment = {**os.environ, "KAFKALITE_CONFIG": str(folder / "no-contexts")}
     with (folder / "console.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
@@ -113,6 +118,27 @@ class Screens:
             lambda: bool(self.chrome.execute_script(f"{script} found?.click(); return Boolean(found)", text)), text
         )
 
+    def act(self, action: str, **fields: str) -> None:
+        """Fill in an action and look at what it would do."""
+        script = "document.querySelector(arguments[0]).closest('details').open = true"
+        form = f"form[data-action={action}]"
+        self.page.wait(lambda: bool(self.chrome.find_elements(By.CSS_SELECTOR, form)), form)
+        self.chrome.execute_script(script, form)
+        for name, value in fields.items():
+            control = self.find(f"{form} [name={name}]")
+            control.clear()
+            control.send_keys(value)
+        self.find(f"{form} button:not([type])").click()
+        self.page.wait(lambda: self.page.texts(f"{form} [role=status]") != [""], f"a plan of {action}")
+
+    def confirm(self, action: str, word: str) -> None:
+        """Type the word that an action wants, and do it."""
+        form = f"form[data-action={action}]"
+        control = self.find(f"{form} [name=confirm]")
+        assert not self.find(f"{form} button.danger").is_enabled()
+        control.send_keys(word)
+        self.find(f"{form} button.danger").click()
+
     def follow(self, selector: str) -> None:
         """The first link of the kind; found and clicked at once, because tables are drawn again."""
         script = "const found = document.querySelector(arguments[0]); found?.click(); return Boolean(found)"
@@ -125,7 +151,7 @@ class Screens:
 def test_every_screen_of_the_console(tmp_path: Path) -> None:
     with (
         browser(tmp_path / "chromium") as chrome,
-        LocalCluster(brokers=2, properties=SETTINGS) as cluster,
+        LocalCluster(brokers=2, properties=WITH_RULES) as cluster,
     ):
         write(cluster)
         with console(cluster, tmp_path) as address:
@@ -135,12 +161,16 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             write_and_search(screens, cluster)
             look_at_groups(screens)
             look_at_the_rest(screens)
+            change_topics(screens)
+            change_access(screens)
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
             assert chrome.title != "taken"
         the_demo_ends_with_its_console(cluster, tmp_path)
-        with console(cluster, tmp_path) as address:
-            a_killed_broker_is_not_up(Screens(chrome, address, tmp_path), cluster)
+        with console(cluster, tmp_path, "--read-only") as address:
+            screens = Screens(chrome, address, tmp_path)
+            nothing_can_be_changed(screens)
+            a_killed_broker_is_not_up(screens, cluster)
 
 
 def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
@@ -282,12 +312,85 @@ def look_at_groups(screens: Screens) -> None:
     screens.has(GROUP, "Empty")
     screens.keep("groups")
     screens.follow("main th a")
-    screens.has("Nobody is in it.", "Move its offsets", "202")
-    screens.click("Show what would change")
-    screens.has("Nothing has changed yet", "-100")
+    screens.has("Nobody is in it.", "Reset offsets", "202")
+    screens.click("Preview")
+    screens.has("Nothing has changed yet", "-100", "kafkalite group reset-offsets", "--to-earliest --execute")
     screens.click("Do it")
     screens.has("Done.", "302")
     screens.keep("group")
+
+
+def change_topics(screens: Screens) -> None:
+    """Each action is previewed with its command line; what is lost needs its name to be typed."""
+    screens.open("#/topics", "Topics")
+    screens.act("create-topic", topic="made-here", partitions="1")
+    screens.has("kafkalite topic create made-here --partitions 1")
+    screens.click("Do it")
+    screens.page.wait(lambda: screens.page.texts("h1") == ["made-here"], "the new topic")
+    screens.open("#/topics/made-here/change", "made-here")
+    screens.act("change-settings", set="retention.ms=nonsense")
+    screens.has("retention.ms", "nonsense")
+    screens.act("change-settings", set="retention.ms=86400000")
+    screens.has("kafkalite config alter --topic made-here --set retention.ms=86400000")
+    screens.keep("change")
+    screens.click("Do it")
+    screens.has("Done.")
+    screens.act("add-partitions", total="3")
+    screens.click("Do it")
+    screens.page.wait(lambda: screens.text().count("Done.") == 2, "partitions were added")
+    screens.open("#/topics/made-here", "made-here")
+    screens.page.wait(lambda: len(screens.page.texts("main table tbody tr")) >= 3, "three partitions")
+    screens.open("#/topics/orders/change", "orders")
+    screens.act("purge-topic", offsets="0:100")
+    screens.has("100 records are lost", "Type orders to confirm")
+    screens.confirm("purge-topic", "orders")
+    screens.open("#/topics/orders/groups", "orders")
+    screens.has(GROUP)
+    screens.open("#/topics/made-here/change", "made-here")
+    screens.act("delete-topic")
+    screens.has("kafkalite topic delete made-here --yes")
+    screens.confirm("delete-topic", "made-here")
+    screens.page.wait(lambda: screens.page.texts("h1") == ["Topics"], "the list of topics")
+    screens.page.wait(lambda: "made-here" not in screens.text(), "made-here is gone")
+    screens.open("#/groups", "Groups")
+    screens.follow("main th a")
+    screens.has("Reset offsets")
+    screens.act("delete-group")
+    screens.confirm("delete-group", GROUP)
+    screens.page.wait(lambda: screens.page.texts("h1") == ["Groups"], "the list of groups")
+    screens.has("no groups")
+
+
+def change_access(screens: Screens) -> None:
+    screens.open("#/access", "Access")
+    screens.act("add-acl", principal="ann", name="orders")
+    screens.has("kafkalite acl add User:ann Read --topic orders")
+    screens.click("Do it")
+    screens.page.wait(lambda: "Remove …" in screens.page.texts("button"), "the rule")
+    screens.click("Remove …")
+    screens.act("remove-acl")
+    screens.has("kafkalite acl remove --topic orders --principal User:ann --operation Read")
+    screens.click("Do it")
+    screens.page.wait(lambda: "Remove …" not in screens.page.texts("button"), "the rule is gone")
+    screens.act("set-password", user="ann", password="correct horse")
+    screens.has("kafka-configs")
+    assert "correct horse" not in screens.text()
+    screens.click("Do it")
+    screens.has("SCRAM-SHA-512, 4096 iterations")
+    screens.keep("access")
+    screens.open("#/transactions", "Transactions")
+    screens.has("no transactions")
+    screens.click("Find hanging transactions")
+    screens.has("None in ")
+    screens.keep("transactions")
+
+
+def nothing_can_be_changed(screens: Screens) -> None:
+    screens.has("read only")
+    for place, heading in (("#/topics", "Topics"), ("#/topics/orders", "orders"), ("#/brokers/101", "Broker 101")):
+        screens.open(place, heading)
+        screens.page.wait(lambda: screens.page.texts("tbody tr") != [], "rows")
+        assert screens.page.data("[data-action]") == [] and "Change" not in screens.page.texts("a")
 
 
 def look_at_the_rest(screens: Screens) -> None:
@@ -304,9 +407,8 @@ def look_at_the_rest(screens: Screens) -> None:
     screens.page.wait(lambda: screens.page.texts(".faint") != [], "the timeline")
     screens.keep("timeline")
     screens.open("#/access", "Access")
-    screens.has("No Authorizer", "Quotas")
-    screens.keep("access")
-    screens.open("#/nights", "Nights")
+    screens.has("Rules", "Quotas")
+    screens.open("#/nights", "Spark jobs")
     screens.has("--nights")
     assert SECRET not in screens.chrome.page_source
 

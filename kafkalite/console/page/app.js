@@ -12,8 +12,9 @@ import { show as overview } from "./overview.js";
 import { show as produce } from "./produce.js";
 import { ask, notice } from "./screen.js";
 import { show as timeline } from "./timeline.js";
-import { show as topic } from "./topic.js";
+import { show as topic, showChange as topicChange, showGroups as topicGroups } from "./topic.js";
 import { show as topics } from "./topics.js";
+import { show as transactions } from "./transactions.js";
 import { show as zookeeper } from "./zookeeper.js";
 
 const ROUTES = [
@@ -22,14 +23,17 @@ const ROUTES = [
   [/^\/topics\/([^/]+)$/, topic, "Topic"],
   [/^\/topics\/([^/]+)\/records$/, messages, "Records"],
   [/^\/topics\/([^/]+)\/produce$/, produce, "Produce"],
+  [/^\/topics\/([^/]+)\/groups$/, topicGroups, "Groups"],
+  [/^\/topics\/([^/]+)\/change$/, topicChange, "Change"],
   [/^\/groups$/, groups, "Groups"],
   [/^\/groups\/([^/]+)$/, group, "Group"],
   [/^\/brokers$/, brokers, "Brokers"],
   [/^\/brokers\/(\d+)$/, broker, "Broker"],
   [/^\/timeline$/, timeline, "Timeline"],
   [/^\/zookeeper(\/.*)?$/, zookeeper, "ZooKeeper"],
+  [/^\/transactions$/, transactions, "Transactions"],
   [/^\/access$/, access, "Access"],
-  [/^\/nights$/, nights, "Nights"],
+  [/^\/nights$/, nights, "Spark jobs"],
 ];
 
 let leave = () => {};

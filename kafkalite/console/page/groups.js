@@ -1,5 +1,6 @@
 // Consumer groups; one group with its members, its lag, and where its offsets could be moved.
 
+import { action, commandLine } from "./action.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
 import { ask, brokerLink, change, choice, count, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
@@ -21,7 +22,7 @@ export function showOne(main, life, id) {
   const partitions = element("div");
   const members = element("div");
   main.append(element("h1", {}, id), facts, element("div", { class: "plots" }, lag), element("h2", {}, "Partitions"), partitions, element("h2", {}, "Members"), members);
-  if (!life.about.read_only) main.append(element("h2", {}, "Move its offsets"), resetForm(life, id));
+  if (!life.about.read_only) main.append(element("h2", {}, "Reset offsets"), resetForm(life, id), deletion(life, id));
   life.every(3000, async () => {
     const found = await life.run(() => ask("group", { id }, life.signal));
     if (!found) return;
@@ -43,12 +44,19 @@ export function showOne(main, life, id) {
   });
 }
 
+function deletion(life, id) {
+  const after = () => {
+    location.hash = "#/groups";
+  };
+  return action(life, { name: "delete-group", heading: "Delete the group", fixed: { group: id }, after });
+}
+
 function resetForm(life, id) {
   const to = choice("to", TARGETS, "earliest");
   const at = element("input", { name: "at", size: 24 });
   const atField = field("Which", at);
   const topic = element("input", { name: "topic", placeholder: "all that it has committed for" });
-  const dry = element("button", {}, "Show what would change");
+  const dry = element("button", {}, "Preview");
   const execute = element("button", { type: "button", class: "danger", disabled: true }, "Do it");
   const told = element("div", { role: "status", id: "plan" });
   const form = element("form", { class: "bar" }, field("To", to), atField, field("Topic", topic), dry, execute);
@@ -73,7 +81,7 @@ function resetForm(life, id) {
         const by = each.committed_offset === null ? "new" : each.new_offset - each.committed_offset;
         return [[topicLink(each.topic), ` ${each.partition}`], count(each.committed_offset), count(each.new_offset), typeof by === "number" && by > 0 ? `+${count(by)}` : by === "new" ? by : count(by)];
       });
-      told.replaceChildren(element("p", { class: found.is_done ? "good-text" : null }, found.is_done ? "Done." : "Nothing has changed yet. This would:"), table(PLAN, rows));
+      told.replaceChildren(element("p", { class: found.is_done ? "good-text" : null }, found.is_done ? "Done." : "Nothing has changed yet. This would:"), table(PLAN, rows), commandLine(found.command));
     } catch (problem) {
       execute.disabled = true;
       told.replaceChildren(notice(problem.message, true));

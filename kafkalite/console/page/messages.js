@@ -4,7 +4,7 @@ import { element, plural, setText } from "./elements.js";
 import { addressOf, ask, bytes, check, choice, count, field, link, notice } from "./screen.js";
 import { tabs } from "./topic.js";
 
-const FORMATS = [["auto", "as it looks"], ["text", "text"], ["json", "JSON"], ["msgpack", "msgpack"], ["hex", "hexadecimal"]];
+const FORMATS = [["auto", "Auto"], ["text", "text"], ["json", "JSON"], ["msgpack", "msgpack"], ["hex", "hexadecimal"]];
 const STARTS = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const LIVE_KEPT = 500;
 
@@ -74,7 +74,7 @@ export function show(main, life, topic) {
   const text = element("input", { type: "search", name: "text", autocomplete: "off", placeholder: "in keys, values, headers" });
   const find = element("button", {}, "Search");
   const live = element("button", { type: "button", "aria-pressed": "false" }, "Follow live");
-  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "exactly so, large and small letters"), find, live);
+  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "Match case"), find, live);
   const bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "Share of the records that were looked at" });
   const cancel = element("button", { type: "button", hidden: true }, "Cancel");
   const told = element("span", { role: "status" });

@@ -14,7 +14,7 @@ function draw(each) {
 }
 
 export async function show(main, life) {
-  main.append(element("h1", {}, "Nights"), element("p", { class: "faint" }, "The ledger of the batch jobs on Spark: what was archived, reprocessed, compacted, and which dates are missing."));
+  main.append(element("h1", {}, "Spark jobs"), element("p", { class: "faint" }, "The ledger of the batch jobs on Spark: what was archived, reprocessed, compacted, and which dates are missing."));
   const found = await life.run(() => ask("nights", {}, life.signal));
   if (!found) return;
   if (found.problem) main.append(notice(found.problem));

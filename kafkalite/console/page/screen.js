@@ -108,7 +108,7 @@ export function choice(name, options, chosen) {
 }
 
 // A list that is filtered, sorted and paged by the console. `draw` makes cells of a row.
-export function pagedList(life, { path, columns, draw, filters = [], placeholder, name }) {
+export function pagedList(life, { path, columns, draw, filters = [], placeholder, name, every_ms = 1000 }) {
   const state = { page: 0, rows: 50, sort: null };
   const search = element("input", { type: "search", name: "filter", autocomplete: "off", spellcheck: "false", placeholder });
   const form = element("form", { class: "bar", role: "search" }, field("Name", search), ...filters);
@@ -159,7 +159,7 @@ export function pagedList(life, { path, columns, draw, filters = [], placeholder
     load();
   });
   const whole = element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body));
-  life.every(1000, load);
+  life.every(every_ms, load);
   return [form, whole, element("div", { class: "pages" }, back, on, shown)];
 }
 
@@ -183,7 +183,7 @@ export function settings(rows) {
     return [each, drawn];
   });
   const filter = element("input", { type: "search", name: "setting", autocomplete: "off", placeholder: "part of a name" });
-  const all = check("all", "those that nobody has set, too", !rows.some((each) => !each.is_default));
+  const all = check("all", "Show defaults", !rows.some((each) => !each.is_default));
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
     for (const [each, drawn] of made) {

@@ -1,14 +1,15 @@
 // One topic: its partitions, its settings, what came of late.
 
+import { action, linesField, textField } from "./action.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
-import { ask, bytes, count, link, notice, rate, settings, table, tiles } from "./screen.js";
+import { ask, bytes, count, groupLink, link, notice, rate, settings, table, tiles } from "./screen.js";
 
 const PARTITIONS = [["Partition", "number"], ["Leader", "number"], ["Replicas"], ["First offset", "number"], ["End", "number"], ["Records", "number"], ["Size", "number"], ["Epoch", "number"]];
 
 export function tabs(name, current, life) {
   const at = `#/topics/${encodeURIComponent(name)}`;
-  const all = [["Topic", at], ["Records", `${at}/records`], ...(life.about.read_only ? [] : [["Produce", `${at}/produce`]])];
+  const all = [["Topic", at], ["Records", `${at}/records`], ["Groups", `${at}/groups`], ...(life.about.read_only ? [] : [["Produce", `${at}/produce`], ["Change", `${at}/change`]])];
   const items = all.map(([text, href]) => element("li", {}, link(href, text, { "aria-current": text === current ? "page" : null })));
   return element("ul", { class: "tabs", "aria-label": "Of this topic" }, ...items);
 }
@@ -62,4 +63,47 @@ export function show(main, life, name) {
     partitions.replaceChildren(table(PARTITIONS, found.partition_list.map(partitionRow)));
     if (!set.children.length) set.append(...(found.settings_problem ? [notice(found.settings_problem)] : settings(found.settings)));
   });
+}
+
+const GROUPS = [["Group", "wrap"], ["State"], ["Lag in this topic", "number"]];
+
+// Groups that have committed for the topic.
+export function showGroups(main, life, name) {
+  const list = element("div");
+  main.append(element("h1", {}, name), tabs(name, "Groups", life), list);
+  life.every(1000, async () => {
+    const found = await life.run(() => ask(`topics/${encodeURIComponent(name)}/groups`, {}, life.signal));
+    if (!found) return;
+    const searched = found.searched < found.all ? ` Of ${count(found.all)} groups the console keeps the offsets of ${count(found.searched)}.` : "";
+    list.replaceChildren(
+      found.rows.length ? table(GROUPS, found.rows.map((each) => [groupLink(each.group), each.state, element("span", { class: each.lag ? "warn-text" : null }, count(each.lag))])) : element("p", { class: "faint" }, "No group has committed for it."),
+      element("p", { class: "faint" }, searched),
+    );
+  });
+}
+
+// What can be changed of a topic, each with a preview.
+export function showChange(main, life, name) {
+  const fixed = { topic: name };
+  main.append(
+    element("h1", {}, name),
+    tabs(name, "Change", life),
+    action(life, {
+      name: "change-settings", heading: "Change settings", fixed, isOpen: true,
+      fields: [linesField("Set, one in a line", "set", "retention.ms=604800000"), textField("Back to their defaults", "delete", { placeholder: "cleanup.policy, max.message.bytes" })],
+    }),
+    action(life, { name: "add-partitions", heading: "Add partitions", fixed, fields: [textField("Partitions in all", "total", { inputmode: "numeric", required: true })] }),
+    action(life, { name: "elect-leaders", heading: "Elect preferred leaders", fixed }),
+    action(life, {
+      name: "move-leaders", heading: "Move leaders to a broker",
+      fields: [textField("Partitions", "partitions", { required: true, placeholder: `${name}-0, ${name}-1` }), textField("To broker", "to", { inputmode: "numeric", required: true })],
+    }),
+    action(life, { name: "purge-topic", heading: "Purge: delete all records", fixed, fields: [textField("Only before these offsets", "offsets", { placeholder: "0:1000,1:950; empty for all records" })] }),
+    action(life, {
+      name: "delete-topic", heading: "Delete the topic", fixed,
+      after: () => {
+        location.hash = "#/topics";
+      },
+    }),
+  );
 }

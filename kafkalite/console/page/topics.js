@@ -1,5 +1,6 @@
 // All topics, a page of them at a time.
 
+import { action, linesField, textField } from "./action.js";
 import { element } from "./elements.js";
 import { bytes, check, count, pagedList, rate, topicLink } from "./screen.js";
 
@@ -14,7 +15,20 @@ function draw(each) {
   return [name, count(each.partitions), count(each.replicas), states.length ? states : [element("span", { class: "good-text" }, "ok")], rate(each.records_per_s), bytes(each.bytes)];
 }
 
+function creation(life) {
+  const fields = [
+    textField("Name", "topic", { required: true }),
+    textField("Partitions", "partitions", { inputmode: "numeric", placeholder: "the brokers' default" }),
+    textField("Replicas of each", "replicas", { inputmode: "numeric", placeholder: "the brokers' default" }),
+    linesField("Settings, one in a line", "settings", "retention.ms=604800000"),
+  ];
+  const after = (plan) => {
+    location.hash = `#/topics/${encodeURIComponent(plan.rows[0][0])}`;
+  };
+  return action(life, { name: "create-topic", heading: "Create a topic", fields, after });
+}
+
 export function show(main, life) {
   const filters = [check("unwell", "only with problems"), check("internal", "internal ones, too")];
-  main.append(element("h1", {}, "Topics"), ...pagedList(life, { path: "topics", columns: COLUMNS, draw, filters, placeholder: "part of a name", name: "topics" }));
+  main.append(element("h1", {}, "Topics"), ...pagedList(life, { path: "topics", columns: COLUMNS, draw, filters, placeholder: "part of a name", name: "topics" }), creation(life));
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkalite.cli.console import _access
 from tests.unit.cli.test_commands import call
 
 
@@ -21,6 +22,19 @@ def test_nobody_looks_from_elsewhere_without_a_login(tmp_path: Path, monkeypatch
                 patch.setenv(name, value)
             result = call("console", "--host", "0.0.0.0", *arguments)
         assert result.exit_code == 2 and told in result.stderr
+
+
+def test_a_console_that_others_reach_only_reads(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n")
+    users.chmod(0o600)
+    for host, wanted, is_read_only in (
+        ("127.0.0.1", None, False),
+        ("127.0.0.1", True, True),
+        ("0.0.0.0", None, True),
+        ("0.0.0.0", False, False),
+    ):
+        assert _access(host, (), str(users), wanted).read_only is is_read_only
 
 
 def test_what_cannot_be_served_is_told_with_its_remedy() -> None:

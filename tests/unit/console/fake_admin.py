@@ -9,22 +9,30 @@ from typing import Any
 from kafkalite.client import (
     BrokerNode,
     ClusterDescription,
+    ConfigChange,
     ConfigEntry,
     ConfigResource,
     ConfigSynonym,
+    CreatedTopic,
     GroupDescription,
     GroupListing,
     GroupMember,
     LogDir,
     LogDirReplica,
+    NewTopic,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionReassignment,
     PartitionView,
+    ProducerState,
     RecordMetadata,
+    ScramCredentialInfo,
     TopicDescription,
+    TransactionDescription,
+    TransactionListing,
 )
-from kafkalite.client.errors import error_of
+from kafkalite.client.errors import AdminError, error_of
+from kafkalite.security.acl import AclBinding, AclFilter
 from kafkalite.types import TopicPartition
 
 SECRET = "the-secret-of-a-setting"
@@ -43,6 +51,15 @@ class FakeAdmin:
         self.moves: dict[TopicPartition, PartitionReassignment] = {}
         self.written: list[tuple[str, dict[str, Any]]] = []
         self.is_away = self.refuses_configs = False
+        self.acls: list[AclBinding] | None = None
+        """None where brokers have no authorizer."""
+        self.credentials: dict[str, list[str]] = {}
+        """Mechanisms by user."""
+        self.changed: list[tuple[str, Any]] = []
+        """What was asked to be changed, not only to be validated, by the names of the calls."""
+        self.cleanup_policy = "delete"
+        self.transactions: list[TransactionDescription] = []
+        self.open_producer_state = ProducerState(77, 3, -1, 0, 5, 40)
 
     def _refuse_configs(self) -> None:
         if self.refuses_configs:
@@ -101,10 +118,16 @@ class FakeAdmin:
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         self._refuse_configs()
         entry = ConfigEntry("min.insync.replicas", "1", "DEFAULT_CONFIG", False, False)
+        if (keys := _.get("keys")) and keys != [entry.name]:
+            found = await self.describe_configs("topic", "")
+            return {each: {key: found[key] for key in keys if key in found} for each in resources}
         return {each: {entry.name: entry} for each in resources}
 
     async def describe_configs(self, kind: str, name: str, **_: Any) -> dict[str, ConfigEntry]:
         self._refuse_configs()
+        if _.get("keys") == ["cleanup.policy"]:
+            policy = ConfigEntry("cleanup.policy", self.cleanup_policy, "DEFAULT_CONFIG", False, False)
+            return {policy.name: policy}
         set_here = ConfigSynonym("retention.ms", "5", "DYNAMIC_TOPIC_CONFIG")
         return {
             "a.default": ConfigEntry("a.default", "1", "DEFAULT_CONFIG", False, False),
@@ -140,11 +163,96 @@ class FakeAdmin:
     async def list_partition_reassignments(self) -> dict[TopicPartition, PartitionReassignment]:
         return self.moves
 
-    async def describe_acls(self) -> list[Any]:
-        raise error_of(54, "describing ACLs", "No Authorizer is configured.")
+    async def describe_acls(self) -> list[AclBinding]:
+        if self.acls is None:
+            raise error_of(54, "describing ACLs", "No Authorizer is configured.")
+        return self.acls
 
-    async def describe_user_scram_credentials(self) -> dict[str, Any]:
-        return {}
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] = ()
+    ) -> dict[str, tuple[ScramCredentialInfo, ...]]:
+        wanted = list(users) or list(self.credentials)
+        return {
+            user: tuple(ScramCredentialInfo(each, 4096) for each in self.credentials[user])
+            for user in wanted
+            if user in self.credentials
+        }
+
+    # changes
+
+    async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        wanted = list(topics)
+        for each in wanted:
+            if each.name in self.topics:
+                raise AdminError({each.name: error_of(36, f"creating topic {each.name}")})
+        if not validate_only:
+            self.changed.append(("create_topics", wanted))
+            self.topics |= {each.name: [(1, 0, (1, 2))] * max(1, each.num_partitions) for each in wanted}
+        return [CreatedTopic(each.name, "", max(1, each.num_partitions), 2) for each in wanted]
+
+    async def delete_topics(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self.topics[name]
+            self.changed.append(("delete_topics", name))
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.changed.append(("delete_records", dict(offsets)))
+
+    async def create_partitions(self, wanted: Mapping[str, int], *, validate_only: bool = False) -> None:
+        if not validate_only:
+            self.changed.append(("create_partitions", dict(wanted)))
+
+    async def incremental_alter_configs(
+        self, changes: Mapping[ConfigResource, Iterable[ConfigChange]], *, validate_only: bool = False
+    ) -> None:
+        for resource, wanted in changes.items():
+            for each in wanted:
+                if each.value == "nonsense":
+                    raise AdminError(
+                        {str(resource): error_of(40, f"settings of {resource}", f"{each.name} is no number")}
+                    )
+        if not validate_only:
+            self.changed.append(("incremental_alter_configs", {key: list(each) for key, each in changes.items()}))
+
+    async def delete_groups(self, groups: Iterable[str]) -> None:
+        for each in groups:
+            del self.committed[each]
+            self.changed.append(("delete_groups", each))
+
+    async def alter_partition_reassignments(self, targets: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        self.changed.append(("alter_partition_reassignments", dict(targets)))
+
+    async def elect_leaders(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
+        self.changed.append(("elect_leaders", (kind, list(partitions))))
+
+    async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        self.changed.append(("create_acls", list(bindings)))
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> None:
+        self.changed.append(("delete_acls", list(filters)))
+
+    async def alter_user_scram_credentials(self, changes: Iterable[Any]) -> None:
+        self.changed.append(("alter_user_scram_credentials", list(changes)))
+
+    async def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionListing]:
+        wanted = set(states)
+        return [
+            TransactionListing(each.transactional_id, each.producer_id, each.state, each.coordinator)
+            for each in self.transactions
+            if not wanted or each.state in wanted
+        ]
+
+    async def describe_transactions(self, ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        wanted = set(ids)
+        return {each.transactional_id: each for each in self.transactions if each.transactional_id in wanted}
+
+    async def describe_producers(
+        self, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        return dict.fromkeys(places, (self.open_producer_state,))
+
+    async def abort_transaction(self, place: TopicPartition, producer: ProducerState) -> None:
+        self.changed.append(("abort_transaction", (place, producer)))
 
     async def describe_client_quotas(self) -> list[Any]:
         return []
