@@ -155,10 +155,10 @@ async def _serve(
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(Admin(**asking))
         survey_admin = await stack.enter_async_context(Admin(**asking))
-        store = await _store(zookeeper, stack)
+        store, problem = await _store(zookeeper, stack)
         brokers = BrokerConnections(AdminOptions(**asking))
         clients = admin, survey_admin, brokers, partial(Consumer, **consuming), partial(Producer, **producing)
-        ports = Ports(*clients, store, SystemClock(), nights, registry)
+        ports = Ports(*clients, store, SystemClock(), nights, registry, problem)
         where = _where(asking)
         name = f"{where.context} ({where.servers})" if where.context else where.servers
         shown = Console(ports, access, name, where)
@@ -176,11 +176,11 @@ async def _serve(
         await serve(shown.app, listening, ready)
 
 
-async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
-    """Return a connection to ZooKeeper when its address is known, else None. Without a connection the console has no tree."""
+async def _store(zookeeper: str, stack: AsyncExitStack) -> tuple[Store | None, str | None]:
+    """Return a connection to ZooKeeper when its address is known, or why there is none. Without it the console has no tree."""
     connect = named_zookeeper(zookeeper)
     if connect is None:
-        return None
+        return None, None
     from zk.kazoo_adapter.kazoo_store import KazooStore
     from zk.store import StoreError
 
@@ -190,8 +190,8 @@ async def _store(zookeeper: str, stack: AsyncExitStack) -> Store | None:
         await store.start(_ZOOKEEPER_TIMEOUT_S)
     except (OSError, TimeoutError, StoreError) as problem:
         note(f"ZooKeeper at {connect}: {problem}; its tree is not shown")
-        return None
-    return store
+        return None, f"ZooKeeper at {connect} did not answer when the console was started; start it again"
+    return store, None
 
 
 def _where(options: dict[str, Any]) -> Where:

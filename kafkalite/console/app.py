@@ -96,6 +96,8 @@ class Ports:
     clock: Clock
     nights_output: str | None = None
     registry: SchemaRegistry | None = None
+    zookeeper_problem: str | None = None
+    """Why there is no store, where somebody said where ZooKeeper is."""
 
 
 _NAMES: Final = {
@@ -120,7 +122,7 @@ class Console:
         self._ports, self._access, self._context, self._where = ports, access, context, where or Where()
         self._admin = ports.admin
         zookeeper = None if ports.store is None else ZooKeeperStore(ports.store, ports.clock)
-        self.state = StateSurvey(ports.brokers, zookeeper, ports.clock)
+        self.state = StateSurvey(ports.brokers, zookeeper, ports.clock, ports.zookeeper_problem)
         self.survey = Survey(ports.survey_admin, self.state, ports.clock)
         self._nights = Nights(ports.nights_output, ports.clock)
         self._source = reading.Source(ports.open_consumer, ports.registry)

@@ -98,14 +98,14 @@ class Members:
     source: str
 
 
-def choose_members(registered: Registered | None, contacts: Collection[Contact], now_ms: float) -> Members | None:
-    """Return the members as ZooKeeper has them, or where it has not answered lately as the brokers have; None when nobody has answered.
+def choose_members(registered: Registered | None, contacts: Collection[Contact], since_ms: float) -> Members | None:
+    """Return the members as ZooKeeper has them, or where it has not answered since `since_ms` as the brokers have; None when nobody has.
 
     Addresses are those that brokers tell clients; a broker that nobody has named yet has the first one of its registration.
     """
-    recent = [each for each in contacts if each.told is not None and now_ms - each.told_ms <= LATE_MS]
+    recent = [each for each in contacts if each.told is not None and each.told_ms >= since_ms]
     told = _majority(recent)
-    if registered is not None and now_ms - registered.at_ms <= LATE_MS:
+    if registered is not None and registered.at_ms >= since_ms:
         named = {each.node.id: each.node for each in contacts}
         named |= {node.id: node for each in recent if each.told for node in each.told.brokers.values()}
         cluster_id = told.told.cluster_id if told is not None and told.told is not None else None

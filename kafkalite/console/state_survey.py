@@ -67,13 +67,20 @@ _PORTION: Final = 500
 class StateSurvey:
     """The last known state of the cluster. `members` is None, and `topics` are empty, before they were told for the first time."""
 
-    def __init__(self, brokers: BrokerSource, zookeeper: ZooKeeperSource | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        brokers: BrokerSource,
+        zookeeper: ZooKeeperSource | None,
+        clock: Clock,
+        zookeeper_problem: str | None = None,
+    ) -> None:
         self._brokers, self._zookeeper, self._clock = brokers, zookeeper, clock
         self.seen = asyncio.Event()
         """Set when the cluster was looked at, or could not be."""
         self.contacts: dict[int, Contact] = {}
         self.registered: Registered | None = None
-        self.zookeeper_problem: str | None = None
+        self.zookeeper_problem = zookeeper_problem
+        """Why ZooKeeper did not answer the last time; None when it did, and without an address of it."""
         self.members: Members | None = None
         self.topics: dict[str, TopicDescription] = {}
         self.topics_known: Moment | None = None
@@ -89,6 +96,8 @@ class StateSurvey:
         self._prompts: dict[str, asyncio.Event] = {}
         self._broker_tasks: dict[int, asyncio.Task[None]] = {}
         self._asked_ms = clock.monotonic_ms()
+        self._woken_ms = -LATE_MS * 1.0
+        """When a page asked again after a time in which none did."""
         self._is_running = False
 
     # life
@@ -123,16 +132,34 @@ class StateSurvey:
             async with asyncio.timeout(FIRST_LOOK_S):
                 await self.seen.wait()
         elif was_idle and self._is_running:
+            self._woken_ms = now_ms
             self.look_soon()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_MS / 1000):
-                    while self.topics_known is None or self.topics_known.monotonic_ms < now_ms:
+                    while not self._has_looked_since(now_ms):
                         await asyncio.sleep(_LEAST_PAUSE_S)
+
+    def _has_looked_since(self, since_ms: float) -> bool:
+        return (
+            self.members is not None
+            and self.topics_known is not None
+            and min(self.members.at_ms, self.topics_known.monotonic_ms) >= since_ms
+        )
 
     def look_soon(self) -> None:
         """Ask all sources without waiting for their turn, as after a change."""
         for prompt in self._prompts.values():
             prompt.set()
+
+    def _recent_ms(self, now_ms: float) -> float:
+        """Return the age up to which answers count: longer while they are seldom asked for, and until all have been asked for again."""
+        is_seldom = self._is_idle(now_ms) or now_ms - self._woken_ms < LATE_MS
+        return LATE_MS + (IDLE_S * 1000 if is_seldom else 0)
+
+    def is_current(self) -> bool:
+        """True if members and topics are as recent as they can be at the pace of the survey."""
+        now_ms = self._clock.monotonic_ms()
+        return self._has_looked_since(now_ms - self._recent_ms(now_ms))
 
     def _is_idle(self, now_ms: float) -> bool:
         return now_ms - self._asked_ms > IDLE_AFTER_S * 1000
@@ -174,8 +201,8 @@ class StateSurvey:
 
     @property
     def has_zookeeper(self) -> bool:
-        """True if ZooKeeper is asked, too."""
-        return self._zookeeper is not None
+        """True if somebody said where ZooKeeper is."""
+        return self._zookeeper is not None or self.zookeeper_problem is not None
 
     def silent_brokers(self) -> dict[int, Contact]:
         """Return the brokers that do not answer, of those that are there."""
@@ -204,7 +231,7 @@ class StateSurvey:
             Part("brokers and controller", known, LATE_MS, self._no_broker_problem),
             Part("leaders and in-sync replicas", self.topics_known, topics_limit_ms, self._topics_problem),
         ]
-        if self._zookeeper is not None:
+        if self.has_zookeeper:
             asked = None if self.registered is None else self._moment(self.registered.at_ms)
             found.append(Part("ZooKeeper", asked, LATE_MS, self.zookeeper_problem))
         return found
@@ -285,7 +312,8 @@ class StateSurvey:
 
     def _update_members(self) -> None:
         """Choose the members anew, note what has changed, and ask those brokers from now on that are there."""
-        found = choose_members(self.registered, self.contacts.values(), self._clock.monotonic_ms())
+        now_ms = self._clock.monotonic_ms()
+        found = choose_members(self.registered, self.contacts.values(), now_ms - self._recent_ms(now_ms))
         self.version += 1
         if found is None:
             return
@@ -362,12 +390,13 @@ class StateSurvey:
 
     async def _take_topics(self, told: Told) -> None:
         """Take in all topics and note what has changed, in portions, so that other requests are served in between."""
+        known, changes = self._known, list[PartitionChange]()
         topics: dict[str, TopicDescription] = {}
         for number, (name, told_topic) in enumerate((told.topics or {}).items(), 1):
+            changes += self._changes_of_recreated(told_topic)
             topics[name] = self._without_older_states(told_topic)
             if number % _PORTION == 0:
                 await asyncio.sleep(0)
-        known, changes = self._known, list[PartitionChange]()
         gone = set(known.states)
         partitions = ((topic.name, each) for topic in topics.values() for each in topic.partitions)
         for number, (topic, each) in enumerate(partitions, 1):
@@ -387,6 +416,14 @@ class StateSurvey:
         known.all_known()
         self.topics = topics
         self.changes.extend(await self._with_times(changes))
+
+    def _changes_of_recreated(self, topic: TopicDescription) -> list[PartitionChange]:
+        """Return the end of the partitions of a topic that was deleted and made again under its name since the last look."""
+        before = self.topics.get(topic.name)
+        if before is None or before.topic_id == topic.topic_id:
+            return []
+        places = [TopicPartition(topic.name, each.partition) for each in before.partitions]
+        return [change for place in places for change in self._known.state_is(place, None)]
 
     def _without_older_states(self, topic: TopicDescription) -> TopicDescription:
         """Return the topic with those partitions as they are known of which it has an earlier leader epoch: its broker lags behind."""

@@ -325,7 +325,7 @@ class Survey:
         lags = [lag for lag in self.lags.values() if lag is not None]
         now = Moment.now(self._clock)
         has_rates = self._problems.get("records") is None and bool(self.rates)
-        is_state_known = not any(part.is_late(now) for part in self.state.parts())
+        is_state_known = self.state.is_current()
         figures = {
             "records_per_s": sum(self.rates.values()) if has_rates else None,
             "under_replicated": float(sum(each.under_replicated for each in partitions)) if is_state_known else None,

@@ -45,6 +45,8 @@ class FakeAdmin:
         self.alive = [1, 2]
         self.topics = {name: [(1, 0, (1, 2))] * count for name, count in topics.items()}
         """By number: leader, leader epoch, ISR."""
+        self.topic_ids: dict[str, str] = {}
+        """Ids of topics that were made again."""
         self.ends = {TopicPartition(name, number): 100 for name, count in topics.items() for number in range(count)}
         self.committed: dict[str, dict[TopicPartition, int]] = {}
         self.members: dict[str, tuple[GroupMember, ...]] = {}
@@ -79,7 +81,7 @@ class FakeAdmin:
         return [
             TopicDescription(
                 name,
-                "id",
+                self.topic_ids.get(name, "id"),
                 name.startswith("__"),
                 tuple(
                     PartitionView(name, number, leader, epoch, (1, 2), isr)

@@ -315,6 +315,43 @@ def test_while_nobody_looks_less_is_asked_and_the_first_look_is_fresh() -> None:
     run(scenario)
 
 
+def test_while_nobody_looks_no_answer_that_is_seldom_asked_for_counts_as_lost() -> None:
+    """ZooKeeper and brokers are asked at other moments: answers would have come of one broker alone, and of another source each time."""
+
+    async def scenario(scene: Scene) -> None:
+        nodes = tuple(BrokerNode(each, "h", 9000 + each) for each in (1, 3))
+        scene.brokers.told[3] = ClusterDescription("the-cluster", 3, nodes)
+        await asyncio.sleep(IDLE_AFTER_S * 5)
+        assert scene.console.state.members is not None and scene.console.state.members.source == "ZooKeeper"
+        found = await scene.get("/api/overview")
+        assert not late(found) and found["source"] == "ZooKeeper" and not found["changes"]
+        assert None not in found["history"]["values"]["under_replicated"][1:]
+
+    run(scenario, with_zookeeper=True)
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.admin.topic_ids["t"] = "another"
+        found = await scene.page_shows(lambda found: len(found["changes"]) == 4)
+        assert sorted(row["event"] for row in found["changes"]) == ["created", "created", "deleted", "deleted"]
+
+    run(scenario)
+
+
+def test_a_zookeeper_that_was_away_from_the_beginning_is_told() -> None:
+    async def scenario() -> None:
+        admin = FakeAdmin({"t": 1})
+        brokers, problem = FakeBrokers(admin), "ZooKeeper at zk:2181 did not answer"
+        ports = Ports(admin, admin, brokers, None, None, None, VirtualClock(), zookeeper_problem=problem)  # type: ignore[arg-type]
+        console = Console(ports, Access(), "test")
+        await console.state.look()
+        found = (await ask(console.app, "/api/overview")).json
+        assert unhealthy(found) == {"ZooKeeper answers"} and "ZooKeeper" in late(found)
+
+    virtual_time.run(scenario())
+
+
 def test_connections_of_their_own_ask_brokers_once() -> None:
     """A request that nobody waits for any more ends its connection, so that answers do not pile up behind it."""
     cluster = FakeCluster({"t": 2})
