@@ -7,7 +7,8 @@
 | `access` | who is answered: the name that was asked for, where a request comes from, the login |
 | `parameters` | what a request says, checked and bounded |
 | `state_survey` | asks ZooKeeper and every broker once a second who is there and leads what; no slow one holds it up |
-| `state_sources`, `membership` | what is asked of each of them, and whom to believe where they differ |
+| `state_sources`, `asking`, `membership` | what is asked of each of them, in which order, and whom to believe where they differ |
+| `topic_states` | topics with leaders and ISRs, and what has changed of them |
 | `survey` | asks the cluster every few seconds for figures: ends of partitions, sizes, groups |
 | `changes`, `freshness` | the timeline with ZooKeeper's times; how old what a page shows is |
 | `topics` | lists of topics, one topic |

@@ -260,7 +260,6 @@ class Console:
         scene = Scene(self._admin, self.survey, await _body(request))
         found = await act(planner, scene, self._where)
         if found["is_done"]:
-            self.state.look_soon()
             self.survey.look_soon()
         return found
 

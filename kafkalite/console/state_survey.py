@@ -10,16 +10,16 @@ What cannot be asked for stays as it was, with its time. While nobody looks, the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kafkalite.administration.cluster_changes import Change, ClusterChanges, PartitionChange
+from kafkalite.administration.cluster_changes import Change, ClusterChanges
 from kafkalite.client import ClusterDescription
 from kafkalite.client.errors import ClientError
-from kafkalite.console.changes import Changes, TimedChange, time_broker_changes, time_partition_changes
+from kafkalite.console.asking import ask_in_turn
+from kafkalite.console.changes import Changes, time_broker_changes
 from kafkalite.console.freshness import Moment, Part
 from kafkalite.console.membership import (
     ANSWER_MS,
@@ -34,13 +34,13 @@ from kafkalite.console.membership import (
     choose_members,
     order_for_topics,
 )
-from kafkalite.lifecycle import Jobs, end_tasks, report
-from kafkalite.types import NO_BROKER, TopicPartition
+from kafkalite.console.topic_states import TopicStates
+from kafkalite.lifecycle import Jobs, report
+from kafkalite.types import NO_BROKER
 from zk.store import StoreError
-from zk.znodes.topics import PartitionState
 
 if TYPE_CHECKING:
-    from kafkalite.client import BrokerNode, PartitionView, TopicDescription
+    from kafkalite.client import BrokerNode, TopicDescription
     from kafkalite.clock import Clock
     from kafkalite.console.state_sources import BrokerSource, ZooKeeperSource
 
@@ -52,6 +52,8 @@ IDLE_AFTER_S: Final = 60.0
 FIRST_LOOK_S: Final = 30.0
 """Longest wait of a request for the first look."""
 _LEAST_PAUSE_S: Final = 0.05
+_CHANGE_S: Final = 3.0
+"""Longest wait of an action until brokers tell that it was done."""
 _TOPICS_SHARE: Final = 4
 """Length of a pause between two looks at all topics in multiples of the first one; with at most `_LONGEST_TOPICS_PAUSE_S`."""
 _LONGEST_TOPICS_PAUSE_S: Final = 1.5
@@ -60,8 +62,6 @@ _NEXT_BROKER_S: Final = 0.5
 _TOPICS_DEADLINE_S: Final = 2.0
 _SLOW_FOR_MS: Final = 10_000
 """Time for which a broker that was slow to tell the topics is asked after the others."""
-_PORTION: Final = 500
-"""Partitions that are compared in one turn of the event loop, and states that ZooKeeper is asked for at once."""
 
 
 class StateSurvey:
@@ -82,7 +82,6 @@ class StateSurvey:
         self.zookeeper_problem = zookeeper_problem
         """Why ZooKeeper did not answer the last time; None when it did, and without an address of it."""
         self.members: Members | None = None
-        self.topics: dict[str, TopicDescription] = {}
         self.topics_known: Moment | None = None
         self.changes = Changes()
         self.version = 0
@@ -91,6 +90,7 @@ class StateSurvey:
         self._no_broker_problem: str | None = None
         self._took_s = 0.0
         self._known = ClusterChanges()
+        self._topic_states = TopicStates(self._known, self.changes, zookeeper, clock)
         self._epochs: dict[int, int] = {}
         self._jobs = Jobs()
         self._prompts: dict[str, asyncio.Event] = {}
@@ -146,6 +146,18 @@ class StateSurvey:
             and min(self.members.at_ms, self.topics_known.monotonic_ms) >= since_ms
         )
 
+    async def wait_for_topics(self, condition: Callable[[Mapping[str, TopicDescription]], bool]) -> None:
+        """Look at once, and return when the topics meet a condition; after `_CHANGE_S` all the same."""
+        if not self._is_running:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CHANGE_S):
+                while True:
+                    self.look_soon()
+                    await asyncio.sleep(2 * _LEAST_PAUSE_S)
+                    if condition(self.topics):
+                        return
+
     def look_soon(self) -> None:
         """Ask all sources without waiting for their turn, as after a change."""
         for prompt in self._prompts.values():
@@ -189,6 +201,11 @@ class StateSurvey:
             prompt.set()
 
     # what is known
+
+    @property
+    def topics(self) -> dict[str, TopicDescription]:
+        """Return the topics by name, as a broker told them last."""
+        return self._topic_states.topics
 
     @property
     def cluster(self) -> ClusterDescription | None:
@@ -356,12 +373,13 @@ class StateSurvey:
         next_after_s = max(_NEXT_BROKER_S, 3 * self._took_s)
         deadline_s = max(_TOPICS_DEADLINE_S, 6 * self._took_s)
         asked = Moment.now(self._clock)
-        told, problems = await ask_in_turn(calls, self._suits, next_after_s, deadline_s)
+        answer = await ask_in_turn(calls, self._suits, next_after_s, deadline_s)
+        told, problems = answer
         if told is None:
             self._topics_problem = "; ".join(problems[:3]) or f"no broker tells the topics within {deadline_s:g} s"
         else:
             self._took_s = (self._clock.monotonic_ms() - now_ms) / 1000
-            await self._take_topics(told)
+            await self._topic_states.take(told)
             if self._suits(told):
                 self._topics_problem, self.topics_known = None, asked
             else:
@@ -387,102 +405,6 @@ class StateSurvey:
             f"{members.source} has brokers {_list(members.brokers)} and controller {members.controller_id}, "
             f"a broker tells the topics with {_list(told.brokers)} and controller {told.controller_id}"
         )
-
-    async def _take_topics(self, told: Told) -> None:
-        """Take in all topics and note what has changed, in portions, so that other requests are served in between."""
-        known, changes = self._known, list[PartitionChange]()
-        topics: dict[str, TopicDescription] = {}
-        for number, (name, told_topic) in enumerate((told.topics or {}).items(), 1):
-            changes += self._changes_of_recreated(told_topic)
-            topics[name] = self._without_older_states(told_topic)
-            if number % _PORTION == 0:
-                await asyncio.sleep(0)
-        gone = set(known.states)
-        partitions = ((topic.name, each) for topic in topics.values() for each in topic.partitions)
-        for number, (topic, each) in enumerate(partitions, 1):
-            place = TopicPartition(topic, each.partition)
-            gone.discard(place)
-            before = known.states.get(place)
-            if before is None or (each.leader, each.leader_epoch, each.isr) != (
-                before.leader,
-                before.leader_epoch,
-                before.isr,
-            ):
-                changes += known.state_is(place, PartitionState(each.leader, each.leader_epoch, each.isr, -1))
-            if number % _PORTION == 0:
-                await asyncio.sleep(0)
-        for place in sorted(gone):
-            changes += known.state_is(place, None)
-        known.all_known()
-        self.topics = topics
-        self.changes.extend(await self._with_times(changes))
-
-    def _changes_of_recreated(self, topic: TopicDescription) -> list[PartitionChange]:
-        """Return the end of the partitions of a topic that was deleted and made again under its name since the last look."""
-        before = self.topics.get(topic.name)
-        if before is None or before.topic_id == topic.topic_id:
-            return []
-        places = [TopicPartition(topic.name, each.partition) for each in before.partitions]
-        return [change for place in places for change in self._known.state_is(place, None)]
-
-    def _without_older_states(self, topic: TopicDescription) -> TopicDescription:
-        """Return the topic with those partitions as they are known of which it has an earlier leader epoch: its broker lags behind."""
-        known = self.topics.get(topic.name)
-        if known is None or known.topic_id != topic.topic_id:
-            return topic
-
-        def newer(each: PartitionView) -> PartitionView:
-            before = known.partition(each.partition)
-            is_older = before is not None and 0 <= each.leader_epoch < before.leader_epoch
-            return before if before is not None and is_older else each
-
-        newest = tuple(newer(each) for each in topic.partitions)
-        return topic if newest == topic.partitions else replace(topic, partitions=newest)
-
-    async def _with_times(self, changes: Sequence[PartitionChange]) -> list[TimedChange]:
-        """Return the changes with the times of ZooKeeper, if it answers in time."""
-        noticed_ms = self._clock.now_ms()
-        if not changes or self._zookeeper is None:
-            return time_partition_changes(noticed_ms, changes, {})
-        try:
-            async with asyncio.timeout(ANSWER_MS / 1000):
-                places = [each.topic_partition for each in changes[:_PORTION]]
-                states = await self._zookeeper.ask_states(places)
-        except (StoreError, OSError):
-            states = {}
-        return time_partition_changes(noticed_ms, changes, states)
-
-
-async def ask_in_turn(
-    calls: Sequence[Callable[[], Coroutine[Any, Any, Told]]],
-    suits: Callable[[Told], bool],
-    next_after_s: float,
-    deadline_s: float,
-) -> tuple[Told | None, list[str]]:
-    """Return the first answer that suits, else the last one, and why others failed. The next call begins when the ones before have failed
-    or take longer than `next_after_s`; those that are not needed any more are cancelled.
-    """
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + deadline_s
-    waiting, pending = list(calls), set[asyncio.Task[Told]]()
-    found: Told | None = None
-    problems: list[str] = []
-    try:
-        while (waiting or pending) and (left_s := end_s - loop.time()) > 0:
-            if waiting:
-                pending.add(loop.create_task(waiting.pop(0)()))
-                left_s = min(next_after_s, left_s) if waiting else left_s
-            done, pending = await asyncio.wait(pending, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            for each in done:
-                try:
-                    found = each.result()
-                except (OSError, ClientError) as problem:
-                    problems.append(str(problem) or type(problem).__name__)
-            if found is not None and suits(found):
-                break
-        return found, problems
-    finally:
-        await end_tasks(pending)
 
 
 def _list(brokers: Iterable[int]) -> str:

@@ -48,6 +48,8 @@ class Plan:
     warnings: tuple[str, ...] = ()
     confirm: str | None = None
     resolved: Mapping[str, Any] = field(default_factory=dict)
+    is_visible: Callable[[Mapping[str, TopicDescription]], bool] = lambda _: True
+    """True once the topics, as the survey knows them, show that it was done."""
 
     def to_dict(self, where: Where, *, is_done: bool) -> dict[str, Any]:
         """Return the plan as a page gets it."""
@@ -99,6 +101,7 @@ async def act(planner: Planner, scene: Scene, where: Where) -> dict[str, Any]:
     if is_executed:
         scene.require_confirmed(plan)
         await plan.execute()
+        await scene.survey.state.wait_for_topics(plan.is_visible)
     return plan.to_dict(where, is_done=is_executed)
 
 

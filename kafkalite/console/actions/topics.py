@@ -38,7 +38,13 @@ async def plan_creation(scene: Scene) -> Plan:
     command += ["--replication-factor", str(replicas)] if replicas != _DEFAULT else []
     for key, value in settings.items():
         command += ["--config", f"{key}={value}"]
-    return Plan(tuple(row), [row], (tuple(command),), partial(scene.admin.create_topics, [wanted]))
+    return Plan(
+        tuple(row),
+        [row],
+        (tuple(command),),
+        partial(scene.admin.create_topics, [wanted]),
+        is_visible=lambda topics: name in topics,
+    )
 
 
 def _known_number(told: int, wanted: int) -> int | None:
@@ -68,6 +74,7 @@ async def plan_deletion(scene: Scene) -> Plan:
         partial(scene.admin.delete_topics, [topic.name]),
         tuple(warnings),
         confirm=topic.name,
+        is_visible=lambda topics: topic.name not in topics,
     )
 
 
@@ -143,4 +150,5 @@ async def plan_more_partitions(scene: Scene) -> Plan:
         (("kafkalite", "partition", "add", topic.name, str(total)),),
         partial(scene.admin.create_partitions, {topic.name: total}),
         ("Records with a key go to other partitions from then on, so the order by key holds only for later ones.",),
+        is_visible=lambda topics: topic.name in topics and len(topics[topic.name].partitions) >= total,
     )

@@ -50,7 +50,7 @@ def test_a_look_at_ten_thousand_topics_lets_others_go_on() -> None:
         admin.topics = {name: [(2, 1, (1, 2))] * 2 for name in admin.topics}
         told = await scene.brokers.ask_topics("h", 9001)
         longest, before = 0.0, time.process_time()
-        taking = asyncio.create_task(scene.console.state._take_topics(told))
+        taking = asyncio.create_task(scene.console.state._topic_states.take(told))
         while not taking.done():
             await asyncio.sleep(0)
             now = time.process_time()

@@ -339,6 +339,22 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     run(scenario)
 
 
+def test_an_action_ends_when_the_lists_show_what_it_did() -> None:
+    async def scenario(scene: Scene) -> None:
+        for action, body in (
+            ("create-topic", {"topic": "new", "partitions": 2}),
+            ("delete-topic", {"topic": "new", "confirm": "new"}),
+        ):
+            scene.brokers.topic_delays_s[1] = 0.4
+            scene.admin.ends |= {TopicPartition("new", number): 0 for number in range(2)}
+            answer = await ask(scene.console.app, f"/api/actions/{action}", {**body, "execute": True})
+            assert answer.status == 200, answer.body
+            is_there = "new" in [row["name"] for row in (await scene.get("/api/topics"))["rows"]]
+            assert is_there == (action == "create-topic")
+
+    run(scenario)
+
+
 def test_a_zookeeper_that_was_away_from_the_beginning_is_told() -> None:
     async def scenario() -> None:
         admin = FakeAdmin({"t": 1})
