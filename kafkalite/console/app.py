@@ -59,6 +59,7 @@ _SCREENS: Final = (
     "access",
     "action",
     "timeline",
+    "times",
     "nights",
 )
 FILES: Final = {

@@ -275,7 +275,7 @@ def look_at_records(screens: Screens) -> None:
     screens.open("#/topics/orders/records", "orders")
     screens.has("50 records", SCRIPT, '"packed"')
     screens.follow("[data-record='1:1'] button")
-    screens.has("Header header", "Produce it again")
+    screens.has("Header header", "Produce it again", "Download")
     screens.keep("records")
     screens.click("Older ›")
     screens.page.wait(
@@ -299,6 +299,13 @@ def write_and_search(screens: Screens, cluster: LocalCluster) -> None:
     producer.produce("orders", "came while somebody looked", partition=0)
     assert producer.flush(30) == 0
     screens.has("following: 1 records", "came while somebody looked")
+    screens.click("Pause")
+    producer.produce("orders", "came while it was paused", partition=0)
+    assert producer.flush(30) == 0
+    screens.has("following: 2 records, 1 of them wait")
+    assert "came while it was paused" not in screens.text()
+    screens.click("Go on")
+    screens.has("came while it was paused")
     screens.open("#/topics/orders/produce?from=1:1", "orders")
     screens.has("A copy of 1:1")
     assert screens.find("textarea[name=value]").get_attribute("value") == SCRIPT
@@ -312,11 +319,11 @@ def look_at_groups(screens: Screens) -> None:
     screens.has(GROUP, "Empty")
     screens.keep("groups")
     screens.follow("main th a")
-    screens.has("Nobody is in it.", "Reset offsets", "202")
+    screens.has("Nobody is in it.", "Reset offsets", "203")
     screens.click("Preview")
     screens.has("Nothing has changed yet", "-100", "kafkalite group reset-offsets", "--to-earliest --execute")
     screens.click("Do it")
-    screens.has("Done.", "302")
+    screens.has("Done.", "303")
     screens.keep("group")
 
 
@@ -416,6 +423,8 @@ def on_a_phone_and_dark(screens: Screens) -> None:
     for _ in range(2):
         screens.find("#theme").click()
     assert screens.find("html").get_attribute("data-theme") == "dark"
+    screens.find("#zone").click()
+    screens.page.wait(lambda: bool(re.search(r"as of \d\d:\d\d:\d\d UTC[+−]\d\d:\d\d", screens.text())), "local time")
     screens.chrome.set_window_size(500, 900)  # no browser window is narrower; phones are
     screens.chrome.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 812, "deviceScaleFactor": 1, "mobile": True}

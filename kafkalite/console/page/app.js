@@ -11,6 +11,7 @@ import { show as nights } from "./nights.js";
 import { show as overview } from "./overview.js";
 import { show as produce } from "./produce.js";
 import { ask, notice } from "./screen.js";
+import { toggleZone, zone } from "./times.js";
 import { show as timeline } from "./timeline.js";
 import { show as topic, showChange as topicChange, showGroups as topicGroups } from "./topic.js";
 import { show as topics } from "./topics.js";
@@ -135,6 +136,14 @@ byId("theme").addEventListener("click", () => {
   theme = names[(names.indexOf(theme) + 1) % names.length];
   localStorage.setItem("theme", theme);
   showTheme(theme);
+});
+
+const zoneButton = byId("zone");
+setText(zoneButton, zone());
+zoneButton.addEventListener("click", () => {
+  toggleZone();
+  setText(zoneButton, zone());
+  route();
 });
 
 byId("skip").addEventListener("click", (event) => {

@@ -2,7 +2,7 @@
 // by the browser's own clock, so a console that does not answer any more is seen, too.
 
 import { byId, setText } from "./elements.js";
-import { clock } from "./screen.js";
+import { clock, zone } from "./times.js";
 
 let parts = new Map();
 let wasLate = "";
@@ -31,7 +31,7 @@ function ageText(age_ms) {
 }
 
 const about = (part) => {
-  const when = part.time_ms === null ? "never known" : `as of ${clock(part.time_ms)} UTC, ${ageText(ageOf(part))} old`;
+  const when = part.time_ms === null ? "never known" : `as of ${clock(part.time_ms)} ${zone()}, ${ageText(ageOf(part))} old`;
   return `${part.name} ${when}${part.problem ? `: ${part.problem}` : ""}`;
 };
 
@@ -41,7 +41,7 @@ function show() {
   const stale = lateOnes();
   target.classList.toggle("late", stale.length > 0);
   if (stale.length) setText(target, `⚠ ${about(stale[0])}${stale.length > 1 ? `; and ${stale.length - 1} more` : ""}`);
-  else setText(target, known.length ? `as of ${clock(Math.min(...known.slice(0, 2).map((part) => part.time_ms)))} UTC` : "");
+  else setText(target, known.length ? `as of ${clock(Math.min(...known.slice(0, 2).map((part) => part.time_ms)))} ${zone()}` : "");
   target.title = [...parts.values()].map(about).join("\n");
   const names = late().join();
   if (names !== wasLate) {

@@ -4,12 +4,13 @@ import { action, commandLine } from "./action.js";
 import { element } from "./elements.js";
 import { plot } from "./plot.js";
 import { ask, brokerLink, change, choice, count, field, groupLink, notice, pagedList, table, tiles, topicLink } from "./screen.js";
+import { parseTime } from "./times.js";
 
 const COLUMNS = [["Group", "wrap", "group"], ["State"], ["Protocol"], ["Coordinator", "number"], ["Lag", "number", "lag"]];
 const PARTITIONS = [["Partition", "wrap"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["Read by", "wrap"], ["At"]];
 const MEMBERS = [["Member", "wrap"], ["Client"], ["At"], ["Partitions", "wrap"]];
 const PLAN = [["Partition", "wrap"], ["Committed", "number"], ["Becomes", "number"], ["Change", "number"]];
-const TARGETS = [["earliest", "the oldest records"], ["latest", "the end"], ["time", "a time (UTC)"], ["offset", "an offset"], ["shift", "so many records on, or back"]];
+const TARGETS = [["earliest", "the oldest records"], ["latest", "the end"], ["time", "a time"], ["offset", "an offset"], ["shift", "so many records on, or back"]];
 
 export function show(main, life) {
   const draw = (each) => [groupLink(each.group), each.state, each.protocol_type || "–", brokerLink(each.coordinator), count(each.lag)];
@@ -72,7 +73,7 @@ function resetForm(life, id) {
 
   async function ask(isExecuted) {
     const body = { id, to: to.value, topic: topic.value.trim(), execute: isExecuted };
-    if (to.value === "time") body.at = Date.parse(`${at.value.trim().replace(" ", "T")}Z`) || -1;
+    if (to.value === "time") body.at = parseTime(at.value) || -1;
     else if (!atField.hidden) body.at = Number(at.value);
     try {
       const found = await change("group/reset", body);

@@ -2,14 +2,15 @@
 
 import { element, plural, setText } from "./elements.js";
 import { addressOf, ask, bytes, check, choice, count, field, link, notice } from "./screen.js";
+import { parseTime, time, zone } from "./times.js";
 import { tabs } from "./topic.js";
 
 const FORMATS = [["auto", "Auto"], ["text", "text"], ["json", "JSON"], ["msgpack", "msgpack"], ["hex", "hexadecimal"]];
 const STARTS = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const LIVE_KEPT = 500;
 
-// A producer may write any 64-bit number; the console says how each is shown.
-const shownTime = (record) => (record.time === "-" ? "–" : record.time.replace("T", " ").replace("Z", ""));
+// A producer may write any 64-bit number; the console says how those are shown that are no time of a calendar.
+const shownTime = (record) => (record.time === "-" ? "–" : record.time.endsWith("Z") ? time(record.timestamp) : record.time);
 
 function shownData(data) {
   if (data.kind === "null") return element("span", { class: "faint" }, "null");
@@ -52,8 +53,14 @@ function recordRows(topic, record, life, format) {
       await navigator.clipboard.writeText(found.line);
       setText(save, "Copied");
     });
+    const download = element("button", { type: "button" }, "Download");
+    download.addEventListener("click", () => {
+      const file = URL.createObjectURL(new Blob([found.line, "\n"], { type: "application/json" }));
+      element("a", { href: file, download: `${topic}-${record.partition}-${record.offset}.json` }).click();
+      URL.revokeObjectURL(file);
+    });
     cell.replaceChildren(
-      element("p", {}, `${shownTime(found)} UTC, ${found.timestamp_type}  `, save, ...(life.about.read_only ? [] : ["  ", again])),
+      element("p", {}, `${shownTime(found)} ${zone()}, ${found.timestamp_type}  `, save, "  ", download, ...(life.about.read_only ? [] : ["  ", again])),
       ...whole("Key", found.key),
       ...whole("Value", found.value),
       ...found.headers.flatMap(([name, content]) => whole(`Header ${name}`, content)),
@@ -74,14 +81,15 @@ export function show(main, life, topic) {
   const text = element("input", { type: "search", name: "text", autocomplete: "off", placeholder: "in keys, values, headers" });
   const find = element("button", {}, "Search");
   const live = element("button", { type: "button", "aria-pressed": "false" }, "Follow live");
-  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "Match case"), find, live);
+  const pause = element("button", { type: "button", "aria-pressed": "false", hidden: true }, "Pause");
+  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "Match case"), find, live, pause);
   const bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "Share of the records that were looked at" });
   const cancel = element("button", { type: "button", hidden: true }, "Cancel");
   const told = element("span", { role: "status" });
   const newer = element("button", { type: "button", disabled: true }, "‹ Newer");
   const older = element("button", { type: "button", disabled: true }, "Older ›");
   const body = element("tbody");
-  const heads = [["Open"], ["Where", "number"], ["Time, UTC"], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
+  const heads = [["Open"], ["Where", "number"], [`Time, ${zone()}`], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
   const pages = element("div", { class: "pages" }, newer, older, told, bar, cancel);
   main.append(
     element("h1", {}, topic),
@@ -93,11 +101,15 @@ export function show(main, life, topic) {
   );
   let stream = null;
   let page = null;
+  let held = []; // records that came while the view was paused, the newest first
 
   function stop() {
     stream?.close();
     stream = null;
-    bar.hidden = cancel.hidden = true;
+    bar.hidden = cancel.hidden = pause.hidden = true;
+    pause.setAttribute("aria-pressed", "false");
+    setText(pause, "Pause");
+    held = [];
     setText(live, "Follow live");
     live.setAttribute("aria-pressed", "false");
   }
@@ -109,8 +121,7 @@ export function show(main, life, topic) {
     const found = { partitions: partitions.value.replaceAll(" ", ""), format: format.value, start: start.value };
     if (start.value === "offset") found.at = at.value.trim();
     if (start.value === "time") {
-      const written = at.value.trim();
-      const moment = /^\d{10,}$/.test(written) ? Number(written) : Date.parse(/Z|[+-]\d\d:?\d\d$/.test(written) ? written : `${written.replace(" ", "T")}Z`);
+      const moment = parseTime(at.value);
       if (Number.isNaN(moment)) return null;
       found.at = moment;
     }
@@ -119,7 +130,7 @@ export function show(main, life, topic) {
 
   function wanted() {
     const found = asked();
-    if (!found) body.replaceChildren(element("tr", {}, element("td", { colspan: 5 }, notice("A time is written like 2013-06-15 06:00, in UTC."))));
+    if (!found) body.replaceChildren(element("tr", {}, element("td", { colspan: 5 }, notice(`A time is written like 2013-06-15 06:00, in ${zone()}.`))));
     return found;
   }
 
@@ -145,7 +156,7 @@ export function show(main, life, topic) {
   newer.addEventListener("click", () => load({ after: page.newer }));
   const showAt = () => {
     atField.hidden = !["offset", "time"].includes(start.value);
-    at.placeholder = start.value === "time" ? "2013-06-15 06:00 (UTC)" : "0";
+    at.placeholder = start.value === "time" ? `2013-06-15 06:00 (${zone()})` : "0";
   };
   start.addEventListener("change", showAt);
   showAt();
@@ -184,6 +195,19 @@ export function show(main, life, topic) {
     setText(told, `${told.textContent}; cancelled`);
   });
 
+  function showHeld() {
+    body.prepend(...held.flatMap(rowsOf));
+    held = [];
+    while (body.rows.length > 2 * LIVE_KEPT) body.lastElementChild.remove();
+  }
+
+  pause.addEventListener("click", () => {
+    const isPaused = pause.getAttribute("aria-pressed") === "false";
+    pause.setAttribute("aria-pressed", String(isPaused));
+    setText(pause, isPaused ? "Go on" : "Pause");
+    if (!isPaused) showHeld();
+  });
+
   live.addEventListener("click", () => {
     const wasLive = live.getAttribute("aria-pressed") === "true";
     stop();
@@ -205,10 +229,12 @@ export function show(main, life, topic) {
       const found = JSON.parse(data);
       seen += found.rows.length;
       skipped += found.skipped;
-      body.prepend(...found.rows.reverse().flatMap(rowsOf));
-      while (body.rows.length > 2 * LIVE_KEPT) body.lastElementChild.remove();
-      setText(told, `following: ${count(seen)} records${skipped ? `, ${count(skipped)} too quick to be shown` : ""}`);
+      held = [...found.rows.reverse(), ...held].slice(0, LIVE_KEPT);
+      if (pause.getAttribute("aria-pressed") === "false") showHeld();
+      const paused = held.length ? `, ${count(held.length)} of them wait` : "";
+      setText(told, `following: ${count(seen)} records${paused}${skipped ? `, ${count(skipped)} too quick to be shown` : ""}`);
     });
+    pause.hidden = false;
     failing();
   });
 

@@ -1,6 +1,7 @@
 // What all screens are made of: questions to the console, tables, pages, how figures are written.
 
 import { element, setText } from "./elements.js";
+import { clock, isoTime, time, zone } from "./times.js";
 
 export class Problem extends Error {}
 
@@ -42,14 +43,6 @@ export const count = (number) => (number === null || number === undefined ? "–
 
 export const rate = (number) => (number === null || number === undefined ? "–" : number < 10 ? number.toFixed(1) : count(Math.round(number)));
 
-// Times of servers. Date shows those within 275,000 years; another number, which no clock gave, stands for itself.
-const isoTime = (time_ms) => (Math.abs(time_ms) <= 8.64e15 ? new Date(time_ms).toISOString() : `${time_ms} ms`);
-
-export const time = (time_ms) => (time_ms === -1 ? "–" : isoTime(time_ms).replace("T", " ").replace("Z", ""));
-
-// Only the time of the day, to the second.
-export const clock = (time_ms) => isoTime(time_ms).slice(11, 19);
-
 export const address = ({ host, port }) => (host === null ? "–" : host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
 
 // Parts of pages
@@ -59,7 +52,7 @@ const STATES = { up: ["good-text", "up"], slow: ["warn-text", "slow"], silent: [
 // A broker is down when it is not registered any more; one that is registered and does not answer is neither up nor down.
 export function brokerState(each) {
   const [kind, text] = STATES[each.state];
-  const since = each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} UTC` : "";
+  const since = each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} ${zone()}` : "";
   const made = [element("span", { class: kind, title: each.problem ?? null }, `${text}${since}`)];
   if (each.is_controller) made.push(" ", element("span", { class: "badge" }, "controller"));
   return made;

@@ -9,7 +9,7 @@ export function show(main, life) {
   const event = choice("event", EVENTS, "");
   const form = element("form", { class: "bar" }, field("Show", event));
   const list = element("div");
-  main.append(element("h1", {}, "Timeline"), element("p", { class: "faint" }, "What has changed since the console was started. Times are UTC: ZooKeeper's to the millisecond, “by” when the console noticed it."), form, list);
+  main.append(element("h1", {}, "Timeline"), element("p", { class: "faint" }, "What has changed since the console was started. Times are ZooKeeper's, to the millisecond; “by” stands before the time at which the console noticed a change."), form, list);
   let known;
   const load = async () => {
     const found = await life.run(() => ask("timeline", { event: event.value, known }, life.signal));

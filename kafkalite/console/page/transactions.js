@@ -2,11 +2,12 @@
 
 import { action } from "./action.js";
 import { element } from "./elements.js";
-import { ask, brokerLink, choice, count, field, notice, pagedList, table, time } from "./screen.js";
+import { ask, brokerLink, choice, count, field, notice, pagedList, table } from "./screen.js";
+import { time } from "./times.js";
 
-const COLUMNS = [["Transactional id", "wrap"], ["State"], ["Coordinator", "number"], ["Producer", "number"], ["Epoch", "number"], ["Open since, UTC", "nowrap"], ["Timeout", "number"], ["Partitions", "wrap"]];
+const COLUMNS = [["Transactional id", "wrap"], ["State"], ["Coordinator", "number"], ["Producer", "number"], ["Epoch", "number"], ["Open since", "nowrap"], ["Timeout", "number"], ["Partitions", "wrap"]];
 const STATES = [["", "all"], ...["Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Empty"].map((state) => [state, state])];
-const HANGING = [["Partition", "wrap"], ["Begins at", "number"], ["Producer", "number"], ["Epoch", "number"], ["Last record, UTC", "nowrap"], [""]];
+const HANGING = [["Partition", "wrap"], ["Begins at", "number"], ["Producer", "number"], ["Epoch", "number"], ["Last record", "nowrap"], [""]];
 
 const draw = (each) => [
   each.transactional_id, element("span", { class: each.state === "Ongoing" ? "warn-text" : null }, each.state), brokerLink(each.coordinator), each.producer_id, each.producer_epoch,

@@ -1,7 +1,8 @@
 // The tree of ZooKeeper, one znode at a time, with what each is for.
 
 import { element } from "./elements.js";
-import { ask, count, link, notice, table, time } from "./screen.js";
+import { ask, count, link, notice, table } from "./screen.js";
+import { time, zone } from "./times.js";
 
 const CHILDREN = [["Znode", "wrap"], ["What it is", "wrap"]];
 const at = (path) => `#/zookeeper${path.split("/").map(encodeURIComponent).join("/")}`;
@@ -23,8 +24,8 @@ export async function show(main, life, path = "/") {
   const { stat } = found;
   const facts = [
     ["Version", `${stat.version}, of its children ${stat.cversion}`],
-    ["Made", `${time(stat.ctime_ms)} UTC`],
-    ["Changed", `${time(stat.mtime_ms)} UTC`],
+    ["Made", `${time(stat.ctime_ms)} ${zone()}`],
+    ["Changed", `${time(stat.mtime_ms)} ${zone()}`],
     ["Kept", found.session ? `as long as session ${found.session} lives` : "until it is deleted"],
     ["Bytes", count(stat.data_length)],
   ];
