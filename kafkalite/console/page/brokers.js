@@ -4,7 +4,7 @@ import { action, linesField, textField } from "./action.js";
 import { element } from "./elements.js";
 import { address, ask, brokerLink, brokerState, bytes, choice, count, field, pagedList, settings, table, topicLink } from "./screen.js";
 
-const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["On disk", "number"]];
+const BROKERS = [["Broker"], ["State"], ["Address", "mono nowrap"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["On disk", "number"]];
 const MOVES = [["Partition", "wrap"], ["Replicas"], ["To come"], ["To go"], ["Arrived"], ["Of", "number"]];
 
 export function show(main, life) {

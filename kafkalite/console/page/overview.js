@@ -5,11 +5,10 @@ import { element } from "./elements.js";
 import { plot } from "./plot.js";
 import { address, ask, brokerLink, brokerState, bytes, changeLog, count, notice, rate, table, tiles } from "./screen.js";
 
-const BROKERS = [["Broker"], ["State"], ["Address", "mono"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["Not in sync", "number"], ["On disk", "number"]];
+const BROKERS = [["Broker"], ["State"], ["Address", "mono nowrap"], ["Rack"], ["Leads", "number"], ["Replicas", "number"], ["Not in sync", "number"], ["On disk", "number"]];
 
 function brokerRow(each) {
   const state = brokerState(each);
-  if (each.is_controller) state.push(" ", element("span", { class: "badge" }, "controller"));
   const behind = element("span", { class: each.out_of_sync ? "warn-text" : null }, count(each.out_of_sync));
   return [brokerLink(each.id), state, address(each), each.rack, count(each.leaders), count(each.replicas), behind, bytes(each.bytes)];
 }

@@ -2,7 +2,7 @@
 
 import { element } from "./elements.js";
 import { ask, change, field, link, notice } from "./screen.js";
-import { tabs } from "./topic.js";
+import { factLine, tabs } from "./topic.js";
 
 // Bytes that are no text are {"base64": …}, here as in the lines of `kafkalite consume -o jsonl`.
 function put(control, item) {
@@ -38,7 +38,7 @@ export function show(main, life, topic) {
     element("div", {}, write),
     told,
   );
-  main.append(element("h1", {}, topic), tabs(topic, "Produce", life), form, element("p", { class: "faint" }, "Bytes that are no text are written as {\"base64\": \"…\"}."));
+  main.append(element("h1", {}, topic), tabs(topic, "Produce", life), factLine(life, topic), form, element("p", { class: "faint" }, "Bytes that are no text are written as {\"base64\": \"…\"}."));
   let copied = [];
 
   form.addEventListener("submit", async (event) => {

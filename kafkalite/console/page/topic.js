@@ -1,7 +1,7 @@
 // One topic: its partitions, its settings, what came of late.
 
 import { action, linesField, textField } from "./action.js";
-import { element } from "./elements.js";
+import { element, plural, setText } from "./elements.js";
 import { plot } from "./plot.js";
 import { ask, bytes, count, groupLink, link, notice, rate, settings, table, tiles } from "./screen.js";
 
@@ -65,6 +65,18 @@ export function show(main, life, name) {
   });
 }
 
+// One line about the topic as it is, for screens on which it is changed or written.
+export function factLine(life, name) {
+  const line = element("p", { class: "faint" });
+  life.every(1000, async () => {
+    const found = await life.run(() => ask(`topics/${encodeURIComponent(name)}`, { without_settings: true }, life.signal));
+    if (!found) return;
+    const records = found.partition_list.reduce((sum, each) => sum + ((each.end_offset ?? 0) - (each.start_offset ?? 0)), 0);
+    setText(line, `${plural(found.partitions, "partition")} with ${plural(found.replicas, "replica")} each, ${count(records)} record${records === 1 ? "" : "s"}, ${bytes(found.bytes)} on disk`);
+  });
+  return line;
+}
+
 const GROUPS = [["Group", "wrap"], ["State"], ["Lag in this topic", "number"]];
 
 // Groups that have committed for the topic.
@@ -88,6 +100,7 @@ export function showChange(main, life, name) {
   main.append(
     element("h1", {}, name),
     tabs(name, "Change", life),
+    factLine(life, name),
     action(life, {
       name: "change-settings", heading: "Change settings", fixed, isOpen: true,
       fields: [linesField("Set, one in a line", "set", "retention.ms=604800000"), textField("Back to their defaults", "delete", { placeholder: "cleanup.policy, max.message.bytes" })],
