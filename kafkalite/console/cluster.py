@@ -67,8 +67,10 @@ def health(survey: Survey, cluster: ClusterDescription, topics: Sequence[TopicDe
     if cluster.controller_id == UNTOLD_CONTROLLER:
         verdicts = [each for each in verdicts if each.check != "controller"]
     silent = survey.state.silent_brokers()
+    leaders = {each.leader for topic in topics for each in topic.partitions}
+    unanswering = {leader for leader in leaders if survey.state.is_unanswering(leader)}
     unanswered = tuple(
-        f"{topic.name}-{each.partition}" for topic in topics for each in topic.partitions if each.leader in silent
+        f"{topic.name}-{each.partition}" for topic in topics for each in topic.partitions if each.leader in unanswering
     )
     verdicts += [
         Verdict(

@@ -226,6 +226,14 @@ class StateSurvey:
         now_ms = self._clock.monotonic_ms()
         return {broker: each for broker, each in self.contacts.items() if each.state(now_ms) == SILENT}
 
+    def is_unanswering(self, broker: int) -> bool:
+        """True if a leader does not answer, or is not there any more."""
+        if broker == NO_BROKER or self.members is None:
+            return False
+        contact = self.contacts.get(broker)
+        is_silent = contact is not None and contact.state(self._clock.monotonic_ms()) == SILENT
+        return is_silent or broker not in self.members.brokers
+
     def broker_state(self, broker: int) -> tuple[str, str | None, int | None]:
         """Return "up", "slow", "silent", "unknown" or "down", the reason, and since when (ms since 1970) a silent one is."""
         if self.members is None or broker not in self.members.brokers:

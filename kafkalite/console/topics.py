@@ -20,9 +20,13 @@ _DEADLINE_S: Final = 2.0
 
 
 def topic_list(survey: Survey, asked: Parameters) -> dict[str, Any]:
-    """Return a page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` select some. Only the rows of the
-    page are made.
+    """Return a page of topics: `filter` is a part of the name, `sort` a column, `internal` and `unwell` select some, `name` that one. Only
+    the rows of the page are made.
     """
+    if asked.has("name"):
+        named = survey.topics.get(asked.text("name", longest=300))
+        page = cut_page([] if named is None else [named], 0, 1)
+        return {**page, "rows": [_row(survey, topic) for topic in page["rows"]], "all": len(survey.topics)}
     wanted = asked.text("filter", longest=300).lower()
     with_internal, only_unwell = asked.flag("internal"), asked.flag("unwell")
     found = [
@@ -91,7 +95,7 @@ async def one_topic(admin: Admin, survey: Survey, name: str, *, with_settings: b
         partitions.append(
             {
                 **each.to_dict(),
-                "is_silent": each.leader in survey.state.silent_brokers(),
+                "is_silent": survey.state.is_unanswering(each.leader),
                 "start_offset": starts.get(place),
                 "end_offset": ends.get(place),
                 "bytes": sizes.get(each.leader),

@@ -132,4 +132,5 @@ class StatusPage:
         """The page was never loaded again, and the browser complained about nothing that matters."""
         assert self.chrome.execute_script("return performance.timeOrigin") == self.opened
         errors = [each["message"] for each in self._take_complaints() if each["level"] == "SEVERE"]
-        assert [each for each in errors if "net::ERR_" not in each] == []
+        serious = [each for each in errors if "net::ERR_" not in each]
+        assert not serious, serious

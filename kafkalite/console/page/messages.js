@@ -91,11 +91,14 @@ export function show(main, life, topic) {
   const body = element("tbody");
   const heads = [["Open"], ["Where", "number"], [`Time, ${zone()}`], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
   const pages = element("div", { class: "pages" }, newer, older, told, bar, cancel);
+  // On a phone the records come first.
+  const wide = matchMedia("(min-width: 40.01rem)");
+  const filters = element("details", { class: "filters", open: wide.matches }, element("summary", {}, "Where to begin, search"), form, searching);
+  wide.addEventListener("change", () => { filters.open = wide.matches; }, { signal: life.signal });
   main.append(
     element("h1", {}, topic),
     tabs(topic, "Records", life),
-    form,
-    searching,
+    filters,
     pages,
     element("div", { class: "scroll" }, element("table", { class: "records", "aria-label": "Records" }, element("thead", {}, element("tr", {}, ...heads)), body)),
   );

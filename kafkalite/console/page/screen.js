@@ -60,9 +60,12 @@ export function brokerState(each) {
 
 export const link = (href, text, attributes = {}) => element("a", { href, ...attributes }, text);
 
-export const topicLink = (name) => link(`#/topics/${encodeURIComponent(name)}`, name);
+// A name that is broken behind its dots, hyphens and underscores, and nowhere else.
+export const breakable = (name) => String(name).split(/(?<=[._-])/).flatMap((part, index) => (index ? [element("wbr"), part] : [part]));
 
-export const groupLink = (id) => link(`#/groups/${encodeURIComponent(id)}`, id);
+export const topicLink = (name) => element("a", { href: `#/topics/${encodeURIComponent(name)}` }, ...breakable(name));
+
+export const groupLink = (id) => element("a", { href: `#/groups/${encodeURIComponent(id)}` }, ...breakable(id));
 
 export const brokerLink = (id) => (id < 0 ? "none" : link(`#/brokers/${id}`, id));
 
@@ -171,7 +174,7 @@ export function settings(rows) {
     const other = each.synonyms.slice(1).map((synonym) => `${SOURCES[synonym.source] ?? synonym.source}: ${synonym.value ?? "–"}`);
     const from = [SOURCES[each.source] ?? each.source];
     if (other.length) from.push(element("div", { class: "faint" }, `else ${other[0]}`));
-    const drawn = row(columns, [each.name, each.is_sensitive ? "hidden" : (each.value || "–"), from, each.documentation ?? ""]);
+    const drawn = row(columns, [breakable(each.name), each.is_sensitive ? "hidden" : (each.value || "–"), from, each.documentation ?? ""]);
     if (!each.is_default) drawn.className = "set";
     return [each, drawn];
   });

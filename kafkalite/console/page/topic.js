@@ -69,10 +69,10 @@ export function show(main, life, name) {
 export function factLine(life, name) {
   const line = element("p", { class: "faint" });
   life.every(1000, async () => {
-    const found = await life.run(() => ask(`topics/${encodeURIComponent(name)}`, { without_settings: true }, life.signal));
+    const found = await life.run(() => ask("topics", { name }, life.signal));
     if (!found) return;
-    const records = found.partition_list.reduce((sum, each) => sum + ((each.end_offset ?? 0) - (each.start_offset ?? 0)), 0);
-    setText(line, `${plural(found.partitions, "partition")} with ${plural(found.replicas, "replica")} each, ${count(records)} record${records === 1 ? "" : "s"}, ${bytes(found.bytes)} on disk`);
+    const [topic] = found.rows;
+    setText(line, topic ? `${plural(topic.partitions, "partition")} with ${plural(topic.replicas, "replica")} each, ${bytes(topic.bytes)} on disk` : "There is no such topic.");
   });
   return line;
 }

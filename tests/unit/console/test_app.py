@@ -74,6 +74,8 @@ def test_topics_are_filtered_sorted_and_paged_here() -> None:
         (unwell,) = (await scene.get("/api/topics?unwell=1"))["rows"]
         assert (unwell["name"], unwell["offline"], unwell["under_replicated"]) == ("topic-050", 1, 1)
         assert (await scene.get("/api/topics?internal=1"))["count"] == 122
+        assert [row["name"] for row in (await scene.get("/api/topics?name=topic-01"))["rows"]] == []
+        assert [row["name"] for row in (await scene.get("/api/topics?name=topic-010"))["rows"]] == ["topic-010"]
         assert (await scene.ask("/api/topics?sort=nonsense")).status == 400
         assert (await scene.ask("/api/topics?page=-1")).status == 400
 

@@ -169,6 +169,7 @@ def test_a_killed_broker_that_is_still_registered_does_not_answer() -> None:
         scene.end_registration(1)
         found = await scene.page_shows(lambda found: states(found)[1] == "down")
         assert texts(found) == ["broker gone 1"]
+        assert {"brokers", "leaders answer"} <= unhealthy(found), "its partitions have no other leader yet"
 
     run(scenario, with_zookeeper=True)
 
