@@ -248,6 +248,10 @@ def a_killed_broker_is_not_up(screens: Screens, cluster: LocalCluster) -> None:
     screens.keep("killed")
     screens.open("#/topics/orders", "orders")
     screens.has("Partitions", "as of ")
+    cluster.kill(min(cluster.broker_ids))
+    screens.open("#/", "Overview")
+    screens.has("⚠ leaders and in-sync replicas as of ", "? offline partitions")
+    screens.keep("late")
 
 
 def look_at_the_cluster(screens: Screens) -> None:
