@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ANSWER_MS: Final = 1_000
 """A broker that takes longer for its list of brokers is slow, or does not answer."""
+RECENT_MS: Final = 2_000
+"""Age up to which an answer decides: less than `LATE_MS`, so that another source takes over before what is shown is late."""
 LATE_MS: Final = 3_000
 """Age from which the state of the cluster is shown as late."""
 

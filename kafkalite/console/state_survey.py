@@ -24,6 +24,7 @@ from kafkalite.console.freshness import Moment, Part
 from kafkalite.console.membership import (
     ANSWER_MS,
     LATE_MS,
+    RECENT_MS,
     SILENT,
     UP,
     Contact,
@@ -164,14 +165,14 @@ class StateSurvey:
             prompt.set()
 
     def _recent_ms(self, now_ms: float) -> float:
-        """Return the age up to which answers count: longer while they are seldom asked for, and until all have been asked for again."""
+        """Return the age up to which answers decide: longer while they are seldom asked for, and until all have been asked for again."""
         is_seldom = self._is_idle(now_ms) or now_ms - self._woken_ms < LATE_MS
-        return LATE_MS + (IDLE_S * 1000 if is_seldom else 0)
+        return RECENT_MS + (IDLE_S * 1000 if is_seldom else 0)
 
     def is_current(self) -> bool:
         """True if members and topics are as recent as they can be at the pace of the survey."""
         now_ms = self._clock.monotonic_ms()
-        return self._has_looked_since(now_ms - self._recent_ms(now_ms))
+        return self._has_looked_since(now_ms - self._recent_ms(now_ms) - self._topics_limit_ms())
 
     def _is_idle(self, now_ms: float) -> bool:
         return now_ms - self._asked_ms > IDLE_AFTER_S * 1000
@@ -195,6 +196,9 @@ class StateSurvey:
 
     def _topics_pause_s(self) -> float:
         return max(LOOK_S, min(_TOPICS_SHARE * self._took_s, _LONGEST_TOPICS_PAUSE_S))
+
+    def _topics_limit_ms(self) -> float:
+        return max(LATE_MS, 2_000 * (self._topics_pause_s() + self._took_s) + 1_000)
 
     def _prompt(self, name: str) -> None:
         if (prompt := self._prompts.get(name)) is not None:
@@ -251,10 +255,9 @@ class StateSurvey:
         """Return how old the members and the topics are."""
         members = self.members
         known = None if members is None else self._moment(members.at_ms)
-        topics_limit_ms = max(LATE_MS, 2_000 * (self._topics_pause_s() + self._took_s) + 1_000)
         found = [
             Part("brokers and controller", known, LATE_MS, self._no_broker_problem),
-            Part("leaders and in-sync replicas", self.topics_known, topics_limit_ms, self._topics_problem),
+            Part("leaders and in-sync replicas", self.topics_known, self._topics_limit_ms(), self._topics_problem),
         ]
         if self.has_zookeeper:
             asked = None if self.registered is None else self._moment(self.registered.at_ms)
