@@ -47,7 +47,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Brokers and controller as ZooKeeper had them; `controller_id` is NO_BROKER without a controller."""
+    """Brokers and controller as ZooKeeper had them when it was asked, at `at_ms`; `controller_id` is NO_BROKER without a controller."""
 
     brokers: Mapping[int, Registration]
     controller_id: int
@@ -65,6 +65,7 @@ class Contact:
     """When the request that is not answered yet was sent."""
     told: Told | None = None
     told_ms: float = 0.0
+    """When that was asked for: it may have changed before the answer came."""
     took_ms: float = 0.0
     problem: str | None = None
     """Why the last request failed; None when it was answered."""

@@ -140,6 +140,7 @@ class ZooKeeperStore:
     async def ask_registered(self, on_change: Callable[[], object]) -> Registered:
         """Return brokers and controller. A registration that cannot be read has no address."""
         self._on_change = on_change
+        asked_ms = self._clock.monotonic_ms()
         ids = [int(name) for name in await self._store.children(paths.BROKER_IDS, self._notify) if name.isdecimal()]
         found = await self._store.read_many([paths.broker(each) for each in ids])
         brokers = {
@@ -151,8 +152,8 @@ class ZooKeeperStore:
             data, stat = await self._store.read(paths.CONTROLLER, self._notify)
             controller = ControllerSeat.decode(data).broker_id
         except (NoNodeError, MalformedZnodeError):
-            return Registered(brokers, NO_BROKER, self._clock.monotonic_ms())
-        return Registered(brokers, controller, self._clock.monotonic_ms(), stat.ctime_ms, stat.czxid)
+            return Registered(brokers, NO_BROKER, asked_ms)
+        return Registered(brokers, controller, asked_ms, stat.ctime_ms, stat.czxid)
 
     async def ask_states(
         self, partitions: Sequence[TopicPartition]

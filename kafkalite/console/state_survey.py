@@ -319,19 +319,20 @@ class StateSurvey:
         contact = self.contacts.get(broker)
         if contact is None:
             return
-        contact.asked_ms = self._clock.monotonic_ms()
+        asked_ms = contact.asked_ms = self._clock.monotonic_ms()
         try:
             told = await self._brokers.ask_members(contact.node.host, contact.node.port)
-        except (OSError, ClientError) as problem:
+        except Exception as problem:
+            if not isinstance(problem, OSError | ClientError):  # whatever it is, the broker has not answered
+                report(f"broker {broker} could not be asked", problem)
             was_silent = contact.problem is not None
             contact.problem = str(problem) or type(problem).__name__
             if not was_silent:
                 contact.silent_since_ms = self._clock.now_ms()
                 self._prompt("topics")
         else:
-            now_ms = self._clock.monotonic_ms()
-            contact.took_ms = now_ms - contact.asked_ms
-            contact.told, contact.told_ms = told, now_ms
+            contact.took_ms = self._clock.monotonic_ms() - asked_ms
+            contact.told, contact.told_ms = told, asked_ms
             contact.problem = contact.silent_since_ms = self._no_broker_problem = None
         finally:
             contact.asked_ms = None

@@ -18,6 +18,8 @@ class FakeBrokers:
         self._admin = admin
         self.servers = [("h", 9001)]
         self.killed: set[int] = set()
+        self.broken: set[int] = set()
+        """Those whose answers cannot be read."""
         self.delays_s: dict[int, float] = {}
         """How long a broker takes for its answers."""
         self.topic_delays_s: dict[int, float] = {}
@@ -39,6 +41,8 @@ class FakeBrokers:
     async def _ask(self, broker: int) -> Told:
         async with asyncio.timeout(10):
             await asyncio.sleep(self.delays_s.get(broker, 0))
+        if broker in self.broken:
+            raise RuntimeError("an answer that nobody foresaw")
         if broker in self.killed or self._admin.is_away:
             raise ConnectionRefusedError(f"no connection to h:{9000 + broker}: Connection refused")
         cluster = self.told.get(broker) or await self._admin.describe_cluster()

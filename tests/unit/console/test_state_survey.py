@@ -208,6 +208,18 @@ def test_a_broker_that_is_slow_to_tell_the_topics_is_asked_after_the_others() ->
     run(scenario)
 
 
+def test_a_broker_whose_answers_cannot_be_read_is_not_up() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.brokers.broken.add(3)
+        with virtual_time.expected_errors() as seen:
+            found = await scene.page_shows(lambda found: states(found)[3] == "silent")
+        assert "nobody foresaw" in found["brokers"][2]["problem"] and seen.contexts
+        scene.brokers.broken.clear()
+        await scene.page_shows(lambda found: states(found)[3] == "up")
+
+    run(scenario)
+
+
 def test_without_zookeeper_most_brokers_decide() -> None:
     """One that was paused goes on telling what was true before, and that it is the controller."""
 
