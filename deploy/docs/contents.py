@@ -79,13 +79,14 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         Page("reference/znodes", names_reference.znodes),
     ],
     "Explanations": [
-        *_own("explain/elections", "explain/differences"),
+        *_own("explain/architecture", "explain/elections", "explain/differences"),
         Page("explain/promises", "kafkalite/PROMISES.md"),
         Page("explain/security-model", "kafkalite/SECURITY_MODEL.md"),
         Page("explain/design", "kafkalite/DESIGN.md"),
         Page("explain/compatibility", "tests/museum/TABLE.md"),
         Page("explain/programs", "tests/ecosystem/TABLE.md"),
         *_own("explain/benchmarks"),
+        Page("explain/failover", "tests/bench/FAILOVER.md"),
     ],
     "Decisions": _own(
         "decisions/about",

@@ -1,25 +1,34 @@
-"""Puts all pages into one folder, with links that fit there, and `llms.txt`, which lists them for programs that read."""
+"""Puts all pages into one folder, with links that fit there, the pictures that they show, and `llms.txt` for programs that read.
+
+A picture `x-light.png` has a twin `x-dark.png` beside it: the site shows the one that fits the theme. Drawings (SVG) do so by themselves.
+"""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from deploy.docs.blocks import with_notices
 from deploy.docs.contents import INDEX, PAGES, SECTIONS, Page
+from deploy.docs.drawings.svg import site_style
 
 ROOT: Final = Path(__file__).parents[2]
 _LINK: Final = re.compile(r"(?<![!\\])\[([^\]\n]+)\]\(([^)\s]+)\)")
+_PICTURE: Final = re.compile(r"!\[([^\]\n]*)\]\(([^)\s]+)\)")
+_PICTURES: Final = "_pictures"
+"""The folder of the site's sources that has pictures, by their paths in the repository."""
+
 _TITLE: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _PLACES: Final[Mapping[str, str]] = {page.path: page.place for page in PAGES}
 
 
 class BrokenLink(Exception):
-    """A link to what is neither a page nor a file of the repository."""
+    """Raised for a link to what is neither a page nor a file of the repository, and for a picture that is not there."""
 
 
 def text_of(page: Page) -> str:
@@ -28,12 +37,19 @@ def text_of(page: Page) -> str:
 
 
 def stage(folder: Path) -> None:
-    """Write every page below the folder. BrokenLink."""
+    """Write every page and picture below the folder. Raises BrokenLink."""
     texts = {page: text_of(page) for page in PAGES}
     for page, text in texts.items():
         path = folder / f"{page.place}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(with_notices(_with_links(page, text)) + (_tree() if page == INDEX else ""))
+        for picture in pictures_of(page, text):
+            copy = folder / _PICTURES / picture
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / picture, copy)
+    static = folder / "_static"
+    static.mkdir()
+    (static / "pictures.css").write_text(site_style())
     (folder / "llms.txt").write_text(_list_for_programs(texts))
 
 
@@ -54,9 +70,40 @@ def _with_links(page: Page, text: str) -> str:
             return f"{shown} (`{path}`)"
         raise BrokenLink(f"{page.path}: there is no {path}")
 
-    # What is between backticks is no link.
+    def shown(found: re.Match[str]) -> str:
+        up = posixpath.relpath(_PICTURES, posixpath.dirname(page.place) or ".")
+        pictures = [
+            f"![{found[1]}]({up}/{path})" for path in _twins(posixpath.normpath(posixpath.join(here, found[2])))
+        ]
+        classes = ["{.only-light}", "{.only-dark}"] if len(pictures) > 1 else [""]
+        return "".join(map("".join, zip(pictures, classes, strict=True)))
+
+    return "".join(
+        part if is_code else _PICTURE.sub(shown, _LINK.sub(rewritten, part)) for part, is_code in _parts_of(text)
+    )
+
+
+def _parts_of(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a page in order, with True for code: what is between backticks is no link."""
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", text, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if number % 2 else _LINK.sub(rewritten, part) for number, part in enumerate(parts))
+    for number, part in enumerate(parts):
+        yield part, number % 2 == 1
+
+
+def pictures_of(page: Page, text: str) -> list[str]:
+    """Return the paths of what a page shows, in the repository. Raises BrokenLink for one that is not there."""
+    here = posixpath.dirname(page.path)
+    shown = [found[2] for part, is_code in _parts_of(text) if not is_code for found in _PICTURE.finditer(part)]
+    paths = [path for each in shown for path in _twins(posixpath.normpath(posixpath.join(here, each)))]
+    for path in paths:
+        if not (ROOT / path).is_file():
+            raise BrokenLink(f"{page.path}: there is no picture {path}")
+    return paths
+
+
+def _twins(path: str) -> list[str]:
+    """Return the picture, with its twin for the dark theme where its name has one."""
+    return [path, path.replace("-light.", "-dark.")] if "-light." in path else [path]
 
 
 def _tree() -> str:
