@@ -6,5 +6,8 @@
 | `staging` | puts all pages into one folder, as Sphinx wants them, and writes `llms.txt` |
 | `blocks` | the blocks of code of a page: which are run by the tests, and which are only shown |
 | `command_reference`, `settings_reference`, `names_reference`, `api_reference` | pages that are made from the code |
+| `drawings` | the pictures in `pictures`, drawn of pages that benchmarks wrote and of the code: `python -m deploy.docs.drawings` |
+| `redirects` | pages at old addresses, which lead on |
+| `site_pages` | what Sphinx does not do by itself: drawings within pages; `site` has styles and scripts |
 | `conf` | Sphinx's settings |
 """

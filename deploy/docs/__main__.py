@@ -7,11 +7,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from deploy.docs.contents import MOVED
+from deploy.docs.redirects import write_redirects
 from deploy.docs.staging import ROOT, stage
 
 
 def build(target: Path) -> int:
-    """The exit status of Sphinx; 0 when there was nothing to complain of."""
+    """Build the site, and return the exit status of Sphinx: 0 when there was nothing to complain of."""
     from sphinx.cmd.build import build_main
 
     with tempfile.TemporaryDirectory(prefix="kafkalite-docs-") as temporary:
@@ -19,7 +21,10 @@ def build(target: Path) -> int:
         stage(source)
         options = ["--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
         places = ["-c", str(Path(__file__).parent), "-d", str(Path(temporary, "doctrees")), str(source), str(target)]
-        return int(build_main([*options, *places]))
+        status = int(build_main([*options, *places]))
+    if status == 0:
+        write_redirects(target, MOVED)
+    return status
 
 
 def main() -> int:

@@ -36,38 +36,29 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         *_own("start/tutorial", "start/install", "start/commands"),
         Page("start/examples", "deploy/examples/README.md"),
     ],
-    "How to": [
-        *_own(
-            "howto/pytest",
-            "howto/testcontainers",
-            "howto/spark-nightly",
-            "howto/watch-nights",
-            "howto/spark-tables",
-            "howto/secure",
-            "howto/move-partitions",
-            "howto/from-apache-kafka",
-            "howto/to-kafka-4",
-            "howto/back-up-zookeeper",
-            "howto/monitor",
-            "howto/console",
-            "howto/deploy",
-        ),
+    "Operate": [
+        *_own("howto/deploy", "reference/configuration", "howto/secure"),
+        *_own("howto/monitoring", "howto/console", "howto/troubleshooting"),
         Page("howto/runbook", "deploy/RUNBOOK.md"),
-        Page("howto/spark-clusters", "deploy/spark/README.md"),
-        *_own("howto/first-errors"),
+        *_own("howto/move-partitions", "howto/back-up-zookeeper", "howto/from-apache-kafka", "howto/to-kafka-4"),
     ],
-    "The Python client": [
+    "Clients": [
+        *_own("howto/clients"),
         Page("client/overview", "kafkalite/client/README.md"),
         Page("client/producer", "kafkalite/client/producer.md"),
         Page("client/consumer", "kafkalite/client/consumer.md"),
         Page("client/admin", "kafkalite/client/admin.md"),
         Page("client/errors", "kafkalite/client/errors.md"),
-        Page("client/dataframes", "spark_jobs/source.md"),
     ],
+    "Spark": [
+        Page("client/dataframes", "spark_jobs/source.md"),
+        *_own("howto/spark-nightly", "howto/watch-nights", "howto/spark-tables"),
+        Page("howto/spark-clusters", "deploy/spark/README.md"),
+    ],
+    "Test": _own("howto/pytest", "howto/testcontainers"),
     "Reference": [
         Page("reference/commands", command_reference.our_commands),
         Page("reference/kafka-tools", command_reference.kafka_tools),
-        *_own("reference/configuration"),
         Page("reference/broker-settings", settings_reference.broker_settings),
         Page("reference/topic-settings", settings_reference.topic_settings),
         Page("reference/client-settings", settings_reference.client_settings),
@@ -123,5 +114,11 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         Page("project/tests", "tests/README.md"),
     ],
 }
+
+MOVED: Final[Mapping[str, str]] = {
+    "howto/first-errors": "howto/troubleshooting",
+    "howto/monitor": "howto/monitoring",
+}
+"""Old places of pages, with those where they are now: links to the old ones lead on."""
 
 PAGES: Final = (INDEX, *(page for pages in SECTIONS.values() for page in pages))
