@@ -1,7 +1,7 @@
 """The blocks of code of a page, by their language:
 
 - `sh` and `python` are run by the tests, `properties` are read by the broker's own tables;
-- `console` is only shown, and the site says so below each: what is typed needs another machine, or a program that nobody may have here.
+- `console` is only shown: what is typed needs another machine, or a program that nobody may have here. The word is the mark, in the source.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 _FENCED: Final = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN_ONLY: Final = "console"
-NOTICE: Final = "*Shown only: the tests do not run this block.*"
 
 
 class Block(NamedTuple):
@@ -24,8 +23,3 @@ class Block(NamedTuple):
 
 def blocks_of(page: str) -> list[Block]:
     return [Block(found[1], found[2], page.count("\n", 0, found.start()) + 2) for found in _FENCED.finditer(page)]
-
-
-def with_notices(page: str) -> str:
-    """The page, with a line below each block that is only shown."""
-    return _FENCED.sub(lambda found: f"{found[0]}\n\n{NOTICE}" if found[1] == SHOWN_ONLY else found[0], page)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.docs.blocks import with_notices
 from deploy.docs.contents import INDEX, PAGES, SECTIONS, Page
 from deploy.docs.drawings.svg import site_style
 
@@ -42,7 +41,7 @@ def stage(folder: Path) -> None:
     for page, text in texts.items():
         path = folder / f"{page.place}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(with_notices(_with_links(page, text)) + (_tree() if page == INDEX else ""))
+        path.write_text(_with_links(page, text) + (_tree() if page == INDEX else ""))
         for picture in pictures_of(page, text):
             copy = folder / _PICTURES / picture
             copy.parent.mkdir(parents=True, exist_ok=True)

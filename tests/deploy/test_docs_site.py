@@ -48,8 +48,10 @@ def test_programs_that_read_find_every_page(site: Path) -> None:
     assert all((site / address).is_file() for address in listed)
 
 
-def test_what_is_only_shown_is_marked(site: Path) -> None:
-    assert "Shown only: the tests do not run this block." in (site / "howto" / "deploy.html").read_text()
+def test_what_is_only_shown_is_a_block_as_any_other(site: Path) -> None:
+    page = (site / "howto" / "deploy.html").read_text()
+    block, _, after = page.partition("kafkalite zk run --config zoo.cfg --id 1")[2].partition("</pre>")
+    assert block and after.split("<p>")[1].startswith("All of them on this machine")
 
 
 def test_a_setting_a_command_and_a_znode_are_in_the_reference(site: Path) -> None:
