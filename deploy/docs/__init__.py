@@ -9,5 +9,6 @@
 | `drawings` | the pictures in `pictures`, drawn of pages that benchmarks wrote and of the code: `python -m deploy.docs.drawings` |
 | `redirects` | pages at old addresses, which lead on |
 | `site_pages` | what Sphinx does not do by itself: drawings within pages; `site` has styles and scripts |
+| `reference` | what pages that are made of the code are: an overview, and a page for each part |
 | `conf` | Sphinx's settings |
 """

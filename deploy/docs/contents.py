@@ -6,18 +6,21 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from deploy.docs import api_reference, command_reference, names_reference, settings_reference
+from deploy.docs.reference import Reference
 
 OWN: Final = "deploy/docs/pages"
 
 
 class Page(NamedTuple):
     """`place` is where it lies in the site, without suffix; `origin` the file in the repository that it is, or the function that makes it.
+    `below` are the pages under it in the navigation.
 
     Pages link to each other as their origins lie; a page that is made has its place below `deploy/docs/pages`.
     """
 
     place: str
     origin: str | Callable[[], str]
+    below: tuple[Page, ...] = ()
 
     @property
     def path(self) -> str:
@@ -27,6 +30,12 @@ class Page(NamedTuple):
 
 def _own(*places: str) -> list[Page]:
     return [Page(place, f"{OWN}/{place}.md") for place in places]
+
+
+def _made(place: str, made: Reference) -> Page:
+    """A page that is made of the code, with a page below it for each of its parts."""
+    parts = (Page(f"{place}/{name}", text) for name, text in made.parts.items())
+    return Page(place, made.text, tuple(parts))
 
 
 INDEX: Final = Page("index", "README.md")
@@ -57,13 +66,13 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
     ],
     "Test": _own("howto/pytest", "howto/testcontainers"),
     "Reference": [
-        Page("reference/commands", command_reference.our_commands),
-        Page("reference/kafka-tools", command_reference.kafka_tools),
+        _made("reference/commands", command_reference.our_commands()),
+        _made("reference/kafka-tools", command_reference.kafka_tools()),
         Page("reference/broker-settings", settings_reference.broker_settings),
         Page("reference/topic-settings", settings_reference.topic_settings),
         Page("reference/client-settings", settings_reference.client_settings),
-        Page("reference/client-api", api_reference.client),
-        Page("reference/testing-api", api_reference.testing),
+        _made("reference/client-api", api_reference.client()),
+        _made("reference/testing-api", api_reference.testing()),
         Page("reference/metrics", names_reference.metrics),
         Page("reference/errors", names_reference.errors),
         Page("reference/files", names_reference.files),
@@ -121,4 +130,4 @@ MOVED: Final[Mapping[str, str]] = {
 }
 """Old places of pages, with those where they are now: links to the old ones lead on."""
 
-PAGES: Final = (INDEX, *(page for pages in SECTIONS.values() for page in pages))
+PAGES: Final = (INDEX, *(page for pages in SECTIONS.values() for above in pages for page in (above, *above.below)))

@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +41,7 @@ def stage(folder: Path) -> None:
     for page, text in texts.items():
         path = folder / f"{page.place}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_with_links(page, text) + (_tree() if page == INDEX else ""))
+        path.write_text(_with_links(page, text) + _tree(page))
         for picture in pictures_of(page, text):
             copy = folder / _PICTURES / picture
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -105,13 +105,16 @@ def _twins(path: str) -> list[str]:
     return [path, path.replace("-light.", "-dark.")] if "-light." in path else [path]
 
 
-def _tree() -> str:
-    """Sphinx's table of contents; the pages themselves are the list."""
-    parts = []
-    for section, pages in SECTIONS.items():
-        places = "\n".join(page.place for page in pages)
-        parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{places}\n```\n")
-    return "".join(parts)
+def _tree(page: Page) -> str:
+    """Return Sphinx's tables of contents for the end of a page: of all sections on the first one, else of the pages below it."""
+    if page == INDEX:
+        return "".join(_branch(pages, f":caption: {section}\n") for section, pages in SECTIONS.items())
+    return _branch(page.below) if page.below else ""
+
+
+def _branch(pages: Sequence[Page], options: str = "") -> str:
+    places = "\n".join(f"/{page.place}" for page in pages)
+    return f"\n```{{toctree}}\n:hidden:\n{options}\n{places}\n```\n"
 
 
 def title_of(text: str) -> str:
@@ -125,7 +128,7 @@ def _summary(text: str) -> str:
     """The first paragraph below the title, as one line."""
     body = text[_TITLE.search(text).end() :]  # type: ignore[union-attr]
     paragraphs = (part.strip() for part in re.split(r"\n\s*\n", body))
-    prose = next((part for part in paragraphs if part and not part.startswith(("|", "`", "#", "-", "<"))), "")
+    prose = next((part for part in paragraphs if part and not part.startswith(("|", "```", "!", "#", "-", "<"))), "")
     line = _LINK.sub(r"\1", " ".join(prose.split()))
     return re.split(r"(?<=[.:]) ", line)[0].rstrip(":")
 
@@ -135,8 +138,7 @@ def _list_for_programs(texts: Mapping[Page, str]) -> str:
     lines = [f"# {title_of(texts[INDEX])}", "", f"> {_summary(texts[INDEX])}", ""]
     for section, pages in SECTIONS.items():
         lines += [f"## {section}", ""]
-        lines += [
-            f"- [{title_of(texts[page])}](_sources/{page.place}.md.txt): {_summary(texts[page])}" for page in pages
-        ]
+        for page in (each for above in pages for each in (above, *above.below)):
+            lines.append(f"- [{title_of(texts[page])}](_sources/{page.place}.md.txt): {_summary(texts[page])}")
         lines.append("")
     return os.linesep.join(lines)

@@ -60,16 +60,28 @@ def test_a_setting_a_command_and_a_znode_are_in_the_reference(site: Path) -> Non
         ("broker-settings", "replica.lag.time.max.ms"),
         ("topic-settings", "min.insync.replicas"),
         ("client-settings", "delivery.timeout.ms"),
-        ("commands", "kafkalite partition reassign plan"),
-        ("kafka-tools", "kafka-consumer-groups"),
-        ("client-api", "send_and_wait"),
-        ("testing-api", "LocalCluster"),
+        ("commands/partition", "kafkalite partition reassign plan"),
+        ("kafka-tools/kafka-consumer-groups", "--reset-offsets"),
+        ("client-api/syncproducer", "send_and_wait"),
+        ("client-api/records-descriptions-and-results", "TopicPartition"),
+        ("testing-api/localcluster", "bootstrap_servers"),
         ("metrics", "kafkalite_isr_shrinks_total"),
         ("errors", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
         ("files", "leader-epoch-checkpoint"),
         ("znodes", "/brokers/topics/*/partitions/*/state"),
     ):
         assert text in (reference / f"{page}.html").read_text(), page
+
+
+def test_links_to_a_page_that_was_divided_lead_to_its_line(site: Path) -> None:
+    for page, anchor, target in (
+        ("commands", "kafkalite-topic-create", "commands/topic.html"),
+        ("kafka-tools", "kafka-topics", "kafka-tools/kafka-topics.html"),
+        ("client-api", "aclfilter", "client-api/records-descriptions-and-results.html#aclfilter"),
+        ("testing-api", "localcluster", "testing-api/localcluster.html"),
+    ):
+        line = (site / "reference" / f"{page}.html").read_text().partition(f'<a id="{anchor}"></a>')[2]
+        assert re.search(r'href="([^"]+)"', line)[1] == target  # type: ignore[index]
 
 
 def test_every_page_of_our_own_is_in_the_site() -> None:
