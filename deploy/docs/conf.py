@@ -14,7 +14,9 @@ html_theme = "furo"
 html_title = f"kafkalite {__version__}"
 html_static_path = ["site"]
 html_css_files = ["pictures.css", "site.css"]
-html_js_files = [("copy.js", {"defer": "defer"})]
+html_js_files = [("copy.js", {"defer": "defer"}), ("search.js", {"defer": "defer"})]
+# search.js shows them, from a file too.
+html_show_search_summary = False
 html_extra_path = []  # `staging` lays llms.txt beside the pages; see setup below
 html_show_sphinx = False
 # Theirs are fetched by nobody: no fonts, scripts or styles from elsewhere.

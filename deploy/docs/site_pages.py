@@ -1,7 +1,12 @@
-"""What this site adds to Sphinx: drawings stand within the page, so that they follow its theme."""
+"""What this site adds to Sphinx.
+
+Drawings stand within the page, so that they follow its theme. The texts of all pages are written as a script for the search, which shows
+where a word stands: Sphinx's own fetches the pages for that, which browsers refuse where a site is opened from a file.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +34,22 @@ class DrawingsInPage(SphinxPostTransform):
             (paragraph if is_alone else image).replace_self(nodes.raw("", html, format="html"))
 
 
+def write_page_texts(app: Sphinx, problem: Exception | None) -> None:
+    """Write what all pages say, by their places."""
+    if problem is None and app.builder.format == "html":
+        texts = {name: _text_of(app.env.get_doctree(name)) for name in sorted(app.env.found_docs)}
+        script = f"window.PAGE_TEXTS = {json.dumps(texts, ensure_ascii=False)};\n"
+        Path(app.outdir, "_static", "page_texts.js").write_text(script)
+
+
+def _text_of(page: nodes.document) -> str:
+    """Return what a reader sees, on one line."""
+    for each in list(page.findall(lambda node: isinstance(node, nodes.raw | nodes.comment | nodes.image))):
+        each.parent.remove(each)
+    return " ".join(page.astext().split())
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(DrawingsInPage)
+    app.connect("build-finished", write_page_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
