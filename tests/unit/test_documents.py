@@ -42,3 +42,9 @@ def test_the_map_and_the_way_of_changes_name_modules() -> None:
 
 def test_the_design_stays_short() -> None:
     assert len((ROOT / "kafkalite" / "DESIGN.md").read_text().splitlines()) <= 220
+
+
+def test_the_page_about_monitoring_says_what_to_do_about_each_alert() -> None:
+    alerts = re.findall(r"alert: (\w+)", (ROOT / "deploy/prometheus/alerts.yml").read_text())
+    page = (ROOT / "deploy/docs/pages/howto/monitoring.md").read_text()
+    assert alerts and {each for each in alerts if f"`{each}`" not in page} == set()
