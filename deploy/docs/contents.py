@@ -86,7 +86,10 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         Page("explain/compatibility", "tests/museum/TABLE.md"),
         Page("explain/programs", "tests/ecosystem/TABLE.md"),
         *_own("explain/benchmarks"),
+        Page("explain/results", "tests/bench/RESULTS.md"),
         Page("explain/failover", "tests/bench/FAILOVER.md"),
+        Page("explain/growth", "tests/bench/GROWTH.md"),
+        Page("explain/many-partitions", "tests/bench/SCALE.md"),
     ],
     "Decisions": _own(
         "decisions/about",

@@ -7,12 +7,17 @@ where a word stands: Sphinx's own fetches the pages for that, which browsers ref
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
+
+PHONE: Final = 480
+"""A drawing of so many units can be read on a phone; a wider one scrolls in its own box there."""
+_WIDTH: Final = re.compile(r'viewBox="0 0 ([\d.]+) ')
 
 
 class DrawingsInPage(SphinxPostTransform):
@@ -23,12 +28,14 @@ class DrawingsInPage(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         for image in list(self.document.findall(nodes.image)):
-            path = Path(self.app.srcdir, image["uri"])
+            path = Path(self.env.srcdir, image["uri"])
             if path.suffix != ".svg":
                 continue
-            name = path.stem.replace("_", "-")
             drawing = path.read_text().strip()
-            html = f'<figure class="drawing drawing-{name}">{drawing}</figure>'
+            width = float(_WIDTH.search(drawing)[1])  # type: ignore[index]
+            # What scrolls can be reached by the keyboard.
+            attributes = 'class="drawing drawing-wide" tabindex="0"' if width > PHONE else 'class="drawing"'
+            html = f"<figure {attributes}>{drawing}</figure>"
             paragraph = image.parent
             is_alone = isinstance(paragraph, nodes.paragraph) and len(paragraph) == 1
             (paragraph if is_alone else image).replace_self(nodes.raw("", html, format="html"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from deploy.docs.drawings.svg import color
 from tests.bench.page import BAD, GOOD, drawn, in_cell, where
 
 LIMIT: Final = 1.5
@@ -108,7 +109,7 @@ def picture(axes: Sequence[Axis]) -> str:
 
 
 def _panel(axis: Axis, what: str, costs: Costs) -> list[str]:
-    color = BAD if growth(costs) > LIMIT else GOOD
+    curve = BAD if growth(costs) > LIMIT else GOOD
     across = _places(list(costs), _LEFT, _PANEL_WIDTH - _RIGHT, 1.0)
     up = _places(list(costs.values()), _PANEL_HEIGHT - _BOTTOM - 8, _TOP, _LEAST_SPAN)
     bottom = _PANEL_HEIGHT - _BOTTOM
@@ -116,12 +117,12 @@ def _panel(axis: Axis, what: str, costs: Costs) -> list[str]:
     parts = [
         f'<text x="{_LEFT - 20}" y="16" font-weight="bold">{escape(axis.name)}</text>',
         f'<text x="{_LEFT - 20}" y="31" font-size="11">{escape(what)}</text>',
-        f'<line x1="{_LEFT - 20}" y1="{bottom}" x2="{_PANEL_WIDTH - _RIGHT + 20}" y2="{bottom}" stroke="#bdbdbd"/>',
-        f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>',
+        f'<line x1="{_LEFT - 20}" y1="{bottom}" x2="{_PANEL_WIDTH - _RIGHT + 20}" y2="{bottom}" stroke="{color("line")}"/>',
+        f'<polyline points="{line}" fill="none" stroke="{curve}" stroke-width="2"/>',
     ]
     for (size, cost), x, y in zip(costs.items(), across, up, strict=True):
         parts += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>',
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{curve}"/>',
             f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="middle" font-size="10">{cost:.3g}</text>',
             f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle" font-size="10">{escape(axis.label(size))}</text>',
         ]

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from deploy.docs.drawings.svg import color, own_style
+
 PICTURE: Final = "results.svg"
 LOSS: Final = 0.10
 """So much of a figure may be lost before a comparison fails: a tenth, which is beyond what a machine's mood does to a median."""
@@ -18,7 +20,7 @@ LOSS: Final = 0.10
 _SCALE: Final = 8.0
 """The picture reaches from an eighth to eight times Apache Kafka's figure; what is beyond is cut, and told in the table."""
 _WIDTH, _LABELS, _ROW = 900, 380, 22
-GOOD, BAD = "#2e7d32", "#c62828"
+GOOD, BAD = color("ours"), color("bad")
 
 Values = Mapping[str, Sequence[float]]
 """A side's figures by cell, one for each round."""
@@ -84,22 +86,24 @@ def picture(result: Mapping[str, Any]) -> str:
     for number, (name, times) in enumerate(rows, 1):
         top = number * _ROW + 4
         length = half * _place(times)
-        begin, color = (middle, GOOD) if length >= 0 else (middle + length, BAD)
+        begin, fill = (middle, GOOD) if length >= 0 else (middle + length, BAD)
         beside, anchor = (middle + length + 4, "start") if length >= 0 else (middle + length - 4, "end")
         parts += [
             f'<text x="{_LABELS - 8}" y="{top + 12}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{begin:.1f}" y="{top}" width="{abs(length):.1f}" height="{_ROW - 8}" fill="{color}"/>',
+            f'<rect x="{begin:.1f}" y="{top}" width="{abs(length):.1f}" height="{_ROW - 8}" fill="{fill}"/>',
             f'<text x="{beside:.1f}" y="{top + 12}" text-anchor="{anchor}">{times:.2f}</text>',
         ]
-    parts.append(f'<line x1="{middle}" y1="{_ROW}" x2="{middle}" y2="{height - 8}" stroke="black"/>')
+    parts.append(f'<line x1="{middle}" y1="{_ROW}" x2="{middle}" y2="{height - 8}" stroke="{color("ink")}"/>')
     return drawn(_WIDTH, height, parts)
 
 
 def drawn(width: int, height: int, parts: Iterable[str]) -> str:
-    """A picture on white."""
+    """A picture in the colours of the documentation's drawings, light and dark. It is wider than a phone: the site lets it scroll."""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="sans-serif" font-size="12" fill="{color("ink")}">',
+        f"<style>{own_style()}</style>",
+        f'<rect width="{width}" height="{height}" fill="{color("paper")}"/>',
     )
     return "\n".join([*head, *parts, "</svg>"]) + "\n"
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.docs.drawings import architecture, timeline
+from deploy.docs.drawings import architecture, beside_kafka, hero, timeline
 from deploy.docs.drawings.facts import ROOT
 
 PICTURES: Final = ROOT / "deploy" / "docs" / "pictures"
 DRAWN: Final[Mapping[str, Callable[[], str]]] = {
     "architecture.svg": architecture.draw,
+    "beside-kafka.svg": beside_kafka.draw,
     "election.svg": timeline.draw,
+    "hero.svg": hero.draw,
 }
 
 

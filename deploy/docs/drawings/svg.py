@@ -52,6 +52,11 @@ def theme(colors: dict[str, str]) -> str:
     return "".join(f"--picture-{name}:{value};" for name, value in colors.items())
 
 
+def own_style() -> str:
+    """Return the rules by which a picture that stands alone follows the theme of the reader's system."""
+    return f"svg:root{{{theme(LIGHT)}}}@media (prefers-color-scheme:dark){{svg:root{{{theme(DARK)}}}}}"
+
+
 def site_style() -> str:
     """Return the style sheet by which pictures within a page follow furo's switch between light and dark."""
     dark = theme(DARK)
@@ -66,13 +71,12 @@ def document(
     height: float, parts: Iterable[str], *, title: str, description: str, width: float = WIDTH, style: str = ""
 ) -> str:
     """Return a whole picture. `title` and `description` are what a screen reader says."""
-    own = f"svg:root{{{theme(LIGHT)}}}@media (prefers-color-scheme:dark){{svg:root{{{theme(DARK)}}}}}"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" font-family="{FONT}" font-size="13">',
             f"<title>{escape(title)}</title>",
             f"<desc>{escape(description)}</desc>",
-            f"<style>{own}{style}</style>",
+            f"<style>{own_style()}{style}</style>",
             f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{color("paper")}"/>',
             *parts,
             "</svg>",
