@@ -1,0 +1,135 @@
+"""`python -m tests.system.screenshots` makes the documentation's pictures of the console, in light and dark, of a real cluster.
+
+Three brokers, a shop's records from a producer that goes on, a group that follows and one that lags behind. Pictures are WebP, 30 to
+60 kB each.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+import confluent_kafka
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from selenium.webdriver import Chrome
+
+from deploy.docs.drawings.__main__ import PICTURES
+from kafkalite.local.cluster import LocalCluster
+from tests.system.browser import browser
+from tests.system.test_console import Screens, console
+
+THEMES: Final = ("light", "dark")
+SCREENS: Final = (
+    ("console-overview", "#/", "Overview"),
+    ("console-records", "#/topics/orders/records", "orders"),
+    ("console-group", "#/groups/billing", "billing"),
+)
+TOPICS: Final = {"orders": 6, "payments": 3, "clicks": 6}
+SETTINGS: Final = {"offsets.topic.num.partitions": "3", "default.replication.factor": "3", "min.insync.replicas": "2"}
+PER_SECOND: Final = 60
+SEED: Final = 7
+_SIZE: Final = {"width": 1180, "height": 760, "deviceScaleFactor": 1, "mobile": False}
+
+
+def produce(servers: str, stopped: threading.Event) -> None:
+    """Write a shop's records until that is over."""
+    chance = random.Random(SEED)
+    producer = confluent_kafka.Producer({"bootstrap.servers": servers, "linger.ms": 20})
+    number = 10_000
+    while not stopped.wait(1 / PER_SECOND):
+        number += 1
+        customer = f"c-{chance.randrange(400):03d}"
+        order = {
+            "order": number,
+            "customer": customer,
+            "total": round(chance.lognormvariate(3.4, 0.7), 2),
+            "currency": "EUR",
+        }
+        producer.produce("orders", json.dumps(order), customer, headers=[("source", b"shop")])
+        if chance.random() < 0.8:
+            producer.produce("payments", json.dumps({"order": number, "paid": order["total"]}), customer)
+        for _ in range(chance.randrange(4)):
+            producer.produce(
+                "clicks", json.dumps({"customer": customer, "page": f"/item/{chance.randrange(90)}"}), customer
+            )
+        producer.poll(0)
+    producer.flush(30)
+
+
+def consume(servers: str, group: str, topics: list[str], rate: float, stopped: threading.Event) -> None:
+    """Follow topics as a member of a group, so many records a second at most."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": group, "client.id": f"{group}-1", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(topics)
+    while not stopped.is_set():
+        if consumer.poll(0.2) is not None:
+            stopped.wait(1 / rate)
+    consumer.close()
+
+
+@contextmanager
+def shop() -> Iterator[LocalCluster]:
+    """A cluster on which something is going on."""
+    with LocalCluster(brokers=3, first_broker_id=101, properties=SETTINGS) as cluster:
+        servers, stopped = cluster.bootstrap_servers, threading.Event()
+        created = AdminClient({"bootstrap.servers": servers}).create_topics(
+            [NewTopic(name, partitions, 3) for name, partitions in TOPICS.items()]
+        )
+        for future in created.values():
+            future.result(60)
+        threads = [
+            threading.Thread(target=produce, args=(servers, stopped)),
+            threading.Thread(target=consume, args=(servers, "billing", ["orders", "payments"], 70, stopped)),
+            threading.Thread(target=consume, args=(servers, "recommendations", ["clicks"], 5000, stopped)),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield cluster
+        finally:
+            stopped.set()
+            for thread in threads:
+                thread.join(60)
+
+
+def take(chrome: Chrome, screens: Screens, folder: Path) -> Iterator[Path]:
+    """Take every screen in both themes."""
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _SIZE)
+    for name, place, heading in SCREENS:
+        screens.open(place, heading)
+        screens.page.wait(lambda: screens.page.texts("tbody tr") != [], "rows")
+        for theme in THEMES:
+            chrome.execute_cdp_cmd(
+                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+            )
+            taken = chrome.execute_cdp_cmd("Page.captureScreenshot", {"format": "webp", "quality": 80})
+            path = folder / f"{name}-{theme}.webp"
+            path.write_bytes(base64.b64decode(taken["data"]))
+            yield path
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--seconds", default=150.0, show_default=True, help="So long the shop runs before, to have plots with curves."
+)
+@click.option("--folder", type=click.Path(path_type=Path, exists=True), default=PICTURES, help="For the pictures.")
+def main(seconds: float, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as temporary, shop() as cluster, console(cluster, Path(temporary)) as address:
+        time.sleep(seconds)  # that is what is asked for: the plots' curves
+        with browser(Path(temporary, "chromium")) as chrome:
+            for path in take(chrome, Screens(chrome, address, Path(temporary)), folder):
+                click.echo(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
