@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from selenium.webdriver import Chrome
 
 from deploy.docs import docstrings, staging
 from deploy.docs.contents import OWN, PAGES, Page
 from deploy.docs.staging import ROOT, BrokenLink
+from tests.system.browser import StatusPage, browser
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -49,9 +51,73 @@ def test_programs_that_read_find_every_page(site: Path) -> None:
 
 
 def test_what_is_only_shown_is_a_block_as_any_other(site: Path) -> None:
-    page = (site / "howto" / "deploy.html").read_text()
-    block, _, after = page.partition("kafkalite zk run --config zoo.cfg --id 1")[2].partition("</pre>")
-    assert block and after.split("<p>")[1].startswith("All of them on this machine")
+    page = re.sub(r"<[^>]*>", "", (site / "howto" / "deploy.html").read_text())
+    between = page.partition('prints "[KafkaServer id=1] started" when it serves')[2].partition(
+        "All of them on this machine"
+    )[0]
+    assert between.strip() == ""
+
+
+def test_a_site_that_is_opened_from_a_file(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path / "chromium") as chrome:
+        search_finds_where_words_stand(chrome, site)
+        a_button_copies_what_is_typed(chrome, site)
+        pages_fit_a_phone(chrome, site)
+        drawings_follow_the_theme_of_the_page(chrome, site)
+
+
+def search_finds_where_words_stand(chrome: Chrome, site: Path) -> None:
+    page = StatusPage(chrome, f"{(site / 'index.html').as_uri()}")
+    chrome.execute_script("document.querySelector('.sidebar-search').value = 'advertised listeners'")
+    chrome.execute_script("document.querySelector('.sidebar-search-container').submit()")
+    page.wait(lambda: page.texts(".search-summary") != [""], "the end of the search")
+    page.wait(
+        lambda: any("advertised.listeners" in each for each in page.texts("#search-results .context")), "excerpts"
+    )
+    assert {"advertised", "listeners"} <= set(page.texts("#search-results mark"))
+    assert len(page.texts("#search-results .context")) == len(page.texts("#search-results li"))
+    links = chrome.execute_script("return [...document.querySelectorAll('#search-results li > a')].map(e => e.href)")
+    assert all(Path(re.sub(r"^file://|#.*", "", each)).is_file() for each in links)
+    complaints = chrome.get_log("browser")  # type: ignore[no-untyped-call]
+    assert [each for each in complaints if each["level"] == "SEVERE"] == []
+
+
+def a_button_copies_what_is_typed(chrome: Chrome, site: Path) -> None:
+    """Of a session at a terminal that is the commands without prompts and output, of another block all of it."""
+    chrome.execute_cdp_cmd(
+        "Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    )
+    page = StatusPage(chrome, (site / "index.html").as_uri())
+    copy = "document.querySelectorAll('.copy-button')[arguments[0]].click()"
+    read = "const done = arguments[0]; navigator.clipboard.readText().then(done, e => done(String(e)))"
+    for number, begins, has_output in ((0, "./deploy/demo  ", False), (1, "kafkalite cluster up", True)):
+        chrome.execute_script(copy, number)
+        page.wait(lambda number=number: page.texts(".copy-button")[number] == "Copied", "the copy")  # type: ignore[misc]
+        copied = chrome.execute_async_script(read)
+        assert copied.startswith(begins), copied
+        assert not has_output or ("$ " not in copied and "ready after" not in copied)
+
+
+def pages_fit_a_phone(chrome: Chrome, site: Path) -> None:
+    chrome.set_window_size(500, 900)
+    chrome.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 812, "deviceScaleFactor": 1, "mobile": True}
+    )
+    for place in ("index", "explain/elections", "explain/results", "reference/broker-settings", "reference/client-api"):
+        chrome.get((site / f"{place}.html").as_uri())
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= 375, place
+        outside = "[...document.querySelectorAll('article table, article svg')].filter(e => !e.closest('.table-wrapper, .drawing'))"
+        assert chrome.execute_script(f"return {outside}.length") == 0, place
+
+
+def drawings_follow_the_theme_of_the_page(chrome: Chrome, site: Path) -> None:
+    chrome.get((site / "explain" / "architecture.html").as_uri())
+    paper = "return getComputedStyle(document.querySelector('.drawing svg rect')).fill"
+    shown = []
+    for theme in ("light", "dark"):
+        chrome.execute_script("document.body.dataset.theme = arguments[0]", theme)
+        shown.append(chrome.execute_script(paper))
+    assert shown == ["rgb(255, 255, 255)", "rgb(19, 20, 22)"]
 
 
 def test_a_setting_a_command_and_a_znode_are_in_the_reference(site: Path) -> None:
