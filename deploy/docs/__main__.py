@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from deploy.docs.contents import MOVED
+from deploy.docs.contents import MOVED, PAGES
 from deploy.docs.redirects import write_redirects
 from deploy.docs.staging import ROOT, stage
 
@@ -23,7 +23,7 @@ def build(target: Path) -> int:
         places = ["-c", str(Path(__file__).parent), "-d", str(Path(temporary, "doctrees")), str(source), str(target)]
         status = int(build_main([*options, *places]))
     if status == 0:
-        write_redirects(target, MOVED)
+        write_redirects(target, MOVED, {page.place for page in PAGES})
     return status
 
 

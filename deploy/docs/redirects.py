@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 
-def write_redirects(site: Path, moved: Mapping[str, str]) -> None:
-    """Write a page at each old place. Raises FileExistsError for one that is a page, and FileNotFoundError for a target that is none."""
+def write_redirects(site: Path, moved: Mapping[str, str], places: Collection[str]) -> None:
+    """Write a page at each old place. Raises ValueError for an old place that is a page, and for a new one that is none."""
     for old, new in moved.items():
+        if old in places:
+            raise ValueError(f"{old} is a page; take it out of MOVED in deploy/docs/contents.py")
+        if new not in places:
+            raise ValueError(f"{old} leads to {new}, which is no page; correct MOVED in deploy/docs/contents.py")
         path = site / f"{old}.html"
-        if path.exists():
-            raise FileExistsError(f"{old} is a page; take it out of MOVED in deploy/docs/contents.py")
-        if not (site / f"{new}.html").is_file():
-            raise FileNotFoundError(f"{old} leads to {new}, which is no page; correct MOVED in deploy/docs/contents.py")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page(posixpath.relpath(f"{new}.html", posixpath.dirname(old) or ".")))
 
