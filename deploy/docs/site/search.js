@@ -38,7 +38,8 @@
     while (done < shown.length) {
       const found = stems.map((stem) => [lower.indexOf(stem, done), stem.length]).filter(([at]) => at >= 0);
       if (!found.length) break;
-      const [at, size] = found.sort(([one, long], [other, short]) => one - other || short - long)[0];
+      const [at, least] = found.sort(([one, long], [other, short]) => one - other || short - long)[0];
+      const size = least + shown.slice(at + least).match(/^[\p{Letter}\p{Number}]*/u)[0].length;
       const mark = document.createElement("mark");
       mark.textContent = shown.slice(at, at + size);
       paragraph.append(shown.slice(done, at), mark);
