@@ -59,6 +59,21 @@ def test_typing_takes_its_time() -> None:
     assert shown.lines[1].at_s == 10 * TYPED_S > 4 * TYPED_S
 
 
+def test_a_progress_bar_that_erases_itself_is_not_kept() -> None:
+    bar = "\x1b[?25lall \x1b[38;5;70m━━\x1b[0m 0%\r\x1b[2Kall ━━ 100%\r\n\x1b[?25h\r\x1b[1A\x1b[2Kdone\r\n"
+    assert [line.text for line in read(cast((0, "o", bar))).lines] == ["done"]
+    with pytest.raises(NotARecording, match="goes up from 'b'"):
+        read(cast((0, "o", "a\r\nb\x1b[A")))
+
+
+def test_pauses_are_shortened_but_not_the_typing_before_them() -> None:
+    events = [(2.0, "i", "x" * 100), (50.0, "o", "a\r\n"), (50.5, "o", "b\r\n")]
+    header, *rest = cast(*events).splitlines()
+    shown = read("\n".join([json.dumps(json.loads(header) | {"idle_time_limit": 1}), *rest]))
+    assert [round(line.at_s, 3) for line in shown.lines if not line.typed] == [round(2 + 100 * TYPED_S, 3), 6.0]
+    assert [line.text for line in shown.lines] == ["$ " + "x" * 100, "a", "b"]
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]\n", '{"width": 3, "title": "x"}\n[1, "o"]', "no json"])
 def test_what_is_no_recording_is_refused(text: str) -> None:
     with pytest.raises(NotARecording, match="no asciicast"):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.docs.drawings import architecture, beside_kafka, hero, timeline
+from deploy.docs.drawings import architecture, beside_kafka, hero, recording, timeline
 from deploy.docs.drawings.facts import ROOT
 
 PICTURES: Final = ROOT / "deploy" / "docs" / "pictures"
@@ -16,6 +16,7 @@ DRAWN: Final[Mapping[str, Callable[[], str]]] = {
     "architecture.svg": architecture.draw,
     "beside-kafka.svg": beside_kafka.draw,
     "election.svg": timeline.draw,
+    "first-minute.svg": recording.draw,
     "hero.svg": hero.draw,
 }
 

@@ -29,9 +29,12 @@ from deploy.docs.drawings.terminal import PROMPT, TYPED_S
 WIDTH: Final = 72
 TITLE: Final = "a leader dies, and no record is lost"
 TOPIC: Final = "orders"
+IDLE_S: Final = 1.5
+"""Players shorten what takes longer, as on a busy machine."""
+
 _PAUSE_S: Final = 0.9
 """For the reader, before the next command."""
-_PATIENCE_S: Final = 300.0
+_PATIENCE_S: Final = 600.0
 
 
 class Recorder:
@@ -110,7 +113,7 @@ class Recorder:
         return written
 
     def dump(self) -> str:
-        header = {"version": 2, "width": WIDTH, "height": ROWS, "title": TITLE}
+        header = {"version": 2, "width": WIDTH, "height": ROWS, "title": TITLE, "idle_time_limit": IDLE_S}
         return "".join(f"{json.dumps(each)}\n" for each in (header, *self.events))
 
 
@@ -146,8 +149,8 @@ def _story(recorder: Recorder) -> None:
 def _leader(recorder: Recorder) -> int:
     command = ["kafkalite", "topic", "describe", TOPIC, "-o", "json"]
     done = subprocess.run(command, env=recorder.environment, check=True, capture_output=True, text=True)
-    partitions: list[dict[str, Any]] = json.loads(done.stdout)
-    return int(next(each["leader"] for each in partitions if each["partition"] == 0))
+    topics: list[dict[str, Any]] = json.loads(done.stdout)
+    return int(next(each["leader"] for each in topics[0]["partitions"] if each["partition"] == 0))
 
 
 def _wait_for_election(recorder: Recorder, former: int) -> None:

@@ -46,7 +46,7 @@ def draw_recording(shown: Recording) -> str:
         rules += keyframes
     parts += ["</g>", "</svg>"]
     style = "".join(rules) + (
-        f".rec{{animation-duration:{total_s:.1f}s;animation-iteration-count:infinite;animation-timing-function:step-end}}"
+        f".rec{{white-space:pre;animation-duration:{total_s:.1f}s;animation-iteration-count:infinite;animation-timing-function:step-end}}"
         "@media (prefers-reduced-motion:reduce){.rec{animation:none!important}}"
     )
     said = " ".join(line.text.strip() for line in lines if line.typed)
