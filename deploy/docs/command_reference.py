@@ -14,7 +14,8 @@ from kafkalite import legacy
 from kafkalite.cli.main import main
 from kafkalite.cli.output import Exit
 
-_WIDTH = 110
+_WIDTH = 88
+"""Columns that the site shows without scrolling on a desk."""
 
 
 def _root() -> click.Context:

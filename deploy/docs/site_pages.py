@@ -17,6 +17,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 PHONE: Final = 480
 """A drawing of so many units can be read on a phone; a wider one scrolls in its own box there."""
+LONG_NAME: Final = 14
 _WIDTH: Final = re.compile(r'viewBox="0 0 ([\d.]+) ')
 
 
@@ -41,6 +42,28 @@ class DrawingsInPage(SphinxPostTransform):
             (paragraph if is_alone else image).replace_self(nodes.raw("", html, format="html"))
 
 
+class BreaksInNames(SphinxPostTransform):
+    """Allows long names in code to be broken behind dots, underscores, slashes and equals signs, and nowhere else."""
+
+    default_priority: ClassVar[int] = 900
+    formats = ("html",)
+
+    def run(self, **_: Any) -> None:
+        for literal in list(self.document.findall(nodes.literal)):
+            name = literal.astext()
+            if (
+                len(literal) == 1
+                and isinstance(literal[0], nodes.Text)
+                and max(map(len, name.split()), default=0) > LONG_NAME
+            ):
+                pieces = re.findall(r"[^._/=]*[._/=]+|[^._/=]+", name)
+                parts: list[nodes.Node] = [nodes.Text(pieces[0])]
+                for piece in pieces[1:]:
+                    parts += [nodes.raw("", "<wbr>", format="html"), nodes.Text(piece)]
+                literal.clear()
+                literal.extend(parts)
+
+
 def write_page_texts(app: Sphinx, problem: Exception | None) -> None:
     """Write what all pages say, by their places."""
     if problem is None and app.builder.format == "html":
@@ -58,5 +81,6 @@ def _text_of(page: nodes.document) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(DrawingsInPage)
+    app.add_post_transform(BreaksInNames)
     app.connect("build-finished", write_page_texts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
