@@ -37,7 +37,7 @@ TOPICS: Final = {"orders": 6, "payments": 3, "clicks": 6}
 SETTINGS: Final = {"offsets.topic.num.partitions": "3", "default.replication.factor": "3", "min.insync.replicas": "2"}
 PER_SECOND: Final = 60
 SEED: Final = 7
-_SIZE: Final = {"width": 1180, "height": 760, "deviceScaleFactor": 1, "mobile": False}
+_SIZE: Final = {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False}
 
 
 def produce(servers: str, stopped: threading.Event) -> None:
@@ -82,9 +82,8 @@ def shop() -> Iterator[LocalCluster]:
     """A cluster on which something is going on."""
     with LocalCluster(brokers=3, first_broker_id=101, properties=SETTINGS) as cluster:
         servers, stopped = cluster.bootstrap_servers, threading.Event()
-        created = AdminClient({"bootstrap.servers": servers}).create_topics(
-            [NewTopic(name, partitions, 3) for name, partitions in TOPICS.items()]
-        )
+        admin = AdminClient({"bootstrap.servers": servers})
+        created = admin.create_topics([NewTopic(name, partitions, 3) for name, partitions in TOPICS.items()])
         for future in created.values():
             future.result(60)
         threads = [
@@ -105,6 +104,7 @@ def shop() -> Iterator[LocalCluster]:
 def take(chrome: Chrome, screens: Screens, folder: Path) -> Iterator[Path]:
     """Take every screen in both themes."""
     chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _SIZE)
+    chrome.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     for name, place, heading in SCREENS:
         screens.open(place, heading)
         screens.page.wait(lambda: screens.page.texts("tbody tr") != [], "rows")

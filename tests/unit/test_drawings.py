@@ -59,6 +59,14 @@ def test_both_themes_have_the_same_colours() -> None:
         color("mauve")
 
 
+def test_pictures_of_both_themes_are_small() -> None:
+    light = sorted(PICTURES.glob("*-light.webp"))
+    assert light and [each.name.replace("-light.", "-dark.") for each in light] == [
+        each.name for each in sorted(PICTURES.glob("*-dark.webp"))
+    ]
+    assert max(each.stat().st_size for each in PICTURES.iterdir()) < 100_000
+
+
 def test_what_a_page_does_not_have_is_not_drawn() -> None:
     page = "| A | B |\n|---|---|\n| 1 | 2 (1 to 3) |\n"
     assert facts.rows_of(page, "A", "B") == [{"A": "1", "B": "2 (1 to 3)"}]
