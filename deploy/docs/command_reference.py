@@ -104,8 +104,8 @@ def kafka_tools() -> Reference:
         rows = "\n".join(f"- {with_anchors(f'[{name}](kafka-tools/{name}.md)', [name])}" for name in tools)
         return f"""# Apache Kafka's tools
 
-`kafkalite kafka-tools FOLDER` puts them into a folder under their own names, each also with `.sh`: flags, output, messages and exit codes are
-those of Apache Kafka 3.9. They need no Java.
+`kafkalite kafka-tools FOLDER` puts them into a folder under their own names, each also with `.sh`: flags, output, messages and exit
+codes are those of Apache Kafka 3.9. They need no Java.
 
 {rows}
 """
