@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME
 from kafkalite.administration.group_offsets import (
     execute_plan,
     partitions_of,
@@ -107,7 +108,7 @@ async def reset(admin: Admin, group_id: str, asked: Parameters, where: Where) ->
         raise BadRequestError(str(problem)) from None
     if asked.flag("execute"):
         await execute_plan(admin, group_id, plan)
-    words = ["kafkalite", "group", "reset-offsets", group_id, *(["--topic", topic] if topic else ["--all-topics"])]
+    words = [NAME, "group", "reset-offsets", group_id, *(["--topic", topic] if topic else ["--all-topics"])]
     command = where.command_line([*words, *_target_words(target), "--execute"])
     return {"rows": plan, "command": command, "is_done": asked.flag("execute")}
 

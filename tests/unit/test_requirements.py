@@ -20,7 +20,7 @@ OWN_MODULES = ("kafkalite", "zk", "spark_jobs", "deploy")
 EXTRAS = {
     "deploy/examples/flights": "demo",
     "kafkalite/broker": "server",
-    "kafkalite/cli/calls.py": "server",
+    "kafkalite/event_loop.py": "server",
     "kafkalite/console": "console",
     "kafkalite/security/bearer_tokens.py": "server",
     "kafkalite/client/consumer/range_reader.py": "spark",

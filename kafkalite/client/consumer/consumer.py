@@ -465,11 +465,8 @@ class Consumer(Generic[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        if not self._iterated:
-            found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
-            while not found:
-                found = await self.getmany(timeout_ms=60_000)
-            self._iterated = ungiven(found)
+        while not self._iterated:
+            self._iterated = ungiven(await self.getmany(timeout_ms=60_000))
         return self._iterated.pop()
 
     async def _ensure_connected(self) -> None:

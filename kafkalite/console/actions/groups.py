@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kafkalite import NAME
 from kafkalite.administration.group_offsets import require_no_members
 from kafkalite.console.actions.plan import Plan, Scene
 from kafkalite.console.parameters import BadRequestError
@@ -25,7 +26,7 @@ async def plan_deletion(scene: Scene) -> Plan:
     return Plan(
         ("topic", "partition", "committed_offset"),
         rows,
-        (("kafkalite", "group", "delete", group_id, "--yes"),),
+        ((NAME, "group", "delete", group_id, "--yes"),),
         partial(scene.admin.delete_groups, [group_id]),
         ("What the group has committed is lost: a consumer of this name begins where auto.offset.reset says.",),
         confirm=group_id,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME
 from kafkalite.console.actions.plan import Plan, Scene, parse_partitions
 from kafkalite.console.parameters import BadRequestError
 from kafkalite.types import NO_BROKER, TopicPartition
@@ -107,9 +108,9 @@ def _plan(
         }
         for place, (each, leader, replicas) in targets.items()
     ]
-    elect = ("kafkalite", "leader", "elect", *map(str, targets))
+    elect = (NAME, "leader", "elect", *map(str, targets))
     moves = [f"{place}={_list(replicas)}" for place, replicas in reordered.items()]
-    reorder = ("kafkalite", "partition", "reassign", "execute", *moves, "--yes", "--wait")
+    reorder = (NAME, "partition", "reassign", "execute", *moves, "--yes", "--wait")
     return Plan(
         _COLUMNS if reordered else _COLUMNS[:3],
         rows,

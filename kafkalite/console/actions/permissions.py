@@ -6,6 +6,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kafkalite import NAME
 from kafkalite.administration.acl_rows import acl_row
 from kafkalite.console.actions.plan import Plan, Scene
 from kafkalite.console.parameters import BadRequestError
@@ -53,7 +54,7 @@ async def plan_new_rule(scene: Scene) -> Plan:
     there = await scene.admin.describe_acls()
     if binding in there:
         raise BadRequestError(f"the rule is there already: {binding}")
-    command = ["kafkalite", "acl", "add", entry.principal, pascal_case(entry.operation), *_resource_words(resource)]
+    command = [NAME, "acl", "add", entry.principal, pascal_case(entry.operation), *_resource_words(resource)]
     command += ["--deny"] if entry.permission is PermissionType.DENY else []
     command += ["--host", entry.host] if entry.host != WILDCARD else []
     return Plan(_COLUMNS, [acl_row(binding)], (tuple(command),), partial(scene.admin.create_acls, [binding]))
@@ -75,7 +76,7 @@ async def plan_removal(scene: Scene) -> Plan:
         if each.resource == resource
         and (each.entry.principal, each.entry.operation) == (entry.principal, entry.operation)
     ]
-    command = ["kafkalite", "acl", "remove", *_resource_words(resource), "--principal", entry.principal]
+    command = [NAME, "acl", "remove", *_resource_words(resource), "--principal", entry.principal]
     command += ["--operation", pascal_case(entry.operation), "--yes"]
     if len(alike) > 1:  # it would remove these, too
         command = ["kafka-acls", "--remove", "--force", *_legacy_words(binding)]

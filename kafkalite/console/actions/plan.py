@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME
 from kafkalite.console.parameters import BadRequestError, Parameters
 from kafkalite.types import TopicPartition
 
@@ -28,7 +29,7 @@ class Where:
 
     def command_line(self, words: Sequence[str]) -> str:
         """Return a command as it is typed in a shell. Apache Kafka's tools know no contexts."""
-        if words[0] != "kafkalite":
+        if words[0] != NAME:
             return shlex.join([words[0], "--bootstrap-server", self.servers, *words[1:]])
         return shlex.join([*words, *(("-b", self.servers) if self.context is None else ("--context", self.context))])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from kafkalite import NAME
 from kafkalite.console.actions.plan import Plan, Scene, parse_settings
 from kafkalite.console.parameters import BadRequestError
 
@@ -33,7 +34,7 @@ async def plan_settings(scene: Scene) -> Plan:
     for name in names:
         _require_changeable(resource, name, before.get(name))
     await scene.admin.incremental_alter_configs({resource: wanted}, validate_only=True)
-    command = ["kafkalite", "config", "alter", *option]
+    command = [NAME, "config", "alter", *option]
     rows: list[dict[str, Any]] = []
     for change in wanted:
         entry = before.get(change.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kafkalite import NAME
 from kafkalite.console.actions.plan import Plan, Scene, count_of, parse_settings
 from kafkalite.console.parameters import BadRequestError
 from kafkalite.types import NO_BROKER, TopicPartition
@@ -33,7 +34,7 @@ async def plan_creation(scene: Scene) -> Plan:
         "replicas": _known_number(checked.replication_factor, replicas),
         "settings": ", ".join(f"{key}={value}" for key, value in settings.items()) or None,
     }
-    command = ["kafkalite", "topic", "create", name]
+    command = [NAME, "topic", "create", name]
     command += ["--partitions", str(partitions)] if partitions != _DEFAULT else []
     command += ["--replication-factor", str(replicas)] if replicas != _DEFAULT else []
     for key, value in settings.items():
@@ -70,7 +71,7 @@ async def plan_deletion(scene: Scene) -> Plan:
     return Plan(
         tuple(row),
         [row],
-        (("kafkalite", "topic", "delete", topic.name, "--yes"),),
+        ((NAME, "topic", "delete", topic.name, "--yes"),),
         partial(scene.admin.delete_topics, [topic.name]),
         tuple(warnings),
         confirm=topic.name,
@@ -112,7 +113,7 @@ async def plan_purge(scene: Scene) -> Plan:
     return Plan(
         ("partition", "first_offset", "becomes", "records"),
         rows,
-        (("kafkalite", "record", "delete", *places, "--yes"),),
+        ((NAME, "record", "delete", *places, "--yes"),),
         partial(scene.admin.delete_records, targets),
         (f"{count_of(sum(int(row['records']) for row in rows), 'record')} are lost. The topic stays.",),
         confirm=topic.name,
@@ -147,7 +148,7 @@ async def plan_more_partitions(scene: Scene) -> Plan:
     return Plan(
         tuple(row),
         [row],
-        (("kafkalite", "partition", "add", topic.name, str(total)),),
+        ((NAME, "partition", "add", topic.name, str(total)),),
         partial(scene.admin.create_partitions, {topic.name: total}),
         ("Records with a key go to other partitions from then on, so the order by key holds only for later ones.",),
         is_visible=lambda topics: topic.name in topics and len(topics[topic.name].partitions) >= total,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kafkalite import NAME
 from kafkalite.console.actions.plan import Plan, Scene, parse_partitions
 from kafkalite.console.parameters import BadRequestError
 
@@ -29,7 +30,7 @@ async def plan_abort(scene: Scene) -> Plan:
     return Plan(
         tuple(row),
         [row],
-        (("kafkalite", "transaction", "abort", str(place), "--start-offset", str(start), "--yes"),),
+        ((NAME, "transaction", "abort", str(place), "--start-offset", str(start), "--yes"),),
         partial(scene.admin.abort_transaction, place, found),
         (
             "Its records in this partition are never read by consumers of committed records. Of a transaction that its coordinator "
