@@ -107,6 +107,12 @@ class Screens:
     def text(self) -> str:
         return self.page.text("body")
 
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """The rows of an answer of the console, as the page gets it."""
+        with urllib.request.urlopen(f"{self.address}api/{path}", timeout=60) as response:
+            found: list[dict[str, Any]] = json.load(response)["rows"]
+        return found
+
     def find(self, selector: str) -> Any:
         self.page.wait(lambda: self.page.data(selector) != [], selector)
         return self.chrome.find_element(By.CSS_SELECTOR, selector)
@@ -163,6 +169,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             look_at_groups(screens)
             look_at_the_rest(screens)
             change_topics(screens)
+            change_brokers(screens)
             change_access(screens)
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
@@ -371,6 +378,22 @@ def change_topics(screens: Screens) -> None:
     screens.has("no groups")
 
 
+def change_brokers(screens: Screens) -> None:
+    screens.open("#/brokers", "Brokers")
+    screens.act("change-settings", set="log.cleaner.threads=2")
+    screens.has("kafkalite config alter --broker-defaults --set log.cleaner.threads=2")
+    screens.click("Do it")
+    screens.has("Done.")
+    leader = next(row for row in screens.rows("brokers/1/partitions") if row["topic"] == "__consumer_offsets")["leader"]
+    screens.open(f"#/brokers/{leader}", f"Broker {leader}")
+    screens.act("move-leaders")
+    screens.has("kafkalite leader elect __consumer_offsets-0")
+    screens.click("Do it")
+    screens.has("Done.")
+    found = "brokers/1/partitions?filter=__consumer_offsets"
+    screens.page.wait(lambda: [row["leader"] for row in screens.rows(found)] != [leader], "another leader")
+
+
 def change_access(screens: Screens) -> None:
     screens.open("#/access", "Access")
     screens.act("add-acl", principal="ann", name="orders")
@@ -388,6 +411,9 @@ def change_access(screens: Screens) -> None:
     screens.click("Do it")
     screens.has("SCRAM-SHA-512, 4096 iterations")
     screens.keep("access")
+    screens.act("delete-user", user="ann")
+    screens.confirm("delete-user", "ann")
+    screens.page.wait(lambda: "4096 iterations" not in screens.text(), "no credential")
     screens.open("#/transactions", "Transactions")
     screens.has("no transactions")
     screens.click("Find hanging transactions")
