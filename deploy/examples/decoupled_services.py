@@ -93,7 +93,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     with cluster_at(given.bootstrap_server, ORDERS, BILLS):
         if given.what == "shop":  # with numbers that no earlier run has given
-            shop(given.bootstrap_server, given.orders, first=int(time.time()))
+            shop(given.bootstrap_server, given.orders, first=time.time_ns() // 1_000_000)
         elif given.what == "billing":
             billing(given.bootstrap_server)
         else:

@@ -15,8 +15,10 @@ from kafkalite.client.record_batches import RecordBatch
 from kafkalite.client.record_reader import RecordReader
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol.record_batches.records import LOG_APPEND_TIME, BatchHeader, NewRecord, build_batch
+from tests.unit.client import hostile_broker
 from tests.unit.client.consumer.scripted_consumer import T0, T1, consumer, fill, run
 from tests.unit.client.fake_broker import FakeCluster
+from tests.unit.client.group.scripted_group import commit_answer, commits, group_cluster
 
 
 def values_of(batch: RecordBatch) -> list[bytes | None]:
@@ -170,6 +172,18 @@ def test_arrow_batches_are_those_of_a_range() -> None:
                 batch.to_arrow(["colour"])
 
     run(scenario())
+
+
+def test_a_group_commits_what_was_read_as_arrays() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        fill(cluster, T0, 9)
+        async with hostile_broker.consumer(cluster, group_id="g", auto_commit_interval_ms=3_600_000) as target:
+            target.subscribe(["t"])
+            found = (await target.poll_batches(timeout_ms=5000, max_records=4))[T0]
+            assert [batch.offsets.tolist() for batch in found] == [[0, 1, 2], [3]]
+
+    cluster = hostile_broker.run(scenario, group_cluster(offset_commit=commit_answer()))
+    assert commits(cluster) == [(1, "m1", 4)]
 
 
 def test_a_blocking_consumer_has_them_too() -> None:
