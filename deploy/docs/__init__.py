@@ -11,4 +11,7 @@
 | `site_pages` | what Sphinx does not do by itself: drawings within pages; `site` has styles and scripts |
 | `reference` | what pages that are made of the code are: an overview, and a page for each part |
 | `conf` | Sphinx's settings |
+
+The recording is made again by `python -m deploy.docs.drawings.record`, the screenshots of the console by
+`python -m tests.system.screenshots`.
 """

@@ -23,9 +23,10 @@ def watch_tasks(board: ProgressBoard, context: SparkContext, what: str, tasks: S
     group, before = f"kafkalite-{secrets.token_hex(4)}", context.getLocalProperty(_GROUP)
     context.setLocalProperty(_GROUP, group)
     try:
-        with board.watch(course), course.reading(_make_look(context.statusTracker(), group, course.total, len(tasks))):
-            yield
-        course.add_done(course.total)
+        with board.watch(course):
+            with course.reading(_make_look(context.statusTracker(), group, course.total, len(tasks))):
+                yield
+            course.add_done(course.total)
     finally:
         context.setLocalProperty(_GROUP, before)  # type: ignore[arg-type]
 
