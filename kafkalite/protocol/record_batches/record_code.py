@@ -66,13 +66,27 @@ class RecordsWriter(Protocol):
         """Return 61 bytes for the header of the batch, and the records behind it. The writer is spent."""
 
 
+_FUNCTIONS: Final = (
+    "RecordsWriter",
+    "check_in_order",
+    "digest_records",
+    "find_places",
+    "find_starts",
+    "read_columns",
+    "skip_records",
+)
+
+
 def load_code(environment: Mapping[str, str]) -> ModuleType:
-    """Return the compiled module, or Python's where there is none or `KAFKALITE_PURE_PYTHON` is set."""
+    """Return the compiled module; Python's where there is none, `KAFKALITE_PURE_PYTHON` is set, or an older source was compiled."""
     if not environment.get(VARIABLE):
         try:
-            return import_module(_COMPILED)
+            compiled = import_module(_COMPILED)
         except ImportError:
             pass
+        else:
+            if all(hasattr(compiled, name) for name in _FUNCTIONS):
+                return compiled
     return import_module(_IN_PYTHON)
 
 

@@ -365,3 +365,13 @@ def test_without_compiled_code_python_does_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, COMPILED, None)
     assert record_code.load_code({}) is python_records
     assert record_code.load_code({VARIABLE: "1"}) is python_records
+
+
+def test_a_module_that_was_compiled_of_an_older_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout goes on to a later commit, and nobody has compiled again."""
+    older = ModuleType(COMPILED)
+    older.__dict__.update({name: None for name in record_code._FUNCTIONS if name != "digest_records"})
+    monkeypatch.setitem(sys.modules, COMPILED, older)
+    assert record_code.load_code({}) is python_records
+    older.__dict__["digest_records"] = None
+    assert record_code.load_code({}) is older
