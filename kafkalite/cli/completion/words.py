@@ -158,7 +158,9 @@ def _access(given: Given, environment: Mapping[str, str], directory: Path) -> Ac
     from kafkalite.cli.completion.query import Access
     from kafkalite.client.security import SecurityOptions, credentials_of, tls_context_of
 
-    names = {each.name.replace("_", "."): each.name for each in fields(SecurityOptions) if isinstance(each.default, str)}
+    names = {
+        each.name.replace("_", "."): each.name for each in fields(SecurityOptions) if isinstance(each.default, str)
+    }
     found = gather(given, environment, directory, names)
     texts: dict[str, Any] = {names[key]: found[key].value for key in names if key in found}
     security = SecurityOptions(**texts)
