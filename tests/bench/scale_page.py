@@ -64,7 +64,7 @@ class Bar:
 
 _EVERY_REPLICA: Final = (
     "the dead broker is in the ISR of each of its partitions: each state is written to ZooKeeper, sent to its replicas, taken up there and"
-    " logged, some 110 µs of processor with three replicas, six tenths the controller's, and all servers and the client share two cores"
+    " logged, some 80 µs of processor with three replicas, six tenths the controller's, and all servers and the client share two cores"
 )
 _START: Final = (
     "the start asks for the state of each log's files and makes its objects; after a stop the other brokers still take up what it has left"
