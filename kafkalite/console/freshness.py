@@ -27,7 +27,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a page, when it was known (None: never), from which age on it is late, and what keeps it from being known anew."""
+    """A part of a page, when it was known (None: never), from which age on it is late, and what keeps newer facts away."""
 
     name: str
     known: Moment | None

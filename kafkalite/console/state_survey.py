@@ -340,7 +340,7 @@ class StateSurvey:
             self._update_members()
 
     def _update_members(self) -> None:
-        """Choose the members anew, note what has changed, and ask those brokers from now on that are there."""
+        """Choose the members again, note what has changed, and ask those brokers from now on that are there."""
         now_ms = self._clock.monotonic_ms()
         found = choose_members(self.registered, self.contacts.values(), now_ms - self._recent_ms(now_ms))
         self.version += 1

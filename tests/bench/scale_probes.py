@@ -41,7 +41,7 @@ _PAUSE_PER_LOOK: Final = 5
 """A look at thousands of partitions costs the broker as much as what is measured, so most of the time nobody looks."""
 
 _PORTION: Final = 20
-"""Topics of one look at all: few enough that a look in vain delays the next one by little."""
+"""Topics of one look at all: few enough that a look that came too early delays the next one by little."""
 
 
 class Snapshot(NamedTuple):

@@ -30,31 +30,31 @@ def row(partition: TopicPartition, committed: int | None, end: int, owner: str |
     return {**partition._asdict(), "committed_offset": committed, "end_offset": end, "lag": lag, "owner": owner}
 
 
-def told(findings: list[Finding]) -> list[tuple[str, str]]:
+def list_findings(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(str(each.status), each.found) for each in findings]
 
 
 def test_short_transactions_are_no_finding() -> None:
     found = transactions.judge([described("Ongoing", 59_000, T0), described("CompleteCommit", 99_000)], [], NOW_MS)
-    assert told(found) == [("ok", "none hangs, and none is open for more than a minute")]
+    assert list_findings(found) == [("ok", "none hangs, and none is open for more than a minute")]
 
 
 def test_a_long_transaction_is_a_warning_that_says_who_ends_it() -> None:
     (found,) = transactions.judge([described("Ongoing", 120_000, T1, T0)], [], NOW_MS)
-    assert told([found]) == [("warning", "payments is Ongoing since 2023-11-14T22:11:20.000Z in t-0, t-1")]
+    assert list_findings([found]) == [("warning", "payments is Ongoing since 2023-11-14T22:11:20.000Z in t-0, t-1")]
     assert found.remedy is not None and found.remedy.endswith("after its transaction.timeout.ms (900000 ms)")
 
 
 def test_an_end_that_cannot_be_written_is_a_problem() -> None:
     (found,) = transactions.judge([described("PrepareCommit", 120_000, T0)], [], NOW_MS)
-    assert told([found]) == [("problem", "payments is PrepareCommit since 2023-11-14T22:11:20.000Z in t-0")]
+    assert list_findings([found]) == [("problem", "payments is PrepareCommit since 2023-11-14T22:11:20.000Z in t-0")]
     assert found.remedy is not None and "kafkalite topic describe --unavailable" in found.remedy
 
 
 def test_a_hanging_transaction_is_a_problem_with_the_command_that_ends_it() -> None:
     hanging = HangingTransaction(T1, ProducerState(7, 0, -1, 3, NOW_MS - 3_600_000, 42))
     (found,) = transactions.judge([], [hanging], NOW_MS)
-    assert told([found]) == [
+    assert list_findings([found]) == [
         (
             "problem",
             "t-1: no coordinator will end the transaction of producer 7 that is open since offset 42, "
@@ -66,39 +66,41 @@ def test_a_hanging_transaction_is_a_problem_with_the_command_that_ends_it() -> N
 
 def test_groups_that_keep_up_are_one_line() -> None:
     found = groups.judge({"a": [row(T0, 10, 10), row(T1, 5, 8)], "b": []}, {T1: 0}, 10_000)
-    assert told(found) == [("ok", "2 groups, 3 records behind in all")]
-    assert told(groups.judge({}, {}, 10_000)) == [("ok", "0 groups, 0 records behind in all")]
+    assert list_findings(found) == [("ok", "2 groups, 3 records behind in all")]
+    assert list_findings(groups.judge({}, {}, 10_000)) == [("ok", "0 groups, 0 records behind in all")]
 
 
 def test_a_group_without_members_that_is_behind_is_a_warning() -> None:
     rows = [row(T0, 4, 10, None), row(T1, 10, 10, None)]
     (found,) = groups.judge({"old": rows}, {T0: 0}, 10_000)
-    assert told([found]) == [("warning", "old has no members, and is 6 records behind in t-0")]
+    assert list_findings([found]) == [("warning", "old has no members, and is 6 records behind in t-0")]
     assert found.remedy is not None and found.remedy.endswith("kafkalite group delete old")
     (found,) = groups.judge({"old": rows}, {T0: 5}, 10_000)
-    assert told([found])[0][1].endswith("behind in t-0; retention has deleted some of them"), (
+    assert list_findings([found])[0][1].endswith("behind in t-0; retention has deleted some of them"), (
         "who reads nothing lost nothing"
     )
 
 
 def test_records_that_retention_took_from_a_group_are_a_problem() -> None:
     (found,) = groups.judge({"slow": [row(T0, 4, 10), row(T1, 10, 10)]}, {T0: 5}, 10_000)
-    assert told([found]) == [("problem", "slow: records of t-0 were deleted before they were read")]
+    assert list_findings([found]) == [("problem", "slow: records of t-0 were deleted before they were read")]
     assert groups.judge({"slow": [row(T0, 4, 10)]}, {T0: 4}, 10_000)[0].remedy is None, "the next one is still there"
 
 
 def test_a_partition_that_no_member_reads_is_a_warning() -> None:
     (found,) = groups.judge({"g": [row(T0, 10, 10), row(T1, 8, 10, None)]}, {T1: 0}, 10_000)
-    assert told([found]) == [("warning", "g: no member reads t-1")]
+    assert list_findings([found]) == [("warning", "g: no member reads t-1")]
     assert found.remedy is not None and found.remedy.endswith("kafkalite group members g")
 
 
 def test_a_large_lag_is_a_warning_that_names_the_worst_partition() -> None:
     rows = [row(T0, 0, 300), row(T1, 0, 701)]
     (found,) = groups.judge({"g": rows}, {T0: 0, T1: 0}, 1000)
-    assert told([found]) == [("warning", "g is 1001 records behind, 701 of them in t-1")]
+    assert list_findings([found]) == [("warning", "g is 1001 records behind, 701 of them in t-1")]
     assert found.remedy is not None and "kafkalite group describe g" in found.remedy and "up to 2" in found.remedy
-    assert told(groups.judge({"g": rows}, {T0: 0, T1: 0}, 1001)) == [("ok", "1 group, 1001 records behind in all")]
+    assert list_findings(groups.judge({"g": rows}, {T0: 0, T1: 0}, 1001)) == [
+        ("ok", "1 group, 1001 records behind in all")
+    ]
 
 
 def test_what_brokers_do_not_answer_is_skipped(cluster: FakeCluster) -> None:
