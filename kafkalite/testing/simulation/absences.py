@@ -8,13 +8,14 @@ KRaft (KIP-966).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kafkalite.testing.simulation.cluster import SimulatedCluster
 from kafkalite.testing.simulation.faults import Fault
 from kafkalite.types import BrokerId, TopicPartition
+from zk.znodes import PartitionState
 
 _MAY_FORGET: Final = frozenset({"lose-power", "bad-disk"})
 _TAKE_AWAY: Final = _MAY_FORGET | {
@@ -34,10 +35,13 @@ _TAKE_AWAY: Final = _MAY_FORGET | {
 
 
 class _Forgotten(NamedTuple):
-    """What a broker was when it lost power: the epoch of its registration, and the leader epochs of what it was in sync with."""
+    """What a broker was when it lost power: the epoch of its registration, and the leader epochs of what it was in sync with.
+
+    A partition is no longer among them once a state without the broker in its ISR was written.
+    """
 
     broker_epoch: int | None
-    leader_epochs: Mapping[TopicPartition, int]
+    leader_epochs: dict[TopicPartition, int]
 
 
 class NotNow(Exception):
@@ -53,6 +57,7 @@ class Absences:
         self._away: Counter[str] = Counter()
         """Brokers that a fault has taken away, by their names."""
         self._forgot: dict[BrokerId, _Forgotten] = {}
+        cluster.state_listeners.append(self._note_state)
 
     def may_forget(self) -> None:
         """Raise NotNow unless every replica is in sync, so that each of them has all that was acknowledged."""
@@ -73,6 +78,12 @@ class Absences:
             if state is not None and broker_id in state.isr:
                 epochs[partition] = state.leader_epoch
         self._forgot[broker_id] = _Forgotten(self._cluster.broker_epoch(broker_id), epochs)
+
+    def _note_state(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Note who has left an ISR: a leader that removes a replica and takes it in again leaves the leader epoch."""
+        for broker, forgotten in self._forgot.items():
+            if broker not in state.isr:
+                forgotten.leader_epochs.pop(partition, None)
 
     @property
     def _forgetful(self) -> set[BrokerId]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
@@ -198,6 +198,8 @@ class SimulatedCluster:
         self.zookeeper = MemoryZooKeeper(lambda: chance.uniform(*_ZOOKEEPER_DELAY_S))
         self.zookeeper.loop = simulation.director.loop
         self.zookeeper.on_transaction = self._note_transaction
+        self.state_listeners: list[Callable[[TopicPartition, PartitionState], None]] = []
+        """Called with each state of a partition that is written to ZooKeeper."""
         self.brokers = {number: SimulatedBroker(self, number) for number in range(1, size + 1)}
         self._late: tuple[int, list[TopicPartition]] | None = None
         """What is out of sync, as of which transaction."""
@@ -354,22 +356,27 @@ class SimulatedCluster:
         broker = self.find_session_owner(session_id)
         source = "zookeeper" if broker is None else broker.name
         for operation in operations:
-            for text in _describe_write(operation):
-                self.simulation.trace.add(source, text)
+            try:
+                written = _find_state(operation)
+            except MalformedZnodeError as problem:
+                self.simulation.trace.add(source, f"{operation.path}: {problem}")
+                continue
+            if written is None:
+                self.simulation.trace.add(source, f"{type(operation).__name__.lower()} {operation.path}")
+                continue
+            partition, state = written
+            self.simulation.trace.add(
+                source,
+                f"{partition}: leader {state.leader}, leader epoch {state.leader_epoch}, "
+                f"ISR {sorted(state.isr)}, controller epoch {state.controller_epoch}",
+            )
+            for listener in self.state_listeners:
+                listener(partition, state)
 
 
-def _describe_write(operation: Operation) -> Iterator[str]:
-    """Yield what a write to ZooKeeper means for a reader of the trace."""
-    if isinstance(operation, Create | Write) and operation.path.endswith("/state") and operation.data:
-        try:
-            state = PartitionState.decode(operation.data)
-        except MalformedZnodeError as problem:
-            yield f"{operation.path}: {problem}"
-            return
-        topic, _, partition = operation.path.removeprefix(f"{paths.TOPICS}/").removesuffix("/state").split("/")
-        yield (
-            f"{topic}-{partition}: leader {state.leader}, leader epoch {state.leader_epoch}, "
-            f"ISR {sorted(state.isr)}, controller epoch {state.controller_epoch}"
-        )
-    else:
-        yield f"{type(operation).__name__.lower()} {operation.path}"
+def _find_state(operation: Operation) -> tuple[TopicPartition, PartitionState] | None:
+    """Return the partition whose state the operation writes, and the state; None where it writes something else."""
+    if not isinstance(operation, Create | Write) or not operation.path.endswith("/state") or not operation.data:
+        return None
+    topic, _, partition = operation.path.removeprefix(f"{paths.TOPICS}/").removesuffix("/state").split("/")
+    return TopicPartition(topic, int(partition)), PartitionState.decode(operation.data)
