@@ -11,18 +11,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import Accumulator
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kafkalite import NAME
 from spark_jobs.batch.formats import DecodedColumn, DecodedColumns
-from spark_jobs.batch.plan import LateDates, Ranges, RunPlan, Spans, read_ranges
+from spark_jobs.batch.plan import Ranges, RunPlan, read_ranges
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
 from spark_jobs.observation.record_facts import LatenessCount
 from spark_jobs.ranges import OffsetRange
@@ -34,13 +34,13 @@ from spark_jobs.rows import (
     TIMESTAMP_MS,
     declared_schema,
 )
+from spark_jobs.task_reading.run_columns import DATE, NO_TIMESTAMP, RUN, RUN_FIELDS, RunColumns
+from spark_jobs.task_reading.task_records import TaskRecords
 from spark_jobs.tasks import Task, TaskLimits, fill_tasks, ranges_of, tasks_to_json
 
 RECORD_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
 KEY_COLUMN, VALUE_COLUMN = "decoded_key", "decoded"
-NO_TIMESTAMP: Final = -1
-"""What a record without a time has, as in Kafka's RecordBatch.NO_TIMESTAMP."""
-_DATE, _RUN, _REASON, _PIECE = "date", "run", "reason", "piece"
+_REASON, _PIECE = "reason", "piece"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,28 @@ def read_log(
     schema = declared_schema(columns)
     if not tasks:
         return spark.createDataFrame([], schema)
+    options = {**_source_options(reading, topic, tasks), "tasks": tasks_to_json(tasks)}
+    return spark.read.format(NAME).options(**options).schema(schema).load()
+
+
+def read_tasks(
+    spark: SparkSession, reading: Reading, topic: str, tasks: Sequence[Task], columns: Sequence[str]
+) -> TaskRecords:
+    """Return the records that `read_log` does, for a function in Python."""
+    return TaskRecords(spark, _source_options(reading, topic, tasks), tuple(tasks), tuple(columns))
+
+
+def _source_options(reading: Reading, topic: str, tasks: Sequence[Task]) -> dict[str, str]:
     wanted = ranges_of(tasks)
     options = {f"kafka.{name}": value for name, value in reading.settings.items()}
-    options |= {
+    return options | {
         "kafka.isolation.level": "read_committed",
         "assign": json.dumps({topic: sorted(wanted)}),
         "startingOffsets": json.dumps({topic: {str(p): start for p, (start, _) in wanted.items()}}),
         "endingOffsets": json.dumps({topic: {str(p): end for p, (_, end) in wanted.items()}}),
-        "tasks": tasks_to_json(tasks),
         "failOnDataLoss": str(reading.fail_on_data_loss).lower(),
         "includeHeaders": "true",
     }
-    return spark.read.format(NAME).options(**options).schema(schema).load()
 
 
 def date_of(timestamp: str, zone: str) -> Column:
@@ -116,45 +126,13 @@ def undated_reason(timestamp_ms: int) -> str | None:
     return f"timestamp: {timestamp_ms} ms is beyond the years 1 to 9999 (did a producer write micro- or nanoseconds?)"
 
 
-def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan], tasks: Sequence[Task]) -> DataFrame:
+def records_of(spark: SparkSession, reading: Reading, plans: Sequence[RunPlan], tasks: Sequence[Task]) -> TaskRecords:
     """Return what `DecodedRecords` takes: what `tasks` read for the plans (of one topic, planned together), with `date` and `run`.
 
-    Records that no run takes have no run; what they hold stays behind.
+    Records that no run takes have no run.
     """
-    log = read_log(spark, reading, plans[0].topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
-    dated = log.withColumn(_DATE, date_of("timestamp", reading.zone)).withColumn(_RUN, run_of(plans))
-    with_dates = dated.withColumn(_DATE, F.coalesce(_DATE, _RUN))
-    contents = {name: F.when(F.col(_RUN).isNotNull(), F.col(name)) for name in ("key", "value", "headers")}
-    return with_dates.withColumns(contents)
-
-
-def run_of(plans: Sequence[RunPlan]) -> Column:
-    """Return the run that takes a record: its date's own, or the one that takes late or undated ones along; null for none."""
-    chosen = F.when(F.col(_DATE).isin([plan.date for plan in plans]), F.col(_DATE))
-    for plan in plans:
-        if plan.late:
-            chosen = chosen.when(reduce(Column.__or__, map(_is_late, plan.late)), F.lit(plan.date))
-        if plan.undated:
-            taken = F.col(_DATE).isNull() & F.col(RANGE_END).isNull() & _is_within(plan.undated)
-            chosen = chosen.when(taken, F.lit(plan.date))
-    return chosen.otherwise(F.lit(None).cast(DateType()))
-
-
-def _is_late(group: LateDates) -> Column:
-    starts = F.create_map(*(F.lit(each) for pair in group.start.items() for each in pair))
-    return F.col(_DATE).between(group.first, group.last) & (F.col("offset") >= starts[F.col("partition")])
-
-
-def _is_within(spans: Spans) -> Column:
-    offset = F.col("offset")
-    return reduce(
-        Column.__or__,
-        (
-            (F.col("partition") == partition) & (offset >= start) & (offset < end)
-            for partition, found in spans.items()
-            for start, end in found
-        ),
-    )
+    log = read_tasks(spark, reading, plans[0].topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    return log.through(RunColumns.of_plans(reading.zone, plans), RUN_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +153,7 @@ def counted_log(spark: SparkSession, reading: Reading, topic: str, tasks: Sequen
 
     `counts.rows` are these, by partition.
     """
-    log = read_log(spark, reading, topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
+    log = read_tasks(spark, reading, topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
     tallies = new_tallies(spark.sparkContext)
     fields = [*declared_schema(RECORD_COLUMNS).fields, StructField(_REASON, StringType())]
     return Counted(log.mapInArrow(_Counting(tallies), StructType(fields)), tallies)
@@ -210,7 +188,7 @@ class DecodedRecords:
     `records` are those of `records_of`, or any with all RECORD_COLUMNS, date and run, planned before `columns` were made.
     """
 
-    def __init__(self, records: DataFrame, columns: DecodedColumns, max_file_bytes: int) -> None:
+    def __init__(self, records: DataFrame | TaskRecords, columns: DecodedColumns, max_file_bytes: int) -> None:
         self._records, self._max_file_bytes = records, max_file_bytes
         self._key, self._value = columns.key, columns.value
         self._good, self._dead = self._convert_records(), self._convert_records()
@@ -302,7 +280,7 @@ class _Conversion:
         """Return the records of the run, and for each the reason why it is a dead letter, or None."""
         if RANGE_END in batch.schema.names:
             batch = tally.add_read(batch)
-            taken = batch.column(_RUN).is_valid()
+            taken = batch.column(RUN).is_valid()
             if not pa.compute.all(taken).as_py():
                 batch = batch.filter(taken)
         if TIMESTAMP_MS not in batch.schema.names:
@@ -313,7 +291,7 @@ class _Conversion:
 
 def _count_rows(tally: Tally, batch: pa.RecordBatch, reasons: Sequence[str | None]) -> None:
     """Add what becomes of a batch; row by row only where dates, runs or partitions are mixed, or some are dead letters."""
-    columns = [batch.column(name) for name in (_DATE, _RUN, "partition")]
+    columns = [batch.column(name) for name in (DATE, RUN, "partition")]
     bounds = [pa.compute.min_max(column).as_py() for column in columns]
     if batch.num_rows and reasons.count(None) == len(reasons) and all(each["min"] == each["max"] for each in bounds):
         tally.rows[False, bounds[0]["min"], bounds[1]["min"], bounds[2]["min"]] += batch.num_rows
@@ -346,22 +324,43 @@ class Pieces:
 
     def number(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the piece of each row."""
-        dates, runs = (batch.column(name).to_pylist() for name in (_DATE, _RUN))
+        row_bytes = self._row_bytes(batch)
+        piece = self._find_piece(batch, int(row_bytes.sum()))
+        if piece is None:
+            return self._number_rows(batch, row_bytes.tolist())
+        return pa.array(np.full(batch.num_rows, piece, np.int32))
+
+    def _find_piece(self, batch: pa.RecordBatch, batch_bytes: int) -> int | None:
+        """Return the piece of all rows; None where they are of several dates or runs, or do not fit into one piece."""
+        columns = [batch.column(name) for name in (DATE, RUN)]
+        bounds = [pa.compute.min_max(column).as_py() for column in columns]
+        if any(column.null_count for column in columns) or any(each["min"] != each["max"] for each in bounds):
+            return None
+        key = bounds[0]["min"], bounds[1]["min"]
+        before = self._sizes.get(key, 0)
+        if before % self._max_bytes + batch_bytes > self._max_bytes:
+            return None
+        self._sizes[key] = before + batch_bytes
+        return before // self._max_bytes
+
+    def _number_rows(self, batch: pa.RecordBatch, row_bytes: Sequence[int]) -> pa.Array:
+        dates, runs = (batch.column(name).to_pylist() for name in (DATE, RUN))
         found = []
-        for key, row_bytes in zip(zip(dates, runs, strict=True), self._row_bytes(batch), strict=True):
+        for key, size_bytes in zip(zip(dates, runs, strict=True), row_bytes, strict=True):
             before = self._sizes.get(key, 0)
             used = before % self._max_bytes
-            if used and used + row_bytes > self._max_bytes:
+            if used and used + size_bytes > self._max_bytes:
                 before += self._max_bytes - used
-            self._sizes[key] = before + row_bytes
+            self._sizes[key] = before + size_bytes
             found.append(before // self._max_bytes)
         return pa.array(found, pa.int32())
 
-    def _row_bytes(self, batch: pa.RecordBatch) -> list[int]:
+    def _row_bytes(self, batch: pa.RecordBatch) -> Any:
+        """Return the bytes of each row (numpy, int64)."""
         key, value = (
             pa.compute.fill_null(pa.compute.binary_length(batch.column(name)), 0) for name in ("key", "value")
         )
-        sizes: list[int] = pa.compute.add(pa.compute.add(key, value), self._OVERHEAD_BYTES).to_pylist()
+        sizes = key.to_numpy().astype(np.int64) + value.to_numpy() + self._OVERHEAD_BYTES
         headers = batch.column("headers")
         if headers.null_count < len(headers):
             for index, row in enumerate(headers.to_pylist()):
@@ -371,6 +370,6 @@ class Pieces:
 
 def write_parquet(rows: DataFrame, uri: str, columns: Sequence[str]) -> None:
     """Write records to folders `date=…/run=…/piece=…`, in the order of partitions and offsets."""
-    by = (_DATE, _RUN, _PIECE)
+    by = (DATE, RUN, _PIECE)
     ordered = rows.select(*columns, *by).sortWithinPartitions(*by, "partition", "offset")
     ordered.write.partitionBy(*by).option("compression", "zstd").mode("overwrite").parquet(uri)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, DateType, IntegerType, LongType, StructField, StructType
 
 from spark_jobs.batch import layout
 from spark_jobs.batch.comparison import Difference, Facts, Place, Report
@@ -25,21 +25,33 @@ from spark_jobs.batch.endings import SPARK_ERRORS, spark_reason
 from spark_jobs.batch.failures import DifferencesError
 from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
 from spark_jobs.batch.night import Night, find_record_bytes, first_offsets, now_ms
-from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers, same_frontiers
-from spark_jobs.batch.records import RECORD_COLUMNS, date_of, plan_tasks, read_log
+from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers
+from spark_jobs.batch.records import RECORD_COLUMNS, date_of, plan_tasks, read_log, read_tasks
 from spark_jobs.batch.storage import read_parquet
 from spark_jobs.jobs import archive
 from spark_jobs.observation.stage_progress import watch_tasks
-from spark_jobs.rows import source_schema
+from spark_jobs.rows import HEADERS_TYPE, TIMESTAMP_MS, source_schema
 from spark_jobs.tables.publication import read_archived
 from spark_jobs.tables.table_format import TableFormat
+from spark_jobs.task_reading.audit_columns import AuditColumns
+from spark_jobs.task_reading.task_records import TaskRecords
 
 PLACES_MAX = 1_000_000
 """Hours of partitions that are compared in one go: each takes the driver some 2 kB."""
 
 _HOUR_MS = 3_600_000
 _SHOWN = 10
-_KEPT = ("covered", "date", "hour_ms", "partition", "offset", "timestamp_ms", "key")
+_KEPT_FIELDS = (
+    StructField("covered", BooleanType()),
+    StructField("date", DateType()),
+    StructField("hour_ms", LongType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp_ms", LongType()),
+    StructField("key", BinaryType()),
+)
+_HASHED = partial(hashed_batches, kept=[field.name for field in _KEPT_FIELDS])
+_HASHED_TYPE = StructType([*_KEPT_FIELDS, *(StructField(name, LongType()) for name in LANES)])
 
 
 def plan(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], days: Sequence[date]) -> Ranges:
@@ -50,17 +62,26 @@ def plan(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], days: S
     return {partition: (starts.get(partition, end), end) for partition, end in bounds.end.items()}
 
 
-def transform(records: DataFrame, zone: str, days: Sequence[date], covered: Column) -> DataFrame:
-    """Return the facts for each partition and hour of the days, apart for records that a run has covered and others."""
+def hash_archived(records: DataFrame, zone: str, days: Sequence[date]) -> DataFrame:
+    """Return what `gather_facts` takes, of archived records: all of them are covered."""
     dated = records.withColumn("date", date_of("timestamp", zone)).where(F.col("date").isin(list(days)))
     wanted = dated.select(
-        *(F.col(name) for name in ("date", "partition", "offset", "key", "value", "headers")),
+        F.lit(True).alias("covered"),
+        *(F.col(name) for name in ("date", "partition", "offset", "key", "value")),
+        # Spark goes through all nulls of this column for each row; an absent list and an empty one have the same hash.
+        F.coalesce("headers", F.array().cast(HEADERS_TYPE)).alias("headers"),
         F.unix_millis("timestamp").alias("timestamp_ms"),
-        covered.alias("covered"),
     ).withColumn("hour_ms", F.col("timestamp_ms") - F.pmod("timestamp_ms", F.lit(_HOUR_MS)))
-    kept = StructType([wanted.schema[name] for name in _KEPT])
-    lanes = [StructField(name, LongType()) for name in LANES]
-    hashed = wanted.mapInArrow(partial(hashed_batches, kept=_KEPT), StructType([*kept.fields, *lanes]))
+    return wanted.mapInArrow(_HASHED, _HASHED_TYPE)
+
+
+def hash_log(records: TaskRecords, zone: str, days: Sequence[date], known: Mapping[date, Offsets]) -> DataFrame:
+    """Return what `gather_facts` takes, of the log's records; `known` are the ends of the finished runs."""
+    return records.through(AuditColumns.of_runs(zone, days, known)).mapInArrow(_HASHED, _HASHED_TYPE)
+
+
+def gather_facts(hashed: DataFrame) -> DataFrame:
+    """Return the facts for each partition and hour, apart for records that a run has covered and others."""
     return hashed.groupBy("covered", "date", "partition", "hour_ms").agg(
         F.count(F.lit(1)).alias("records"),
         F.min("offset").alias("first_offset"),
@@ -116,10 +137,10 @@ def _audit_days(night: Night, bounds: LogBounds, days: Sequence[date]) -> list[R
     known = frontiers(night.ledger(archive.JOB).done_plans(topic))
     ranges = plan(night, bounds, known, days)
     tasks = plan_tasks(night.reading, topic, ranges, find_record_bytes(night, bounds))
-    log = read_log(night.spark, night.reading, topic, tasks, RECORD_COLUMNS)
+    log = read_tasks(night.spark, night.reading, topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS))
     dates = f"{days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "")
     with watch_tasks(night.progress, night.spark.sparkContext, f"audit of {topic} {dates}", tasks):
-        in_log = _facts(night, topic, log, days, _is_covered({day: known[day] for day in days if day in known}))
+        in_log = _facts(topic, hash_log(log, night.reading.zone, days, known))
     archived, problems = _archived_facts(night, topic, days, bounds)
     took_ms = round((time.monotonic() - begun_s) * 1000 / len(days))
     reports = []
@@ -135,18 +156,6 @@ def _audit_days(night: Night, bounds: LogBounds, days: Sequence[date]) -> list[R
     return reports
 
 
-def _is_covered(known: Mapping[date, Offsets]) -> Column:
-    """Return a condition: true for records that the finished runs had to archive."""
-    if not known:
-        return F.lit(False)
-    found = []
-    for days, offsets in same_frontiers(known):
-        ends = F.create_map(*(F.lit(each) for pair in offsets.items() for each in pair))
-        below = F.col("offset") < F.coalesce(ends[F.col("partition")], F.lit(0))
-        found.append(F.col("date").isin(list(days)) & below)
-    return reduce(Column.__or__, found)
-
-
 @dataclass(slots=True)
 class _DayFacts:
     """Facts of a date: of the records that runs have covered, and how many others there are."""
@@ -155,11 +164,9 @@ class _DayFacts:
     waiting: int = 0
 
 
-def _facts(
-    night: Night, topic: str, records: DataFrame, days: Sequence[date], covered: Column
-) -> dict[date, _DayFacts]:
+def _facts(topic: str, hashed: DataFrame) -> dict[date, _DayFacts]:
     found: dict[date, _DayFacts] = {}
-    for row in transform(records, night.reading.zone, days, covered).collect():
+    for row in gather_facts(hashed).collect():
         day = found.setdefault(row["date"], _DayFacts())
         if not row["covered"]:
             day.waiting += row["records"]
@@ -185,7 +192,7 @@ def _archived_facts(
             if every
             else read_log(night.spark, night.reading, "", [], RECORD_COLUMNS)
         )
-        return _facts(night, topic, records, days, F.lit(True)), {}
+        return _facts(topic, hash_archived(records, night.reading.zone, days)), {}
     except SPARK_ERRORS:
         return _day_by_day(night, topic, folders, in_log)
 
@@ -198,7 +205,7 @@ def _facts_of_tables(
         found = read_archived(tables, topic, days, RECORD_COLUMNS)
         empty = read_log(night.spark, night.reading, "", [], RECORD_COLUMNS)
         records = reduce(DataFrame.unionByName, found or [empty]).where(in_log)
-        return _facts(night, topic, records, days, F.lit(True)), {}
+        return _facts(topic, hash_archived(records, night.reading.zone, days)), {}
     except SPARK_ERRORS as problem:
         text = f"the table of the archive cannot be read: {spark_reason(str(problem))}"
         return {}, {day: [text] for day in days}
@@ -213,7 +220,8 @@ def _day_by_day(
     for day, paths in folders.items():
         try:
             if paths:
-                found |= _facts(night, topic, _read_archive(night, paths).where(in_log), [day], F.lit(True))
+                records = _read_archive(night, paths).where(in_log)
+                found |= _facts(topic, hash_archived(records, night.reading.zone, [day]))
         except SPARK_ERRORS as problem:
             problems[day] = [f"the archive cannot be read: {spark_reason(str(problem))}"]
     return found, problems

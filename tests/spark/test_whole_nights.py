@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
@@ -27,6 +28,7 @@ from spark_jobs.jobs import archive, audit, backfill, compact, nightly, reproces
 from spark_jobs.jobs.compact import Compaction
 from spark_jobs.jobs.nightly import Program
 from spark_jobs.jobs.reprocess import Reprocessing
+from spark_jobs.task_reading.task_records import TaskRecords
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, after, archived, night_on, places, result, send, tree, unix_ms
 from tests.spark.sessions import SESSION, driver_environment
@@ -157,26 +159,42 @@ def test_output_that_is_not_there_is_no_done_night(
     assert sum(unit.rows for unit in entry.units) == 6, "the night that is repeated"
 
 
+def drop_record(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch without the record at offset 2 of partition 1; sent to executors."""
+    names = ("rangeEnd", "offset", "partition")
+    rows = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    return batch.filter(pa.array([end is not None or (offset, partition) != (2, 1) for end, offset, partition in rows]))
+
+
 def test_records_that_get_lost_on_the_way_are_no_done_night(
     spark: Any, cluster: LocalCluster, make_topic: TopicMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark reads other ranges than were planned, or does not hand on what it has read."""
     servers, topic = cluster.bootstrap_servers, make_topic(2, config=FOREVER)
     send(servers, topic, [Sent(DAY, second, second % 2, b"k%d" % second) for second in range(6)])
-    whole = records.read_log
+    whole, whole_tasks = records.read_log, records.read_tasks
+
+    def cut(tasks: Any) -> list[Any]:
+        return [tuple(replace(each, end=each.end - each.partition) for each in task) for task in tasks]
 
     def shorter(spark: Any, reading: Any, topic: str, tasks: Any, columns: Any) -> DataFrame:
-        cut = [tuple(replace(each, end=each.end - each.partition) for each in task) for task in tasks]
-        return whole(spark, reading, topic, cut, columns)
+        return whole(spark, reading, topic, cut(tasks), columns)
+
+    def shorter_tasks(spark: Any, reading: Any, topic: str, tasks: Any, columns: Any) -> TaskRecords:
+        return whole_tasks(spark, reading, topic, cut(tasks), columns)
 
     def fewer(*arguments: Any) -> DataFrame:
         return whole(*arguments).where("rangeEnd is not null or offset != 2 or partition != 1")
 
-    for broken, problem in (
-        (shorter, r"-1, offsets 0 to 2: 3 offsets were planned, 2 were read"),
-        (fewer, r"-1, offsets 0 to 2: the log gave 3 records, 2 came to the job"),
+    def fewer_tasks(*arguments: Any) -> TaskRecords:
+        return whole_tasks(*arguments).through(drop_record)
+
+    for broken, broken_tasks, problem in (
+        (shorter, shorter_tasks, r"-1, offsets 0 to 2: 3 offsets were planned, 2 were read"),
+        (fewer, fewer_tasks, r"-1, offsets 0 to 2: the log gave 3 records, 2 came to the job"),
     ):
         monkeypatch.setattr(records, "read_log", broken)
+        monkeypatch.setattr(records, "read_tasks", broken_tasks)
         monkeypatch.setattr(backfill, "read_log", broken)
         with night_on(spark, servers, tmp_path) as night:
             for job in JOBS:
