@@ -23,7 +23,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
@@ -712,6 +712,106 @@ def digest_records(
         digest.content_bytes,
         (<object>digest.high << 64) | digest.low,
     )
+
+
+cdef inline void _hash_little_number(Murmur* state, uint64_t number, Py_ssize_t size) noexcept nogil:
+    # Little endian, in so many bytes.
+    cdef unsigned char octets[8]
+    cdef Py_ssize_t place
+    for place in range(size):
+        octets[place] = <unsigned char>(number >> (8 * place))
+    _hash_bytes(state, octets, size)
+
+
+cdef struct Strings:
+    # A column of bytes as Arrow has it: row n is from bounds[n] to bounds[n + 1], and null where nulls[n] is not 0.
+    const int32_t* bounds
+    const unsigned char* data
+    Py_ssize_t size
+    const unsigned char* nulls
+
+
+cdef inline bint _hash_string(Murmur* state, const Strings* column, Py_ssize_t row) noexcept nogil:
+    cdef int64_t start = column.bounds[row], end = column.bounds[row + 1]
+    if column.nulls != NULL and column.nulls[row]:
+        _hash_little_number(state, <uint64_t>-1, 4)
+        return True
+    if start < 0 or end < start or end > column.size:
+        return False
+    _hash_little_number(state, end - start, 4)
+    _hash_bytes(state, column.data + start, end - start)
+    return True
+
+
+cdef Py_ssize_t _hash_rows(
+    Py_ssize_t count,
+    const int32_t* partitions,
+    const int64_t* offsets,
+    const int64_t* timestamps,
+    const Strings* keys,
+    const Strings* values,
+    uint64_t* hashes,
+) noexcept nogil:
+    # Return how many rows were hashed: fewer than count where the bounds of the next one are wrong.
+    cdef Murmur state
+    cdef Py_ssize_t row
+    for row in range(count):
+        memset(&state, 0, sizeof(Murmur))
+        _hash_little_number(&state, partitions[row], 4)
+        _hash_little_number(&state, offsets[row], 8)
+        _hash_little_number(&state, timestamps[row], 8)
+        if not _hash_string(&state, keys, row) or not _hash_string(&state, values, row):
+            return row
+        _end_hash(&state)
+        hashes[2 * row], hashes[2 * row + 1] = state.low, state.high
+    return count
+
+
+def hash_rows(
+    Py_ssize_t count, partitions, offsets, timestamps, key_bounds, key_data, key_nulls, value_bounds, value_data, value_nulls
+):
+    cdef Py_buffer views[9]
+    cdef Py_ssize_t sizes[9]
+    cdef Strings keys, values
+    cdef Py_ssize_t held = 0, hashed
+    if count < 0 or count > PY_SSIZE_T_MAX // 16 - 1:
+        raise ValueError(f"{count} rows")
+    hashes = bytearray(16 * count)
+    cdef uint64_t* target = <uint64_t*>PyByteArray_AsString(hashes)
+    columns = (partitions, offsets, timestamps, key_bounds, value_bounds, key_nulls, value_nulls, key_data, value_data)
+    sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] = 4 * count, 8 * count, 8 * count, 4 * (count + 1), 4 * (count + 1)
+    sizes[5], sizes[6] = 0 if key_nulls is None else count, 0 if value_nulls is None else count
+    sizes[7] = sizes[8] = 0
+    try:
+        while held < 9:
+            PyObject_GetBuffer(b"" if columns[held] is None else columns[held], &views[held], PyBUF_SIMPLE)
+            held += 1
+            if views[held - 1].len < sizes[held - 1]:
+                raise ValueError(f"a column of {views[held - 1].len} bytes for {count} rows")
+        keys.bounds, keys.data, keys.size = <const int32_t*>views[3].buf, <const unsigned char*>views[7].buf, views[7].len
+        keys.nulls = values.nulls = NULL
+        if key_nulls is not None:
+            keys.nulls = <const unsigned char*>views[5].buf
+        if value_nulls is not None:
+            values.nulls = <const unsigned char*>views[6].buf
+        values.bounds, values.data, values.size = <const int32_t*>views[4].buf, <const unsigned char*>views[8].buf, views[8].len
+        with nogil:
+            hashed = _hash_rows(
+                count,
+                <const int32_t*>views[0].buf,
+                <const int64_t*>views[1].buf,
+                <const int64_t*>views[2].buf,
+                &keys,
+                &values,
+                target,
+            )
+    finally:
+        while held > 0:
+            held -= 1
+            PyBuffer_Release(&views[held])
+    if hashed < count:
+        raise ValueError(f"row {hashed} has a key or value that lies outside of the data")
+    return hashes
 
 
 # Writing.

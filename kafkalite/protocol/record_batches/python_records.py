@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, SupportsInt, TypeAlias
+
+import mmh3
 
 from kafkalite.protocol.record_batches import record_walk
 from kafkalite.protocol.record_batches.record_walk import headers_at, record_at
@@ -23,6 +27,8 @@ _COUNT_MAX: Final = (1 << 31) - 1
 _RECORD_BYTES_MAX: Final = (1 << 31) - 1
 _LONG_MAX: Final = (1 << 63) - 1
 _LONGEST_LENGTH_BYTES: Final = 5
+_ROW: Final = struct.Struct("<iqq")
+_ROW_LENGTH: Final = struct.Struct("<i")
 
 
 def _check_bounds(data: Buffer, position: int, end: int) -> None:
@@ -143,6 +149,68 @@ def digest_records(
     """Return None: `record_digest` hashes the records itself, one by one."""
     _check_bounds(data, position, end)
     return None
+
+
+def hash_rows(
+    count: int,
+    partitions: Buffer,
+    offsets: Buffer,
+    timestamps: Buffer,
+    key_bounds: Buffer,
+    key_data: Buffer,
+    key_nulls: Buffer | None,
+    value_bounds: Buffer,
+    value_data: Buffer,
+    value_nulls: Buffer | None,
+) -> bytearray:
+    """Do as `record_code.hash_rows` says."""
+    if count < 0:
+        raise ValueError(f"{count} rows")
+    numbers = [(partitions, "i", count), (offsets, "q", count), (timestamps, "q", count)]
+    numbers += [(key_bounds, "i", count + 1), (value_bounds, "i", count + 1)]
+    lists = [_numbers(column, kind, length, count) for column, kind, length in numbers]
+    for nulls in (key_nulls, value_nulls):
+        if nulls is not None:
+            _check_column(nulls, count, count)
+    keys, values = _strings(lists[3], key_data, key_nulls), _strings(lists[4], value_data, value_nulls)
+    return bytearray().join(map(hash_row, *lists[:3], keys, values))
+
+
+def _check_column(column: Buffer, size: int, count: int) -> None:
+    size_bytes = memoryview(column).nbytes
+    if size_bytes < size:
+        raise ValueError(f"a column of {size_bytes} bytes for {count} rows")
+
+
+def _numbers(column: Buffer, kind: str, length: int, count: int) -> list[int]:
+    form = f"<{length}{kind}"
+    _check_column(column, struct.calcsize(form), count)
+    return list(struct.unpack_from(form, column))
+
+
+def hash_row(
+    partition: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None, *more: bytes | None
+) -> bytes:
+    """Return the murmur3 (x64, 128 bits) of the numbers, little endian in 4, 8 and 8 bytes, and of each field behind its length (4 bytes,
+    -1 for null).
+    """
+    parts = [_ROW.pack(partition, offset, timestamp)]
+    for field in (key, value, *more):
+        parts.append(_ROW_LENGTH.pack(-1 if field is None else len(field)))
+        if field is not None:
+            parts.append(field)
+    return mmh3.mmh3_x64_128_digest(b"".join(parts))
+
+
+def _strings(bounds: Sequence[int], data: Buffer, nulls: Buffer | None) -> Iterator[bytes | None]:
+    octets, is_null = bytes(data), bytes(len(bounds)) if nulls is None else bytes(nulls)
+    for row, (start, end) in enumerate(pairwise(bounds)):
+        if is_null[row]:
+            yield None
+        elif 0 <= start <= end <= len(octets):
+            yield octets[start:end]
+        else:
+            raise ValueError(f"row {row} has a key or value that lies outside of the data")
 
 
 def find_starts(data: Buffer, position: int, end: int, count: int) -> array[int]:

@@ -72,6 +72,7 @@ _FUNCTIONS: Final = (
     "digest_records",
     "find_places",
     "find_starts",
+    "hash_rows",
     "read_columns",
     "skip_records",
 )
@@ -140,6 +141,16 @@ or a header whose key is not ASCII, or the code is Python's; `record_digest` rea
 find_starts: Final[Callable[[Buffer, int, int, int], array[int]]] = _code.find_starts
 """Return the positions of the `count` records between position and end, which are known by their lengths alone. Raises ValueError where
 their lengths say otherwise."""
+
+hash_rows: Final[
+    Callable[[int, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer | None, Buffer, Buffer, Buffer | None], bytearray]
+] = _code.hash_rows
+"""Hash so many rows: count, partitions (32 bits), offsets, timestamps (64 bits), then bounds (32 bits, one more than rows), data and nulls
+(a byte for each row, None for no null) of keys, and of values, as Arrow has columns of bytes.
+
+Return 16 bytes for each, murmur3 (x64, 128 bits) of what `python_records.hash_row` says. Raises ValueError for columns that are too short,
+or bounds that lie outside of the data.
+"""
 
 new_writer: Final[Callable[[int], RecordsWriter]] = _code.RecordsWriter
 """Return a writer of a batch of up to so many bytes."""

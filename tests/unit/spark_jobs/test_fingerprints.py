@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkalite.client.record_hashes import hash_record, hash_records
 from spark_jobs.batch.comparison import Facts, Place, Report, find_differences
-from spark_jobs.batch.fingerprints import COLUMNS, LANES, fingerprint, hashed_batches, record_hash
+from spark_jobs.batch.fingerprints import COLUMNS, LANES, fingerprint, hashed_batches
 
 Record = tuple[int, int, int, bytes | None, bytes | None, Any]
 FIELDS = st.none() | st.binary(max_size=6)
@@ -51,16 +52,24 @@ def test_a_record_more_or_less_matters(records: list[Record]) -> None:
     assert fingerprint_of(records) != fingerprint_of([*records, records[0]])
 
 
+@given(st.lists(RECORDS, max_size=20), st.integers(0, 3))
+def test_hashes_are_those_of_each_record(records: list[Record], begin: int) -> None:
+    table = pa.Table.from_pylist([dict(zip(COLUMNS, record, strict=True)) for record in records], SCHEMA)
+    for batch in table.to_batches():
+        hashes = hash_records(*(batch.slice(begin).column(name) for name in COLUMNS))
+        assert hashes.tobytes() == b"".join(hash_record(*record) for record in records[begin:])
+
+
 @given(RECORDS, RECORDS)
 def test_different_records_have_different_hashes(one: Record, other: Record) -> None:
     plain = [(*record[:5], record[5] or None) for record in (one, other)]
-    assert (record_hash(*one) == record_hash(*other)) == (plain[0] == plain[1])
+    assert (hash_record(*one) == hash_record(*other)) == (plain[0] == plain[1])
 
 
 def test_fingerprints_stay_what_they_are() -> None:
     """Archives keep them for years."""
     record = (1, 2, 3, b"key", None, [{"key": "h", "value": b"v"}])
-    assert record_hash(*record).hex() == KNOWN_HASH
+    assert hash_record(*record).hex() == KNOWN_HASH
     assert fingerprint([1 << 40, 5, 0, (1 << 32) + 1]) == "00000000000000050000000000000001"
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -375,3 +376,39 @@ def test_a_module_that_was_compiled_of_an_older_source_is_left_alone(monkeypatch
     assert record_code.load_code({}) is python_records
     older.__dict__["digest_records"] = None
     assert record_code.load_code({}) is older
+
+
+strings = st.lists(st.none() | st.binary(max_size=40), max_size=12)
+
+
+def column_of(found: list[bytes | None]) -> tuple[bytes, bytes, bytes | None]:
+    """Return bounds, data and nulls."""
+    bounds = array("i", [0])
+    for each in found:
+        bounds.append(bounds[-1] + len(each or b""))
+    nulls = bytes(each is None for each in found) if None in found else None
+    return bounds.tobytes(), b"".join(each or b"" for each in found), nulls
+
+
+@given(strings, st.data())
+def test_hashes_of_rows(compiled: ModuleType, keys: list[bytes | None], data: st.DataObject) -> None:
+    count = len(keys)
+    numbers = [
+        array(kind, data.draw(st.lists(st.integers(-(1 << bits), (1 << bits) - 1), min_size=count, max_size=count)))
+        for kind, bits in (("i", 31), ("q", 63), ("q", 63))
+    ]
+    values = data.draw(st.lists(st.none() | st.binary(max_size=40), min_size=count, max_size=count))
+    given_columns = (count, *numbers, *column_of(keys), *column_of(values))
+    hashes = compiled.hash_rows(*given_columns)
+    assert hashes == python_records.hash_rows(*given_columns)
+    rows = zip(*numbers, keys, values, strict=True)
+    assert hashes == b"".join(python_records.hash_row(*row) for row in rows)
+    place, damage = data.draw(st.integers(1, 9)), data.draw(st.binary(max_size=60))
+    damaged = (*given_columns[:place], damage, *given_columns[place + 1 :])
+    assert outcome(compiled.hash_rows, *damaged) == outcome(python_records.hash_rows, *damaged)
+
+
+def test_hashes_of_no_number_of_rows(compiled: ModuleType) -> None:
+    for code in (compiled, python_records):
+        with pytest.raises(ValueError, match="-1 rows"):
+            code.hash_rows(-1, b"", b"", b"", b"", b"", None, b"", b"", None)
