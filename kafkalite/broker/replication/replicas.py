@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafkalite.broker.metadata_cache import MetadataCache, TopicMetadata
 from kafkalite.broker.replication.append_pace import AppendPace
 from kafkalite.broker.replication.effects import IsrChange
+from kafkalite.broker.replication.lost_replicas import find_lost_replicas
 from kafkalite.broker.replication.partition import Partition
 from kafkalite.broker.replication.partition_host import PartitionHost
 from kafkalite.broker.replication.partition_watcher import NO_WATCHERS, Watcher
@@ -27,6 +28,7 @@ from kafkalite.controller.control_requests import (
     LeaderAndIsr,
     LeaderAndIsrPartition,
     StopReplica,
+    StopReplicaPartition,
     UpdateMetadata,
 )
 from kafkalite.controller.topics.topic_validation import is_legal
@@ -199,14 +201,8 @@ class Replicas:
             await pace.unit()
             if not is_legal(topic.name):
                 continue
-            known = next(
-                (
-                    partition.log.config
-                    for state in topic.partitions
-                    if (partition := self.partitions.get(state.topic_partition))
-                ),
-                None,
-            )
+            hosted = (self.partitions.get(state.topic_partition) for state in topic.partitions)
+            known = next((each.log.config for each in hosted if each), None)
             configs[topic.name] = known or await self._topic_config(topic.name)
         return configs
 
@@ -317,21 +313,20 @@ class Replicas:
         self, partition: Partition, state: LeaderAndIsrPartition, topic_id: bytes, trace: StateChangeTrace
     ) -> bool:
         topic_partition = partition.topic_partition
-        followers = self.followers
         if state.leader == self.broker_id:
-            followers.stop([topic_partition])
+            self.followers.stop([topic_partition])
             changed = partition.become_leader(state, self.clock.monotonic_ms())
         elif not self.metadata.is_alive(state.leader):
             # The leader epoch is not taken over, so that the same LeaderAndIsr works once the leader is known: see `update_metadata`.
             self._awaited_leaders[topic_partition] = state, topic_id
-            followers.stop([topic_partition])
+            self.followers.stop([topic_partition])
             changed = partition.is_leader
             if changed:
                 partition.resign()
         else:
             changed = partition.become_follower(state)
             if changed:
-                followers.follow(partition, topic_id)
+                self.followers.follow(partition, topic_id)
         trace.note(
             topic_partition,
             "leader" if partition.is_leader else "follower",
@@ -346,22 +341,26 @@ class Replicas:
         """Stop, and where requested delete, each replica named; return the outcome of each."""
         async with self._lock:
             self.check_controller(request)
-            outcome: dict[TopicPartition, ErrorCode] = {}
-            deleted: list[Partition] = []
-            pace = self._portions.pace()
-            for topic_partition, wanted in request.partitions.items():
-                await pace.unit(_DELETION_UNITS if wanted.delete else 1)
-                try:
-                    partition = self._stop(topic_partition, wanted.leader_epoch, wanted.delete)
-                    outcome[topic_partition] = ErrorCode.NONE
-                    if partition is not None and wanted.delete:
-                        self.on_roles([], [partition])
-                        deleted.append(partition)
-                except KafkaError as problem:
-                    outcome[topic_partition] = problem.code
-            self._forget_topic_ids(deleted)
+            return await self._stop_all(request.partitions)
+
+    async def _stop_all(self, wanted: Mapping[TopicPartition, StopReplicaPartition]) -> dict[TopicPartition, ErrorCode]:
+        outcome: dict[TopicPartition, ErrorCode] = {}
+        deleted: list[Partition] = []
+        pace = self._portions.pace()
+        for topic_partition, each in wanted.items():
+            await pace.unit(_DELETION_UNITS if each.delete else 1)
+            try:
+                partition = self._stop(topic_partition, each.leader_epoch, each.delete)
+                outcome[topic_partition] = ErrorCode.NONE
+                if partition is not None and each.delete:
+                    self.on_roles([], [partition])
+                    deleted.append(partition)
+            except KafkaError as problem:
+                outcome[topic_partition] = problem.code
+        self._forget_topic_ids(deleted)
+        if outcome:
             self.logs.checkpoint_deletions()
-            return outcome
+        return outcome
 
     async def update_metadata(self, update: UpdateMetadata) -> list[TopicPartition]:
         """Apply an UpdateMetadata; return the partitions that left the metadata."""
@@ -373,6 +372,8 @@ class Replicas:
             removed = await self._portions.finish(self.metadata.apply_in_portions(update))
             if replaced:
                 self._set_topics_aside(replaced)
+            lost = find_lost_replicas(update, self.metadata.topics, self.partitions, self.broker_id)
+            await self._stop_all(await self._portions.finish(lost))
             if self._awaited_leaders:
                 await self._follow_awaited()
             return removed
