@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalite.client.record_hashes import hash_record, hash_records
+from kafkalite.client.audit_hashes import hash_audited_record, hash_audited_records
 from spark_jobs.batch.comparison import Facts, Place, Report, find_differences
 from spark_jobs.batch.fingerprints import COLUMNS, LANES, fingerprint, hashed_batches
 
@@ -56,20 +56,20 @@ def test_a_record_more_or_less_matters(records: list[Record]) -> None:
 def test_hashes_are_those_of_each_record(records: list[Record], begin: int) -> None:
     table = pa.Table.from_pylist([dict(zip(COLUMNS, record, strict=True)) for record in records], SCHEMA)
     for batch in table.to_batches():
-        hashes = hash_records(*(batch.slice(begin).column(name) for name in COLUMNS))
-        assert hashes.tobytes() == b"".join(hash_record(*record) for record in records[begin:])
+        hashes = hash_audited_records(*(batch.slice(begin).column(name) for name in COLUMNS))
+        assert hashes.tobytes() == b"".join(hash_audited_record(*record) for record in records[begin:])
 
 
 @given(RECORDS, RECORDS)
 def test_different_records_have_different_hashes(one: Record, other: Record) -> None:
     plain = [(*record[:5], record[5] or None) for record in (one, other)]
-    assert (hash_record(*one) == hash_record(*other)) == (plain[0] == plain[1])
+    assert (hash_audited_record(*one) == hash_audited_record(*other)) == (plain[0] == plain[1])
 
 
 def test_fingerprints_stay_what_they_are() -> None:
     """Archives keep them for years."""
     record = (1, 2, 3, b"key", None, [{"key": "h", "value": b"v"}])
-    assert hash_record(*record).hex() == KNOWN_HASH
+    assert hash_audited_record(*record).hex() == KNOWN_HASH
     assert fingerprint([1 << 40, 5, 0, (1 << 32) + 1]) == "00000000000000050000000000000001"
 
 

@@ -1,7 +1,8 @@
-"""Hashes of records in their places, for comparing sets of records wherever they lie. numpy and pyarrow are needed (extra `spark`).
+"""Hashes of records in their places, by which an audit compares sets of records. numpy and pyarrow are needed (extra `spark`).
 
 A hash is murmur3 (x64, 128 bits) of partition, offset and timestamp (little endian, 4, 8 and 8 bytes) and of key, value, and each header's
-key and value, all behind their lengths (4 bytes, -1 for null). A record without headers and one with an empty list have the same.
+key and value, all behind their lengths (4 bytes, -1 for null). A record without headers and one with an empty list have the same. What
+brokers add up to digests of ranges is another hash (`kafkalite.client.hash_record`), which leaves out the partition.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kafkalite.protocol.record_batches.python_records import hash_row
 from kafkalite.protocol.record_batches.record_code import hash_rows
 
 
-def hash_record(
+def hash_audited_record(
     partition: int,
     offset: int,
     timestamp_ms: int,
@@ -29,7 +30,9 @@ def hash_record(
     return hash_row(partition, offset, timestamp_ms, key, value, *fields)
 
 
-def hash_records(partitions: Any, offsets: Any, timestamps_ms: Any, keys: Any, values: Any, headers: Any) -> Any:
+def hash_audited_records(
+    partitions: Any, offsets: Any, timestamps_ms: Any, keys: Any, values: Any, headers: Any
+) -> Any:
     """Return the hashes of records in columns of Arrow, as a numpy array of bytes, sixteen for each record."""
     count = len(partitions)
     places, times = _numbers(partitions, "<i4"), _numbers(timestamps_ms, "<i8")
@@ -38,7 +41,7 @@ def hash_records(partitions: Any, offsets: Any, timestamps_ms: Any, keys: Any, v
     lengths = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(headers), 0)
     for row in numpy.flatnonzero(lengths.to_numpy()).tolist():
         record = (column[row].as_py() for column in (partitions, offsets, timestamps_ms, keys, values, headers))
-        found[row] = numpy.frombuffer(hash_record(*record), numpy.uint8)
+        found[row] = numpy.frombuffer(hash_audited_record(*record), numpy.uint8)
     return found
 
 
