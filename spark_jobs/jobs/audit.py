@@ -29,7 +29,8 @@ from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers
 from spark_jobs.batch.records import RECORD_COLUMNS, date_of, plan_tasks, read_log, read_tasks
 from spark_jobs.batch.storage import read_parquet
 from spark_jobs.jobs import archive
-from spark_jobs.observation.stage_progress import watch_tasks
+from spark_jobs.observation.progress import Course
+from spark_jobs.observation.stage_progress import watch_stage, watch_tasks
 from spark_jobs.rows import HEADERS_TYPE, TIMESTAMP_MS, source_schema
 from spark_jobs.tables.publication import read_archived
 from spark_jobs.tables.table_format import TableFormat
@@ -141,7 +142,10 @@ def _audit_days(night: Night, bounds: LogBounds, days: Sequence[date]) -> list[R
     dates = f"{days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "")
     with watch_tasks(night.progress, night.spark.sparkContext, f"audit of {topic} {dates}", tasks):
         in_log = _facts(topic, hash_log(log, night.reading.zone, days, known))
-    archived, problems = _archived_facts(night, topic, days, bounds)
+    counted = sum(facts.records for of_day in in_log.values() for facts in of_day.covered.values())
+    course = Course(f"audit of the archive of {topic} {dates}", counted, unit="records")
+    with watch_stage(night.progress, night.spark.sparkContext, course):
+        archived, problems = _archived_facts(night, topic, days, bounds)
     took_ms = round((time.monotonic() - begun_s) * 1000 / len(days))
     reports = []
     for day in days:

@@ -15,24 +15,25 @@ from typing import Final, TextIO
 
 TERMINAL_INTERVAL_S: Final = 1.0
 LOG_INTERVAL_S: Final = 30.0
+OFFSETS: Final = "offsets"
 _ERASE_LINE: Final = "\r\x1b[2K"
 _STOP_S: Final = 5.0
 
 
-def describe_progress(what: str, total: int, done: int, kept: int, elapsed_s: float) -> str:
+def describe_progress(what: str, total: int, done: int, kept: int, elapsed_s: float, unit: str = OFFSETS) -> str:
     """Return a line about `done` of `total` offsets; `kept` of them were read by an earlier run, and not in the time elapsed."""
     share = f"{100 * done // total} %" if total else "100 %"
-    line = f"{what}: {done:,} of {total:,} offsets ({share})"
+    line = f"{what}: {done:,} of {total:,} {unit} ({share})"
     rate = (done - kept) / elapsed_s if elapsed_s > 0 else 0.0
     if rate <= 0:
         return line
     return f"{line}, {rate:,.0f}/s, about {describe_duration((total - done) / rate)} left"
 
 
-def describe_end(what: str, read: int, elapsed_s: float) -> str:
+def describe_end(what: str, read: int, elapsed_s: float, unit: str = OFFSETS) -> str:
     """Return a line about reading that has ended."""
     rate = f", {read / elapsed_s:,.0f}/s" if elapsed_s > 0 else ""
-    return f"{what}: {read:,} offsets read in {describe_duration(elapsed_s)}{rate}"
+    return f"{what}: {read:,} {unit} read in {describe_duration(elapsed_s)}{rate}"
 
 
 def describe_duration(seconds: float) -> str:
@@ -47,10 +48,10 @@ def describe_duration(seconds: float) -> str:
 
 
 class Course:
-    """The course of one reading: how many offsets of `total` are done, `kept` of them by an earlier run."""
+    """The course of one reading: how many offsets (or of another `unit`) of `total` are done, `kept` of them by an earlier run."""
 
-    def __init__(self, what: str, total: int, kept: int = 0) -> None:
-        self.what, self.total, self.kept = what, total, kept
+    def __init__(self, what: str, total: int, kept: int = 0, unit: str = OFFSETS) -> None:
+        self.what, self.total, self.kept, self.unit = what, total, kept, unit
         self._done = kept
         self._look: Callable[[], int] | None = None
 
@@ -101,12 +102,12 @@ class ProgressBoard:
                 self._write(_ERASE_LINE)
         elapsed_s = self.clock_s() - begun_s
         if elapsed_s >= LOG_INTERVAL_S:
-            self.tell(describe_end(course.what, course.done - course.kept, elapsed_s))
+            self.tell(describe_end(course.what, course.done - course.kept, elapsed_s, course.unit))
 
     def _tell_until(self, course: Course, begun_s: float, ended: threading.Event) -> None:
         while not ended.wait(self.interval_s):
             elapsed_s = self.clock_s() - begun_s
-            line = describe_progress(course.what, course.total, course.done, course.kept, elapsed_s)
+            line = describe_progress(course.what, course.total, course.done, course.kept, elapsed_s, course.unit)
             if self.terminal is not None:
                 self._write(_ERASE_LINE + line)
             elif self.tell is not None:

@@ -16,7 +16,7 @@ from spark_jobs.batch.night import find_record_bytes, with_sizes
 from spark_jobs.batch.plan import LogBounds, RunPlan
 from spark_jobs.jobs.audit import group_days
 from spark_jobs.log_sizes import find_log_bytes
-from spark_jobs.observation.stage_progress import read_offsets
+from spark_jobs.observation.stage_progress import part_read
 
 DAY = date(2013, 6, 15)
 BOUNDS = LogBounds("t", "id", {0: 10, 1: 5, 2: 0}, {0: 20, 1: 5, 2: 4})
@@ -92,5 +92,5 @@ def test_audits_of_many_days_are_bounded(count: int, partitions: int, sizes: lis
 
 
 def test_offsets_that_completed_tasks_have_read() -> None:
-    assert [read_offsets(done, 4, 1000) for done in (0, 1, 4, 5)] == [0, 250, 1000, 1000]
-    assert read_offsets(0, 0, 0) == 0
+    assert [part_read(done, 4, 1000) for done in (0, 1, 4, 5)] == [0, 250, 1000, 1000]
+    assert part_read(0, 0, 0) == 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from spark_jobs.observation.progress import ProgressBoard
-from spark_jobs.observation.stage_progress import watch_tasks
+from kafkalite.local.broker_process import wait_until
+from spark_jobs.observation.progress import Course, ProgressBoard
+from spark_jobs.observation.stage_progress import watch_stage, watch_tasks
 
 
 class Context:
@@ -26,7 +27,9 @@ class Context:
         return SimpleNamespace(
             getJobIdsForGroup=lambda group: [7],
             getJobInfo=lambda job: SimpleNamespace(stageIds=[3, 4]),
-            getStageInfo=lambda stage: SimpleNamespace(numCompletedTasks=self.completed) if stage == 3 else None,
+            getStageInfo=lambda stage: (
+                SimpleNamespace(numCompletedTasks=self.completed, numTasks=2) if stage == 3 else None
+            ),
         )
 
 
@@ -39,3 +42,13 @@ def test_the_end_tells_of_all_offsets() -> None:
     with watch_tasks(board, Context(), "audit of flights", tasks):  # type: ignore[arg-type]
         pass
     assert told == ["audit of flights: 1,000 offsets read in 1 min 40 s, 10/s"]
+
+
+def test_a_stage_is_told_of_in_its_unit() -> None:
+    told: list[str] = []
+    context = Context()
+    context.completed = 1
+    course = Course("audit of the archive of flights", 1000, unit="records")
+    with watch_stage(ProgressBoard(told.append, interval_s=0.001), context, course):  # type: ignore[arg-type]
+        line = "audit of the archive of flights: 500 of 1,000 records (50 %)"
+        wait_until(lambda: any(each.startswith(line) for each in told), line, 10)
