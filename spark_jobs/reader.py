@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -23,6 +24,9 @@ from spark_jobs.rows import check_schema, client_columns, converter, range_end_r
 from spark_jobs.tasks import Task
 
 log = logging.getLogger(__name__)
+
+RACK_VARIABLE: Final = "KAFKALITE_CLIENT_RACK"
+"""What executors read as `kafka.client.rack`, each its own, where the query has none."""
 
 
 class RangePartition(InputPartition):
@@ -60,15 +64,20 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self._options, self._schema)
 
 
+def own_rack(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting `client.rack` of an executor that says where it is (KIP-392)."""
+    rack = environment.get(RACK_VARIABLE)
+    return {"client.rack": rack} if rack else {}
+
+
 def read_partition(partition: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[Any]:
     """Yield the records of a `RangePartition` as Arrow batches of `schema`, and rows that end ranges. DataLossError, ClientError."""
     ranges: Sequence[OffsetRange] = getattr(partition, "ranges", ())
     if not ranges:
         return
     decoders, columns = ColumnDecoders(getattr(partition, "decodings", {})), client_columns(schema)
-    settings = client_options(
-        ConsumerOptions, {**options.kafka, "default.api.timeout.ms": str(options.poll_timeout_ms)}
-    )
+    timeout = {"default.api.timeout.ms": str(options.poll_timeout_ms)}
+    settings = client_options(ConsumerOptions, {**own_rack(os.environ), **options.kafka, **timeout})
     with SyncConsumer(**settings) as consumer:
         for each in ranges:
             convert, records = converter(schema, each.topic, decoders.decode), 0

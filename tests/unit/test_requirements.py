@@ -23,6 +23,7 @@ EXTRAS = {
     "kafkalite/event_loop.py": "server",
     "kafkalite/console": "console",
     "kafkalite/security/bearer_tokens.py": "server",
+    "kafkalite/client/audit_hashes.py": "spark",
     "kafkalite/client/consumer/range_reader.py": "spark",
     "kafkalite/client/consumer/record_columns.py": "spark",
     "kafkalite/protocol/schemas/kio_schemas.py": "test",

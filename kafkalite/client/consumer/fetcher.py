@@ -1,6 +1,7 @@
 """The task that keeps the fetch buffer filled: finds positions, fetches from the leaders, follows them when they change.
 
-One Fetch request per leader is in flight, with all partitions of that leader that want data. Memory is bounded by
+One Fetch request per leader is in flight, with all partitions of that leader that want data; where leaders name nearer replicas, these
+stand for them (`read_replicas`). Memory is bounded by
 `prefetch_max_bytes` over buffered data and what the requests in flight may bring. Whatever brokers answer, nothing is asked without a pause
 for ever: errors, resets and answers that bring nothing before their time are spaced by the retry policy.
 """
@@ -18,8 +19,10 @@ from kafkalite.client.cluster.offset_lookup import EARLIEST, list_offsets
 from kafkalite.client.cluster.retry import is_retriable, is_retriable_code, is_stale_metadata
 from kafkalite.client.cluster.view import BrokerNode
 from kafkalite.client.consumer.fetch_buffer import FetchBuffer, PartitionState
-from kafkalite.client.consumer.fetch_session import ConsumerFetchSession, FetchPosition
+from kafkalite.client.consumer.fetch_request import make_fetch_request
+from kafkalite.client.consumer.fetch_session import ConsumerFetchSession
 from kafkalite.client.consumer.options import ConsumerOptions
+from kafkalite.client.consumer.read_replicas import NOT_AT_REPLICA, ReadReplicas
 from kafkalite.client.consumer.truncation import EpochEnd, end_of_epoch, find_past_leader
 from kafkalite.client.errors import (
     ClientError,
@@ -72,6 +75,7 @@ class Fetcher:
         self._empty_responses: dict[int, int] = {}
         """How many answers of a leader in a row brought nothing, and too early."""
         self._checks: dict[asyncio.Task[None], None] = {}
+        self._read_replicas = ReadReplicas(options.client_rack)
         self.requests = 0
         cluster.add_listener(self.wake)
 
@@ -229,7 +233,7 @@ class Fetcher:
         by_leader: dict[int, list[PartitionState]] = {}
         waits_for_room: set[int] = set()
         for state in self._buffer.states.values():
-            leader = view.leader_of(state.topic_partition)
+            leader = self._read_replicas.choose(state.topic_partition, view, now_s)
             if state.buffered_bytes >= self._buffer.partition_bytes:
                 waits_for_room.add(leader)
             if not self._buffer.wants_fetch(state, now_s) or self._restart_if_recreated(state):
@@ -284,7 +288,8 @@ class Fetcher:
         session = self._sessions.setdefault(leader, ConsumerFetchSession())
         ids = self._topic_ids(states)
         newest = _NEWEST_FETCH_BY_NAME if NO_TOPIC_ID in ids.values() else None
-        request = self._request(session, states, ids, max_bytes, wait_ms)
+        rack = self._read_replicas.rack_for(asked, asyncio.get_running_loop().time())
+        request = make_fetch_request(self._options, self._cluster.view, session, states, ids, max_bytes, wait_ms, rack)
         try:
             version = version_for(connection, request, newest)
             future = connection.send(request, version)
@@ -357,6 +362,7 @@ class Fetcher:
             log.warning("%s cannot be fetched: %s", states[0].topic_partition, problem)
         self._cluster.request_refresh()
         for state in states:
+            self._read_replicas.avoid(state.topic_partition, asyncio.get_running_loop().time())
             self._retry_later(state)
             if not is_retriable(problem):
                 self._fail(state, problem)
@@ -364,52 +370,6 @@ class Fetcher:
     def _topic_ids(self, states: list[PartitionState]) -> dict[str, bytes]:
         topics = self._cluster.view.topics
         return {state.topic_partition.topic: topics[state.topic_partition.topic].topic_id for state in states}
-
-    def _request(
-        self,
-        session: ConsumerFetchSession,
-        states: list[PartitionState],
-        ids: dict[str, bytes],
-        max_bytes: int,
-        wait_ms: int,
-    ) -> messages.fetch_request.FetchRequest:
-        m = messages.fetch_request
-        wanted = {}
-        for state in states:
-            known = self._cluster.view.partition(state.topic_partition)
-            epoch = known.leader_epoch if known else -1
-            wanted[state.topic_partition] = FetchPosition(ids[state.topic_partition.topic], state.fetch_offset, epoch)
-        part = session.request(wanted)
-        topics: dict[str, list[messages.fetch_request.FetchPartition]] = {}
-        for each in part.named:
-            position = wanted[each]
-            topics.setdefault(each.topic, []).append(
-                m.FetchPartition(
-                    partition=each.partition,
-                    current_leader_epoch=position.leader_epoch,
-                    fetch_offset=position.fetch_offset,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
-            )
-        forgotten: dict[tuple[str, bytes], list[int]] = {}
-        for each, topic_id in part.forgotten:
-            forgotten.setdefault((each.topic, topic_id), []).append(each.partition)
-        return m.FetchRequest(
-            max_wait_ms=wait_ms,
-            min_bytes=self._options.fetch_min_bytes,
-            max_bytes=max_bytes,
-            isolation_level=self._isolation,
-            session_id=part.session_id,
-            session_epoch=part.session_epoch,
-            topics=[
-                m.FetchTopic(topic=name, topic_id=ids[name], partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-            forgotten_topics_data=[
-                m.ForgottenTopic(topic=name, topic_id=topic_id, partitions=partitions)
-                for (name, topic_id), partitions in forgotten.items()
-            ],
-        )
 
     def _handle_response(
         self,
@@ -438,8 +398,9 @@ class Fetcher:
         self, state: PartitionState, generation: int, fetch_offset: int, answer: messages.fetch_response.PartitionData
     ) -> bool:
         """Buffer the records of a partition, or handle its error; True if there is something new to read."""
-        code = answer.error_code
+        code, now_s = answer.error_code, asyncio.get_running_loop().time()
         if code == ErrorCode.NONE:
+            self._read_replicas.note(state.topic_partition, answer.preferred_read_replica, now_s)
             try:
                 return self._buffer.add(state, generation, answer)
             except KafkaError as problem:
@@ -448,7 +409,9 @@ class Fetcher:
                 return False
         if generation != state.generation:
             return False
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if code in NOT_AT_REPLICA and self._read_replicas.avoid(state.topic_partition, now_s):
+            self._retry_later(state)
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._handle_out_of_range(state, fetch_offset)
         elif is_stale_metadata(code):
             if answer.current_leader is not None:

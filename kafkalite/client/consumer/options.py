@@ -35,6 +35,7 @@ class UntypedConsumerKeywords(ConnectionKeywords, total=False):
     prefetch_max_bytes: int
     max_poll_records: int
     check_crcs: bool
+    client_rack: str
     default_api_timeout_ms: int
 
 
@@ -55,6 +56,7 @@ class ConsumerOptions(ConnectionOptions):
     - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
     - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
     - `max_poll_records` is the default limit of `getmany`.
+    - `client_rack`: where the program runs; brokers with `replica.selector.class` have it read from a replica in that rack (KIP-392).
     - `default_api_timeout_ms` bounds calls that have no `timeout` of their own.
 
     With a `group_id`:
@@ -90,6 +92,7 @@ class ConsumerOptions(ConnectionOptions):
     prefetch_max_bytes: int = 64 * 1024 * 1024
     max_poll_records: int = 500
     check_crcs: bool = True
+    client_rack: str = ""
     default_api_timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:

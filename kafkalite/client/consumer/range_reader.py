@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 from kafkalite.client.cluster.client import ClusterClient
 from kafkalite.client.consumer.fetch_buffer import AT_ONCE_BYTES, Chunk
 from kafkalite.client.consumer.options import ConsumerOptions
+from kafkalite.client.consumer.read_replicas import ReadReplicas
 from kafkalite.client.errors import ClientError, ClientTimeoutError, error_of, raise_error
 from kafkalite.client.record_codec import BatchRecords
 from kafkalite.errors import ErrorCode
 from kafkalite.lifecycle import end_tasks
 from kafkalite.protocol import messages
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.types import NO_TOPIC_ID, TopicPartition
+from kafkalite.types import NO_TOPIC_ID, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -53,6 +54,7 @@ class RangeSettings:
     batch_rows: int = 65_536
     batch_bytes: int = 2 * 1024 * 1024
     columns: Collection[str] = ALL_COLUMNS
+    client_rack: str = ""
 
 
 def range_settings(options: ConsumerOptions, batch_rows: int, columns: Collection[str] | None) -> RangeSettings:
@@ -64,6 +66,7 @@ def range_settings(options: ConsumerOptions, batch_rows: int, columns: Collectio
         options.default_api_timeout_ms / 1000,
         batch_rows=batch_rows,
         columns=ALL_COLUMNS if columns is None else columns,
+        client_rack=options.client_rack,
     )
 
 
@@ -75,6 +78,7 @@ class RangeReader:
         self._topic_partition = topic_partition
         self._settings = settings
         self._what = f"reading {topic_partition}"
+        self._read_replicas = ReadReplicas(settings.client_rack)
 
     async def read(self, start: int, end: int) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield the records from `start` to before `end`, in order.
@@ -155,6 +159,8 @@ class RangeReader:
                 raise ClientError(
                     ErrorCode.MESSAGE_TOO_LARGE, f"{self._what}: the batch at {offset} does not fit into a fetch"
                 )
+            if answer.preferred_read_replica >= 0:
+                continue
             if loop.time() >= deadline_s:
                 raise ClientTimeoutError(
                     f"{self._what}: nothing at offset {offset} within {self._settings.timeout_s:g} s; "
@@ -165,14 +171,29 @@ class RangeReader:
                 await asyncio.sleep(self._cluster.retry.delay_ms(empty, self._cluster.chance()) / 1000)
 
     async def _fetch_once(self, offset: int, size_bytes: int) -> Any:
-        m = messages.fetch_request
-        topic, partition = self._topic_partition
+        """Ask the leader, or the replica that it has named; the leader alone once that has failed."""
+        now_s = asyncio.get_running_loop().time()
+        topic = self._topic_partition.topic
         if self._cluster.watch_topics([topic]) or topic not in self._cluster.view.topics:
             await self._cluster.wait_for_topic(topic, self._settings.timeout_s)
+        source = self._read_replicas.choose(self._topic_partition, self._cluster.view, now_s)
+        try:
+            answer = await self._fetch_from(source, offset, size_bytes)
+        except (OSError, ClientError):
+            if not self._read_replicas.avoid(self._topic_partition, now_s):
+                raise
+            source = self._read_replicas.choose(self._topic_partition, self._cluster.view, now_s)
+            answer = await self._fetch_from(source, offset, size_bytes)
+        self._read_replicas.note(self._topic_partition, answer.preferred_read_replica, now_s)
+        return answer
+
+    async def _fetch_from(self, source: BrokerId, offset: int, size_bytes: int) -> Any:
+        m = messages.fetch_request
+        topic, partition = self._topic_partition
         known = self._cluster.view.partition(self._topic_partition)
         if known is None:
             raise error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._what)
-        if known.leader < 0:
+        if source < 0:
             raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, self._what)
         topic_id = self._cluster.view.topics[topic].topic_id
         question = m.FetchPartition(
@@ -187,9 +208,10 @@ class RangeReader:
             max_bytes=size_bytes,
             isolation_level=self._settings.isolation_level,
             topics=[m.FetchTopic(topic=topic, topic_id=topic_id, partitions=[question])],
+            rack_id=self._read_replicas.rack_for([self._topic_partition], asyncio.get_running_loop().time()),
         )
         newest = _NEWEST_FETCH_BY_NAME if topic_id == NO_TOPIC_ID else None
-        response = await self._cluster.request(known.leader, request, max_version=newest)
+        response = await self._cluster.request(source, request, max_version=newest)
         raise_error(response, f"{self._what} at offset {offset}")
         for each in response.responses:
             if topic == each.topic or (topic_id == each.topic_id != NO_TOPIC_ID):

@@ -97,6 +97,9 @@ class FakeCluster:
         }
         self.epochs: defaultdict[TopicPartition, int] = defaultdict(int)
         self.in_sync: dict[TopicPartition, list[int]] = {}
+        self.nearest: dict[TopicPartition, int] = {}
+        """The replica that the leader names to who says where it is (KIP-392); it has the records up to `replica_ends`."""
+        self.replica_ends: dict[TopicPartition, int] = {}
         self.topics = dict(topics)
         self.topic_id = TOPIC_ID
         self.logs: defaultdict[TopicPartition, list[bytearray]] = defaultdict(list)
@@ -260,11 +263,13 @@ class FakeCluster:
         for topic in request.topics:
             name = topic.topic or next(iter(self.topics))
             partitions = (
-                [self._fetched(broker_id, name, each) for each in topic.partitions]
+                [self._fetched(broker_id, name, each, request.rack_id) for each in topic.partitions]
                 if topic.topic_id in (NO_TOPIC_ID, self.topic_id)
                 else [m.PartitionData(partition_index=each.partition, error_code=100) for each in topic.partitions]
             )
-            anything = anything or any(each.records or each.error_code for each in partitions)
+            anything = anything or any(
+                each.records or each.error_code or each.preferred_read_replica >= 0 for each in partitions
+            )
             answers.append(m.FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=partitions))
         response = m.FetchResponse(responses=answers)
         if anything:
@@ -273,20 +278,25 @@ class FakeCluster:
         asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, _set, later, response)
         return later
 
-    def _fetched(self, broker_id: int, name: str, question: Any) -> Any:
+    def _fetched(self, broker_id: int, name: str, question: Any, rack: str) -> Any:
         m = messages.fetch_response
         tp = TopicPartition(name, question.partition)
-        if self.leaders.get(tp) != broker_id:
+        nearest, end = self.nearest.get(tp), self.end(tp)
+        if nearest == broker_id:
+            end = self.replica_ends.get(tp, end)
+        elif self.leaders.get(tp) != broker_id:
             return m.PartitionData(partition_index=tp.partition, error_code=6)
-        if not self.log_starts[tp] <= question.fetch_offset <= self.end(tp):
+        elif rack and nearest is not None:
+            return m.PartitionData(partition_index=tp.partition, preferred_read_replica=nearest, records=b"")
+        if not self.log_starts[tp] <= question.fetch_offset <= end:
             return m.PartitionData(partition_index=tp.partition, error_code=1)
         data = bytearray()
         for batch in self.logs[tp]:
-            if BatchHeader.read(batch).next_offset > question.fetch_offset:
+            header = BatchHeader.read(batch)
+            if header.next_offset > question.fetch_offset and (nearest != broker_id or header.next_offset <= end):
                 if data and len(data) + len(batch) > question.partition_max_bytes:
                     break
                 data += batch
-        end = self.end(tp)
         return m.PartitionData(
             partition_index=tp.partition,
             high_watermark=end,

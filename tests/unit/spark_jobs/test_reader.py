@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow
 import pytest
 
-from kafkalite.client import ClientError, TopicPartition
+from kafkalite.client import ClientError, ConsumerOptions, TopicPartition
 from kafkalite.client.errors import ClientTimeoutError
 from kafkalite.errors import ErrorCode
-from spark_jobs.options import OptionError, batch_options
+from spark_jobs.options import OptionError, batch_options, client_options
 from spark_jobs.ranges import DataLossError, OffsetRange
-from spark_jobs.reader import BatchReader, RangePartition, available, read_partition
+from spark_jobs.reader import RACK_VARIABLE, BatchReader, RangePartition, available, own_rack, read_partition
 from spark_jobs.rows import source_schema
 
 T0 = TopicPartition("t", 0)
@@ -153,3 +153,10 @@ def test_a_schema_that_the_source_does_not_have() -> None:
 
     with pytest.raises(OptionError, match="no column colour"):
         BatchReader(parsed(), StructType().add("colour", "string"))
+
+
+def test_an_executor_says_where_it_is() -> None:
+    assert own_rack({}) == own_rack({RACK_VARIABLE: ""}) == {}
+    assert own_rack({RACK_VARIABLE: "a1"}) == {"client.rack": "a1"}
+    settings = {**own_rack({RACK_VARIABLE: "a1"}), "client.rack": "b2"}
+    assert client_options(ConsumerOptions, settings)["client_rack"] == "b2", "what the query says counts"
