@@ -52,6 +52,7 @@ _SCREENS: Final = (
     "transactions",
     "topic",
     "messages",
+    "json",
     "produce",
     "groups",
     "zookeeper",

@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import struct
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kafkalite.console.avro import AvroError, AvroSchema
+from kafkalite.console.decoding import SCHEMA_HEADER, UndecodedError, schema_id
 
 if TYPE_CHECKING:
     from kafkalite.clock import Clock
 
-_HEADER: Final = struct.Struct(">bI")
 _MOST_SCHEMAS: Final = 1_000
 _MOST_AT_ONCE: Final = 20
 _MOST_BYTES: Final = 1024 * 1024
@@ -38,53 +37,54 @@ class SchemaRegistry:
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
         self._schemas: dict[int, AvroSchema | str] = {}
-        self._failed_ms: dict[int, int] = {}
+        self._failed: dict[int, tuple[int, str]] = {}
+        """When a schema could not be had, and the reason, by id."""
 
     async def load(self, values: Iterable[bytes | None]) -> None:
         """Fetch the schemas of these values, as far as the registry has them, a bounded number at once."""
         now_ms = self._clock.now_ms()
-        numbers = {_HEADER.unpack_from(each)[1] for each in values if each is not None and _is_numbered(each)}
+        numbers = {number for each in values if each is not None and (number := schema_id(each)) is not None}
         wanted = [
             number
             for number in sorted(numbers)
-            if number not in self._schemas and now_ms - self._failed_ms.get(number, -_ASK_AGAIN_MS) >= _ASK_AGAIN_MS
+            if number not in self._schemas
+            and (number not in self._failed or now_ms - self._failed[number][0] >= _ASK_AGAIN_MS)
         ]
         await asyncio.gather(*(self._load(number) for number in wanted[:_MOST_AT_ONCE]))
 
     async def _load(self, number: int) -> None:
-        if len(self._schemas) + len(self._failed_ms) >= _MOST_SCHEMAS:
+        if len(self._schemas) + len(self._failed) >= _MOST_SCHEMAS:
             self._schemas.clear()
-            self._failed_ms.clear()
+            self._failed.clear()
         try:
             self._schemas[number] = _schema(await self._fetch(number))
-            self._failed_ms.pop(number, None)
-        except (OSError, ValueError):
-            self._failed_ms[number] = self._clock.now_ms()
+            self._failed.pop(number, None)
+        except (OSError, ValueError) as problem:
+            self._failed[number] = self._clock.now_ms(), str(problem) or type(problem).__name__
 
     def decode_value(self, data: bytes) -> str | None:
-        """Return the value as JSON; None without a schema, or when the value does not match it."""
-        if not _is_numbered(data):
+        """Return the value as JSON, None when it cannot have a schema. Raises UndecodedError without its schema or for another value."""
+        number = schema_id(data)
+        if number is None:
             return None
-        schema, content = self._schemas.get(_HEADER.unpack_from(data)[1]), data[_HEADER.size :]
+        schema, content = self._schemas.get(number), data[SCHEMA_HEADER.size :]
+        if schema is None:
+            _, problem = self._failed.get(number, (0, "it was not asked for yet; read again"))
+            raise UndecodedError(f"the registry did not give schema {number}: {problem}")
         try:
             if isinstance(schema, AvroSchema):
                 return json.dumps(schema.read(content), ensure_ascii=False)
-            if schema == JSON:
-                json.loads(content)
-                return content.decode("utf-8")
-        except (ValueError, KeyError, TypeError, RecursionError):
-            pass
-        return None
-
-
-def _is_numbered(data: bytes) -> bool:
-    return len(data) > _HEADER.size and data[0] == 0
+            json.loads(content)
+            return content.decode("utf-8")
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
+            reason = str(problem) if isinstance(problem, ValueError) else type(problem).__name__
+            raise UndecodedError(f"it does not match schema {number}: {reason}") from None
 
 
 def _schema(answer: bytes) -> AvroSchema | str:
     found = json.loads(answer)
     if not isinstance(found, dict) or found.get("references"):
-        raise AvroError("no schema that stands alone")
+        raise AvroError("schemas that refer to others are not read")
     match found.get("schemaType", "AVRO"):
         case "AVRO":
             return AvroSchema(str(found.get("schema")))

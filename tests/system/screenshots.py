@@ -25,7 +25,7 @@ from selenium.webdriver import Chrome
 from deploy.docs.drawings.__main__ import PICTURES
 from kafkalite.local.cluster import LocalCluster
 from tests.system.browser import browser
-from tests.system.test_console import Screens, console
+from tests.system.console_screens import Screens, console
 
 THEMES: Final = ("light", "dark")
 SCREENS: Final = (

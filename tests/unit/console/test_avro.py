@@ -121,16 +121,21 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         for _ in range(2):
             await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 4, 9], "each once"
-        assert [registry.decode_value(each) for each in values if each] == [
-            *['{"a": 27, "b": "foo"}'] * 2,
-            '{"a":1}',
-            *[None] * 5,
-        ]
-        assert registry.decode_value(numbered(1, b"\x36")) is None
+        decoded = [registry.decode_value(each) for each in (avro, avro, in_json, b"text", b"\x00")]
+        assert decoded == [*['{"a": 27, "b": "foo"}'] * 2, '{"a":1}', None, None]
         found = decode_text(avro, limit_bytes=WHOLE_BYTES, by_schema=registry.decode_value)
-        assert (found["kind"], found["text"]) == ("schema", '{\n  "a": 27,\n  "b": "foo"\n}')
+        assert (found["kind"], found["text"], found["reason"]) == ("schema", '{"a": 27, "b": "foo"}', None)
         assert decode_text(avro, "hex", by_schema=registry.decode_value)["kind"] == "hex"
-        assert decode_text(numbered(9, b"x"), by_schema=registry.decode_value)["kind"] == "hex"
+        for value, reason in (
+            (numbered(9, b"x"), "the registry did not give schema 9: 404"),
+            (numbered(1, b"\x36"), "it does not match schema 1: the bytes end too soon"),
+            (numbered(3, b"x"), "the registry did not give schema 3: schemas of the kind PROTOBUF are not read"),
+            (numbered(4, b"\x02"), "the registry did not give schema 4: schemas that refer to others are not read"),
+            (numbered(5, b"x"), "the registry did not give schema 5: it was not asked for yet; read again"),
+        ):
+            with case(reason):
+                found = decode_text(value, by_schema=registry.decode_value)
+                assert (found["kind"], found["reason"]) == ("hex", reason)
         clock.ms += 31_000
         await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 3, 4, 4, 9, 9]
