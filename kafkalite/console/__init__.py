@@ -1,8 +1,9 @@
-"""The page of `kafkalite console`: a cluster in a browser, through an ordinary client, so that brokers reveal no more than to any client.
+"""The page of `kafkalite console`: clusters in a browser, through ordinary clients, so that brokers reveal no more than to any.
 
 | File | What it does |
 |---|---|
 | `app` | wires the parts, and has the table of what is served at which path |
+| `clusters` | consoles of several clusters behind one address, each connected to in the background |
 | `serving` | sockets and signals: binds, and serves until it is interrupted |
 | `access` | who is answered: the name that was asked for, where a request comes from, the login |
 | `parameters` | what a request says, checked and bounded |

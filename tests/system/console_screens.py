@@ -23,22 +23,18 @@ SECRET = "the-password-of-the-context"
 
 @contextmanager
 def console(cluster: LocalCluster, folder: Path, *options: str) -> Iterator[str]:
-    """`kafkalite console` as a process of its own; its address."""
-    connect = cluster.zookeeper_connect
-    command = [
-        sys.executable,
-        "-m",
-        "kafkalite",
-        "console",
-        "--port",
-        "0",
-        "-z",
-        connect,
-        "-b",
-        cluster.bootstrap_servers,
-    ]
-    command += ["-X", f"ssl.keystore.password={SECRET}", *options]
-    environment = {**os.environ, "KAFKALITE_CONFIG": str(folder / "no-contexts")}
+    """`kafkalite console` of one cluster; its address."""
+    servers = ("-z", cluster.zookeeper_connect, "-b", cluster.bootstrap_servers)
+    arguments = (*servers, "-X", f"ssl.keystore.password={SECRET}", *options)
+    with serve_console(folder, folder / "no-contexts", *arguments) as address:
+        yield address
+
+
+@contextmanager
+def serve_console(folder: Path, contexts: Path, *arguments: str) -> Iterator[str]:
+    """`kafkalite console` as a process of its own, with a file of contexts; its address."""
+    command = [sys.executable, "-m", "kafkalite", "console", "--port", "0", *arguments]
+    environment = {**os.environ, "KAFKALITE_CONFIG": str(contexts)}
     with (folder / "console.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
     try:
@@ -111,6 +107,14 @@ class Screens:
         """The first link of the kind; found and clicked at once, because tables are drawn again."""
         script = "const found = document.querySelector(arguments[0]); found?.click(); return Boolean(found)"
         self.page.wait(lambda: bool(self.chrome.execute_script(script, selector)), selector)
+
+    def choose_cluster(self, name: str) -> None:
+        """Another cluster, from the list behind the name of this one."""
+        self.find("#clusters")
+        self.chrome.execute_script("document.getElementById('clusters').open = true")
+        link = f"[...document.querySelectorAll('#cluster-list a')].find(e => e.textContent === {json.dumps(name)})"
+        self.chrome.execute_script(f"{link}.click()")
+        self.page.wait(lambda: f"/clusters/{name}/" in self.chrome.current_url, f"the cluster {name}")
 
     def keep(self, name: str) -> None:
         self.chrome.save_screenshot(str(self._folder / f"{name}.png"))

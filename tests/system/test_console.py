@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 import confluent_kafka
 import msgpack
 import pytest
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -22,7 +24,7 @@ from selenium.webdriver.support.ui import Select
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import is_free
 from tests.system.browser import browser
-from tests.system.console_screens import SECRET, Screens, console
+from tests.system.console_screens import SECRET, Screens, console, serve_console
 
 pytestmark = pytest.mark.system
 
@@ -33,6 +35,11 @@ WITH_RULES = {
     **SETTINGS,
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
+}
+OPEN_WITHOUT_RULES = {
+    **SETTINGS,
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
 RECORDS = 300
 NOON_MS = 1_700_000_000_000
@@ -76,6 +83,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
             assert chrome.title != "taken"
+        switch_between_clusters(chrome, cluster, tmp_path)
         the_demo_ends_with_its_console(cluster, tmp_path)
         with console(cluster, tmp_path, "--read-only") as address:
             screens = Screens(chrome, address, tmp_path)
@@ -83,12 +91,14 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             a_killed_broker_is_not_up(screens, cluster)
 
 
-def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
-    """A producer slips to nanoseconds; the records around it are there as otherwise, and it is told with its number."""
+def test_records_of_any_time_are_shown_also_to_who_may_only_look(tmp_path: Path) -> None:
+    """A producer slips to nanoseconds; the records around it are there as otherwise, and it is told with its number. Then there is a rule
+    for the topic, which lets everybody read it and nobody change it.
+    """
     odd = (NOON_MS * 1000, NOON_MS * 10**6, 2**63 - 1)
     with (
         browser(tmp_path / "chromium") as chrome,
-        LocalCluster(brokers=1, properties={**SETTINGS, "num.partitions": "1"}) as cluster,
+        LocalCluster(brokers=1, properties={**OPEN_WITHOUT_RULES, "num.partitions": "1"}) as cluster,
     ):
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         for number, timestamp in enumerate((NOON_MS, *odd, NOON_MS + 1)):
@@ -101,6 +111,73 @@ def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
             screens.follow("[data-record='0:3'] button")
             screens.has(f"{2**63 - 1} ms UTC", "Produce it again")
             screens.page.assert_sound()
+            changes_are_refused_with_the_reason(screens)
+
+
+def changes_are_refused_with_the_reason(screens: Screens) -> None:
+    """Who may see a topic and not alter it sees it, and why the brokers do not alter it."""
+    screens.open("#/access", "Access")
+    screens.act("add-acl", principal="*", name="odd")
+    screens.click("Do it")
+    screens.page.wait(lambda: "Remove …" in screens.page.texts("button"), "the rule")
+    screens.open("#/topics/odd/records", "odd")
+    screens.has("5 records", "record 0")
+    screens.open("#/topics/odd", "odd")
+    screens.has("Partitions", "Records")
+    screens.open("#/topics/odd/change", "odd")
+    for action, fields, told in (
+        ("change-settings", {"set": "retention.ms=86400000"}, "settings of topic odd: Topic authorization failed."),
+        ("add-partitions", {"total": "3"}, "adding partitions to odd: The topic authorization is failed."),
+        ("purge-topic", {}, "settings of topic odd: Topic authorization failed."),
+    ):
+        screens.act(action, **fields)
+        assert screens.page.texts(f"form[data-action={action}] [role=status] .notice.bad") == [told]
+        assert not screens.find(f"form[data-action={action}] button.danger").is_enabled()
+    screens.act("delete-topic")
+    screens.confirm("delete-topic", "odd")
+    refusal = "form[data-action=delete-topic] [role=status] .notice.bad"
+    told = ["deleting topic odd: not authorized for the topic"]
+    screens.page.wait(lambda: screens.page.texts(refusal) == told, "a refusal")
+    screens.keep("refused")
+    screens.open("#/topics/odd/produce", "odd")
+    screens.find("textarea[name=value]").send_keys("not written")
+    screens.click("Write the record")
+    told = ["producing to odd-0: not authorized for the topic"]
+    screens.page.wait(lambda: screens.page.texts(".notice.bad") == told, "a refusal")
+    screens.open("#/topics/odd/records", "odd")
+    screens.has("5 records, of 5 offsets")
+
+
+def switch_between_clusters(chrome: Chrome, cluster: LocalCluster, folder: Path) -> None:
+    """Each context has its screens at an address of its own; the one that nobody answers for says so, and the others are as always."""
+    contexts = folder / "contexts.toml"
+    with socket.socket() as held:  # nobody listens there, and nobody else takes it
+        held.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{held.getsockname()[1]}"
+        servers = {"one": cluster.bootstrap_servers, "two": cluster.bootstrap_servers, "away": away}
+        lines = [f'[contexts.{name}]\nbootstrap.servers = "{each}"\n' for name, each in servers.items()]
+        contexts.write_text('current-context = "one"\n' + "".join(lines))
+        with serve_console(folder, contexts, "--all-contexts", "--read-only") as address:
+            screens = Screens(chrome, address, folder)
+            screens.has("2 of 2", "one ⚠", "read only")
+            screens.open("#/topics/orders/records", "orders")
+            screens.find("#cluster").send_keys(Keys.ENTER)
+            screens.has(f"away {away} ⚠ no broker can be reached")
+            screens.keep("clusters")
+            screens.choose_cluster("two")
+            screens.page.wait(
+                lambda: screens.page.texts("h1") == ["Topics"], "the same kind of screen of another cluster"
+            )
+            screens.has("two ⚠", "orders", "read only")
+            assert chrome.current_url == f"{address}clusters/two/#/topics" and "two" in chrome.title
+            screens.choose_cluster("away")
+            screens.has(f"away ({away}) is not connected: no broker can be reached", "Connection refused")
+            screens.find("#cluster").send_keys(Keys.ENTER)
+            screens.find("#cluster-list a").send_keys(Keys.ESCAPE)
+            assert not screens.find("#clusters").get_attribute("open")
+            assert chrome.switch_to.active_element.get_attribute("id") == "cluster"
+            screens.choose_cluster("one")
+            screens.has("2 of 2")
 
 
 def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
