@@ -22,7 +22,7 @@ from kafkalite.backoff import Backoff
 from kafkalite.client.errors import ClientError
 from kafkalite.console.access import Access, Guard
 from kafkalite.console.app import Console, file_routes
-from kafkalite.lifecycle import end_tasks, start_task
+from kafkalite.lifecycle import end_tasks, report, start_task
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -59,6 +59,9 @@ class ConnectedCluster:
                     await asyncio.Event().wait()
             except (ClientError, OSError, ValueError) as problem:
                 self._problem = str(problem) or type(problem).__name__
+            except Exception as problem:  # unexpected, but neither this cluster nor another one is given up for it
+                report(f"the console of {self.cluster.name} failed", problem)
+                self._problem = f"unexpected error: {problem!r}"
             finally:
                 self._console = None
             failures += 1

@@ -26,6 +26,8 @@ class Scene:
     def __init__(self, *, read_only: bool = False) -> None:
         self.admins = {"staging": FakeAdmin({"s": 1}), "production": FakeAdmin({"p": 1})}
         self.away: set[str] = set()
+        self.failure: Exception | None = None
+        """What connecting to one that is away raises; without it NoBrokersAvailableError."""
         self.told: list[str] = []
         self.attempts: list[str] = []
         self._access = Access(read_only=read_only)
@@ -36,7 +38,7 @@ class Scene:
     async def _connect(self, name: str) -> AsyncIterator[Console]:
         self.attempts.append(name)
         if name in self.away:
-            raise NoBrokersAvailableError({f"{name}:9092": "no route"})
+            raise self.failure or NoBrokersAvailableError({f"{name}:9092": "no route"})
         admin = self.admins[name]
         ports = Ports(admin, admin, FakeBrokers(admin), None, admin.open_producer, None, HandClock(1_000_000))  # type: ignore[arg-type]
         console = Console(ports, self._access, f"{name} ({name}:9092)")
@@ -102,6 +104,23 @@ def test_one_that_is_away_does_not_harm_the_others_and_is_tried_again() -> None:
         assert "Connection refused" in first["problem"] and await scene.topics("production") == ["p"]
 
     run(scenario, away="staging")
+
+
+def test_an_unexpected_error_is_reported_and_gives_no_cluster_up() -> None:
+    async def scenario(scene: Scene) -> None:
+        reported: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        scene.away, scene.failure = {"staging"}, RuntimeError("nobody foresaw it")
+        async with scene.clusters.running():
+            await asyncio.sleep(0.5)
+            answer = await scene.ask("/clusters/staging/api/topics")
+            assert "unexpected error: RuntimeError('nobody foresaw it')" in answer.json["error"]
+            assert await scene.topics("production") == ["p"] and reported == ["the console of staging failed"]
+            scene.away.clear()
+            await asyncio.sleep(5)
+            assert await scene.topics("staging") == ["s"]
+
+    virtual_time.run(scenario(Scene()))
 
 
 def test_the_rules_of_access_are_those_of_every_cluster() -> None:
