@@ -16,7 +16,7 @@
 | `reading` | records of a topic: pages, search, what comes live |
 | `writing` | records written |
 | `decoding` | bytes as a person reads them |
-| `avro`, `schema_registry` | values whose schemas a registry has |
+| `schemas/` | values whose schemas a registry has: Avro, Protobuf |
 | `actions/` | what can be changed, each planned first and then executed |
 | `groups` | consumer groups, and moves of their offsets |
 | `transactions` | transactions of coordinators, and those that hang |

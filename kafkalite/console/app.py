@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import Clock
-    from kafkalite.console.schema_registry import SchemaRegistry
+    from kafkalite.console.schemas.registry import SchemaRegistry
     from kafkalite.console.state_sources import BrokerSource
     from zk.store import Store
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kafkalite.console.access import Access
     from kafkalite.console.actions.plan import Where
     from kafkalite.console.app import Console
-    from kafkalite.console.schema_registry import SchemaRegistry
+    from kafkalite.console.schemas.registry import SchemaRegistry
     from zk.security.store_security import StoreSecurity
     from zk.store import Store
 
@@ -146,7 +146,7 @@ def _gather_one(connect: str | None, registry: str | None, nights: str | None) -
 
 def _registry(url: str | None) -> SchemaRegistry | None:
     from kafkalite.clock import SystemClock
-    from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
+    from kafkalite.console.schemas.registry import SchemaRegistry, http_fetch
 
     try:
         return SchemaRegistry(http_fetch(url), SystemClock()) if url else None

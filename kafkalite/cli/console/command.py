@@ -50,7 +50,7 @@ _USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
     multiple=True,
     metavar="[CONTEXT=]URL",
     envvar="KAFKALITE_SCHEMA_REGISTRY",
-    help="Where schemas of values in Avro are: http://HOST:PORT, with name:password@ if it asks.",
+    help="Where schemas of values in Avro and Protobuf are: http://HOST:PORT, with name:password@ if it asks.",
 )
 @click.option(
     "--nights",

@@ -1,7 +1,8 @@
 """Schemas by id, from a registry with Confluent's interface (`GET /schemas/ids/N`), for values that start with a schema id: a zero byte,
-four bytes of the id, and then Avro, or JSON.
+four bytes of the id, and then Avro, Protobuf or JSON.
 
-Schemas are cached, and for a while so is their absence. Schemas of other kinds, and those that refer to others, are not read.
+Schemas are cached, and for a while so is their absence. Protobuf's are asked for as descriptors (`format=serialized`), with the files that
+they refer to. Schemas in Avro that refer to others are not read.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from kafkalite.console.avro import AvroError, AvroSchema
 from kafkalite.console.decoding import SCHEMA_HEADER, UndecodedError, schema_id
+from kafkalite.console.schemas.avro import AvroError, AvroSchema
+from kafkalite.console.schemas.protobuf import ProtobufError, ProtobufSchema
 
 if TYPE_CHECKING:
     from kafkalite.clock import Clock
@@ -27,8 +29,12 @@ _TIMEOUT_S: Final = 5.0
 _ASK_AGAIN_MS: Final = 30_000
 JSON: Final = "json"
 
-Fetch = Callable[[int], Awaitable[bytes]]
-"""Returns the registry's answer for an id. Raises OSError."""
+_MOST_FILES: Final = 50
+"""Files of one schema in Protobuf."""
+_SERIALIZED: Final = "?format=serialized"
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""Returns the registry's answer for a path with its query, such as "schemas/ids/7". Raises OSError."""
 
 
 class SchemaRegistry:
@@ -36,7 +42,7 @@ class SchemaRegistry:
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
         self._fetch, self._clock = fetch, clock
-        self._schemas: dict[int, AvroSchema | str] = {}
+        self._schemas: dict[int, AvroSchema | ProtobufSchema | str] = {}
         self._failed: dict[int, tuple[int, str]] = {}
         """When a schema could not be had, and the reason, by id."""
 
@@ -57,10 +63,42 @@ class SchemaRegistry:
             self._schemas.clear()
             self._failed.clear()
         try:
-            self._schemas[number] = _schema(await self._fetch(number))
+            self._schemas[number] = await self._read_schema(f"schemas/ids/{number}")
             self._failed.pop(number, None)
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, KeyError, TypeError) as problem:
             self._failed[number] = self._clock.now_ms(), str(problem) or type(problem).__name__
+
+    async def _read_schema(self, path: str) -> AvroSchema | ProtobufSchema | str:
+        found = _parse_answer(await self._fetch(path))
+        kind = found.get("schemaType", "AVRO")
+        if kind == "PROTOBUF":
+            return ProtobufSchema(await self._read_files(path))
+        if found.get("references"):
+            raise AvroError(f"schemas of the kind {kind} that refer to others are not read")
+        match kind:
+            case "AVRO":
+                return AvroSchema(str(found.get("schema")))
+            case "JSON":
+                return JSON
+            case other:
+                raise AvroError(f"schemas of the kind {other} are not read")
+
+    async def _read_files(self, path: str) -> list[bytes]:
+        """Return the serialized files of a schema in Protobuf, its own and then those that it refers to."""
+        waiting, files = [path], []
+        for path in waiting:
+            found = _parse_answer(await self._fetch(path + _SERIALIZED))
+            try:
+                files.append(base64.b64decode(str(found.get("schema")), validate=True))
+            except ValueError:
+                raise ProtobufError("the registry does not serve it as a descriptor (format=serialized)") from None
+            for each in found.get("references") or ():
+                subject, version = quote(str(each["subject"]), safe=""), int(each["version"])
+                if (other := f"subjects/{subject}/versions/{version}") not in waiting:
+                    waiting.append(other)
+            if len(waiting) > _MOST_FILES:
+                raise ProtobufError(f"it has more than {_MOST_FILES} files")
+        return files
 
     def decode_value(self, data: bytes) -> str | None:
         """Return the value as JSON, None when it cannot have a schema. Raises UndecodedError without its schema or for another value."""
@@ -72,7 +110,7 @@ class SchemaRegistry:
             _, problem = self._failed.get(number, (0, "it was not asked for yet; read again"))
             raise UndecodedError(f"the registry did not give schema {number}: {problem}")
         try:
-            if isinstance(schema, AvroSchema):
+            if not isinstance(schema, str):
                 return json.dumps(schema.read(content), ensure_ascii=False)
             json.loads(content)
             return content.decode("utf-8")
@@ -81,17 +119,11 @@ class SchemaRegistry:
             raise UndecodedError(f"it does not match schema {number}: {reason}") from None
 
 
-def _schema(answer: bytes) -> AvroSchema | str:
+def _parse_answer(answer: bytes) -> dict[str, Any]:
     found = json.loads(answer)
-    if not isinstance(found, dict) or found.get("references"):
-        raise AvroError("schemas that refer to others are not read")
-    match found.get("schemaType", "AVRO"):
-        case "AVRO":
-            return AvroSchema(str(found.get("schema")))
-        case "JSON":
-            return JSON
-        case other:
-            raise AvroError(f"schemas of the kind {other} are not read")
+    if not isinstance(found, dict):
+        raise AvroError("the registry's answer is no schema")
+    return found
 
 
 def http_fetch(url: str) -> Fetch:
@@ -105,13 +137,13 @@ def http_fetch(url: str) -> Fetch:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
 
-    def ask(number: int) -> bytes:
-        request = urllib.request.Request(f"{base}/schemas/ids/{number}", headers=headers)
+    def ask(path: str) -> bytes:
+        request = urllib.request.Request(f"{base}/{path}", headers=headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
             found: Any = answer.read(_MOST_BYTES)
             return bytes(found)
 
-    async def fetch(number: int) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(None, ask, number)
+    async def fetch(path: str) -> bytes:
+        return await asyncio.get_running_loop().run_in_executor(None, ask, path)
 
     return fetch
