@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -85,6 +86,40 @@ def context_option(function: Decorated) -> Decorated:
         callback=_remember,
         help="The cluster by its name; see `kafkalite context`.",
     )(function)
+
+
+def contexts_option(function: Decorated) -> Decorated:
+    """Add the option `--context` that may be repeated, passed as `context`. Given once it is what it is for other commands.
+
+    It stands below `bootstrap_option`, which then does not add its own.
+    """
+
+    def remember_one(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(value))
+        if len(names) == 1:
+            _remember(ctx, parameter, names[0])
+        return names
+
+    return click.option(
+        "--context",
+        metavar="NAME",
+        multiple=True,
+        is_eager=True,
+        callback=remember_one,
+        help="The cluster by its name; see `kafkalite context`. Repeated, it names several.",
+    )(function)
+
+
+@contextmanager
+def use_context(name: str) -> Iterator[None]:
+    """Have settings resolved as with `--context NAME` meanwhile."""
+    given = click.get_current_context().meta.setdefault(_GIVEN, {})
+    before = given.get("context")
+    given["context"] = name
+    try:
+        yield
+    finally:
+        given["context"] = before
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:

@@ -34,7 +34,7 @@ _COMMANDS = {
     "cluster": _Entry("cluster.command", "cluster", "Run a cluster on this machine; look at one."),
     "completion": _Entry("completion.command", "completion", "Print what makes TAB work in a shell."),
     "config": _Entry("config.command", "config", "Settings of topics and brokers, quotas of clients."),
-    "console": _Entry("console", "console", "Show a cluster in a browser."),
+    "console": _Entry("console.command", "console", "Show clusters in a browser."),
     "consume": _Entry("records.consume", "consume", "Read records of a topic."),
     "context": _Entry("context.command", "context", "Names for clusters: which settings commands use."),
     "doctor": _Entry("doctor.command", "doctor", "Look for what is wrong with a cluster, and say what to do."),

@@ -1,8 +1,9 @@
-"""The page of `kafkalite console`: a cluster in a browser, through an ordinary client, so that brokers reveal no more than to any client.
+"""The page of `kafkalite console`: clusters in a browser, through ordinary clients, so that brokers reveal no more than to any.
 
 | File | What it does |
 |---|---|
 | `app` | wires the parts, and has the table of what is served at which path |
+| `clusters` | consoles of several clusters behind one address, each connected to in the background |
 | `serving` | sockets and signals: binds, and serves until it is interrupted |
 | `access` | who is answered: the name that was asked for, where a request comes from, the login |
 | `parameters` | what a request says, checked and bounded |
@@ -15,7 +16,7 @@
 | `reading` | records of a topic: pages, search, what comes live |
 | `writing` | records written |
 | `decoding` | bytes as a person reads them |
-| `avro`, `schema_registry` | values whose schemas a registry has |
+| `schemas/` | values whose schemas a registry has: Avro, Protobuf |
 | `actions/` | what can be changed, each planned first and then executed |
 | `groups` | consumer groups, and moves of their offsets |
 | `transactions` | transactions of coordinators, and those that hang |

@@ -39,19 +39,21 @@ if TYPE_CHECKING:
 
     from kafkalite.client import Admin, Consumer, Producer
     from kafkalite.clock import Clock
-    from kafkalite.console.schema_registry import SchemaRegistry
+    from kafkalite.console.schemas.registry import SchemaRegistry
     from kafkalite.console.state_sources import BrokerSource
     from zk.store import Store
 
 _SCREENS: Final = (
     "app",
     "as_of",
+    "clusters",
     "screen",
     "overview",
     "topics",
     "transactions",
     "topic",
     "messages",
+    "json",
     "produce",
     "groups",
     "zookeeper",
@@ -129,10 +131,13 @@ class Console:
         self._source = reading.Source(ports.open_consumer, ports.registry)
         self._streams = Streams()
         self._overview_version, self._overview_made = (-1, -1), dict[str, Any]()
-        self.app = Guard(Starlette(routes=self._routes(), lifespan=self._lifespan), access)
+        self.site = Starlette(routes=self._routes(), lifespan=lambda _: self.running())
+        """Serves everybody; `app` serves whom `access` admits."""
+        self.app = Guard(self.site, access)
 
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
+        """Look at the cluster meanwhile."""
         self.state.start()
         self.survey.start()
         try:
@@ -141,6 +146,11 @@ class Console:
             await self._streams.close()
             await self.survey.close()
             await self.state.close()
+
+    def describe_problem(self) -> str | None:
+        """Return what is wrong with the cluster, as far as it is known without asking it; None when it answers."""
+        silent = [f"broker {broker} does not answer" for broker in self.state.silent_brokers()]
+        return next(filter(None, (*(part.problem for part in self.state.parts()), *silent)), None)
 
     def _routes(self) -> list[Route]:
         reads: dict[str, Answer] = {
@@ -180,7 +190,8 @@ class Console:
         }
         streams = {"/api/topics/{topic}/search": reading.search, "/api/topics/{topic}/follow": reading.follow}
         return [
-            *(Route(path, _file(file)) for path, file in FILES.items()),
+            *file_routes(),
+            Route("/api/clusters", _json(_no_others)),
             *(Route(path, _json(self._with_age(path, answer))) for path, answer in reads.items()),
             *(Route(path, _json(answer), methods=["POST"]) for path, answer in changes.items()),
             *(Route(path, self._stream(events)) for path, events in streams.items()),
@@ -232,6 +243,7 @@ class Console:
     async def _about(self, _: Request) -> dict[str, Any]:
         return {
             "context": self._context,
+            "servers": self._where.servers,
             "read_only": self._access.read_only,
             "has_zookeeper": self._ports.store is not None,
             "has_nights": self._ports.nights_output is not None,
@@ -323,6 +335,16 @@ def _status_of(problem: ClientError) -> HTTPStatus:
 
 def _refusal(status: HTTPStatus, text: str) -> Response:
     return JSONResponse({"error": text}, status)
+
+
+async def _no_others(_: Request) -> dict[str, Any]:
+    """Return what `kafkalite.console.clusters` answers, for a console of one cluster."""
+    return {"clusters": [], "current": None}
+
+
+def file_routes() -> list[Route]:
+    """Return the routes of the page's files."""
+    return [Route(path, _file(file)) for path, file in FILES.items()]
 
 
 def _file(file: PageFile) -> Callable[[Request], Coroutine[Any, Any, Response]]:

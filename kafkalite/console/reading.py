@@ -23,7 +23,7 @@ from kafkalite.types import TopicPartition
 if TYPE_CHECKING:
     from kafkalite.client import Consumer, ConsumerRecord
     from kafkalite.console.events import Event
-    from kafkalite.console.schema_registry import SchemaRegistry
+    from kafkalite.console.schemas.registry import SchemaRegistry
 
 OpenConsumer = Callable[[], AbstractAsyncContextManager["Consumer"]]
 """Opens a connected consumer without a group."""

@@ -6,14 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
 import msgpack
@@ -25,52 +23,26 @@ from selenium.webdriver.support.ui import Select
 
 from kafkalite.local.cluster import LocalCluster
 from kafkalite.local.ports import is_free
-from tests.system.browser import StatusPage, browser
+from tests.system.browser import browser
+from tests.system.console_screens import SECRET, Screens, console, serve_console
 
 pytestmark = pytest.mark.system
 
 SCRIPT = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 GROUP = f"readers {SCRIPT}"
-SECRET = "the-password-of-the-context"
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.retention.hours": "-1", "num.partitions": "2"}
 WITH_RULES = {
     **SETTINGS,
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+OPEN_WITHOUT_RULES = {
+    **SETTINGS,
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 RECORDS = 300
 NOON_MS = 1_700_000_000_000
-
-
-@contextmanager
-def console(cluster: LocalCluster, folder: Path, *options: str) -> Iterator[str]:
-    """`kafkalite console` as a process of its own; its address."""
-    connect = cluster.zookeeper_connect
-    command = [
-        sys.executable,
-        "-m",
-        "kafkalite",
-        "console",
-        "--port",
-        "0",
-        "-z",
-        connect,
-        "-b",
-        cluster.bootstrap_servers,
-    ]
-    command += ["-X", f"ssl.keystore.password={SECRET}", *options]
-    environment = {**os.environ, "KAFKALITE_CONFIG": str(folder / "no-contexts")}
-    with (folder / "console.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert address.startswith("http://127.0.0.1:"), (folder / "console.log").read_text()
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-    assert process.returncode == 0, (folder / "console.log").read_text()
 
 
 def write(cluster: LocalCluster) -> None:
@@ -90,70 +62,6 @@ def write(cluster: LocalCluster) -> None:
         consumer.close()
 
 
-class Screens:
-    """What a person does with the console; each screen is kept as a picture in `folder`, where somebody may look at it."""
-
-    def __init__(self, chrome: Chrome, address: str, folder: Path) -> None:
-        self.page = StatusPage(chrome, address)
-        self.chrome, self.address, self._folder = chrome, address, folder
-
-    def open(self, place: str, heading: str) -> None:
-        self.chrome.execute_script("location.hash = arguments[0]", place)
-        self.page.wait(lambda: self.page.texts("h1") == [heading], f"the screen {place}")
-
-    def has(self, *texts: str) -> None:
-        self.page.wait(lambda: all(each in self.text() for each in texts), f"{texts}")
-
-    def text(self) -> str:
-        return self.page.text("body")
-
-    def rows(self, path: str) -> list[dict[str, Any]]:
-        """The rows of an answer of the console, as the page gets it."""
-        with urllib.request.urlopen(f"{self.address}api/{path}", timeout=60) as response:
-            found: list[dict[str, Any]] = json.load(response)["rows"]
-        return found
-
-    def find(self, selector: str) -> Any:
-        self.page.wait(lambda: self.page.data(selector) != [], selector)
-        return self.chrome.find_element(By.CSS_SELECTOR, selector)
-
-    def click(self, text: str) -> None:
-        """A button, by what is on it, when it can be used."""
-        script = "const found = [...document.querySelectorAll('button')].find(e => e.innerText === arguments[0] && !e.disabled);"
-        self.page.wait(
-            lambda: bool(self.chrome.execute_script(f"{script} found?.click(); return Boolean(found)", text)), text
-        )
-
-    def act(self, action: str, **fields: str) -> None:
-        """Fill in an action and look at what it would do."""
-        script = "document.querySelector(arguments[0]).closest('details').open = true"
-        form = f"form[data-action={action}]"
-        self.page.wait(lambda: bool(self.chrome.find_elements(By.CSS_SELECTOR, form)), form)
-        self.chrome.execute_script(script, form)
-        for name, value in fields.items():
-            control = self.find(f"{form} [name={name}]")
-            control.clear()
-            control.send_keys(value)
-        self.find(f"{form} button:not([type])").click()
-        self.page.wait(lambda: self.page.texts(f"{form} [role=status]") != [""], f"a plan of {action}")
-
-    def confirm(self, action: str, word: str) -> None:
-        """Type the word that an action wants, and do it."""
-        form = f"form[data-action={action}]"
-        control = self.find(f"{form} [name=confirm]")
-        assert not self.find(f"{form} button.danger").is_enabled()
-        control.send_keys(word)
-        self.find(f"{form} button.danger").click()
-
-    def follow(self, selector: str) -> None:
-        """The first link of the kind; found and clicked at once, because tables are drawn again."""
-        script = "const found = document.querySelector(arguments[0]); found?.click(); return Boolean(found)"
-        self.page.wait(lambda: bool(self.chrome.execute_script(script, selector)), selector)
-
-    def keep(self, name: str) -> None:
-        self.chrome.save_screenshot(str(self._folder / f"{name}.png"))
-
-
 @pytest.mark.timeout(360)
 def test_every_screen_of_the_console(tmp_path: Path) -> None:
     with (
@@ -166,6 +74,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             look_at_the_cluster(screens)
             look_at_records(screens)
             write_and_search(screens, cluster)
+            look_at_documents(screens, cluster)
             look_at_groups(screens)
             look_at_the_rest(screens)
             change_topics(screens)
@@ -174,6 +83,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             on_a_phone_and_dark(screens)
             screens.page.assert_sound()
             assert chrome.title != "taken"
+        switch_between_clusters(chrome, cluster, tmp_path)
         the_demo_ends_with_its_console(cluster, tmp_path)
         with console(cluster, tmp_path, "--read-only") as address:
             screens = Screens(chrome, address, tmp_path)
@@ -181,12 +91,14 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
             a_killed_broker_is_not_up(screens, cluster)
 
 
-def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
-    """A producer slips to nanoseconds; the records around it are there as otherwise, and it is told with its number."""
+def test_records_of_any_time_are_shown_also_to_who_may_only_look(tmp_path: Path) -> None:
+    """A producer slips to nanoseconds; the records around it are there as otherwise, and it is told with its number. Then there is a rule
+    for the topic, which lets everybody read it and nobody change it.
+    """
     odd = (NOON_MS * 1000, NOON_MS * 10**6, 2**63 - 1)
     with (
         browser(tmp_path / "chromium") as chrome,
-        LocalCluster(brokers=1, properties={**SETTINGS, "num.partitions": "1"}) as cluster,
+        LocalCluster(brokers=1, properties={**OPEN_WITHOUT_RULES, "num.partitions": "1"}) as cluster,
     ):
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         for number, timestamp in enumerate((NOON_MS, *odd, NOON_MS + 1)):
@@ -199,6 +111,73 @@ def test_records_of_any_time_are_shown(tmp_path: Path) -> None:
             screens.follow("[data-record='0:3'] button")
             screens.has(f"{2**63 - 1} ms UTC", "Produce it again")
             screens.page.assert_sound()
+            changes_are_refused_with_the_reason(screens)
+
+
+def changes_are_refused_with_the_reason(screens: Screens) -> None:
+    """Who may see a topic and not alter it sees it, and why the brokers do not alter it."""
+    screens.open("#/access", "Access")
+    screens.act("add-acl", principal="*", name="odd")
+    screens.click("Do it")
+    screens.page.wait(lambda: "Remove …" in screens.page.texts("button"), "the rule")
+    screens.open("#/topics/odd/records", "odd")
+    screens.has("5 records", "record 0")
+    screens.open("#/topics/odd", "odd")
+    screens.has("Partitions", "Records")
+    screens.open("#/topics/odd/change", "odd")
+    for action, fields, told in (
+        ("change-settings", {"set": "retention.ms=86400000"}, "settings of topic odd: Topic authorization failed."),
+        ("add-partitions", {"total": "3"}, "adding partitions to odd: The topic authorization is failed."),
+        ("purge-topic", {}, "settings of topic odd: Topic authorization failed."),
+    ):
+        screens.act(action, **fields)
+        assert screens.page.texts(f"form[data-action={action}] [role=status] .notice.bad") == [told]
+        assert not screens.find(f"form[data-action={action}] button.danger").is_enabled()
+    screens.act("delete-topic")
+    screens.confirm("delete-topic", "odd")
+    refusal = "form[data-action=delete-topic] [role=status] .notice.bad"
+    told = ["deleting topic odd: not authorized for the topic"]
+    screens.page.wait(lambda: screens.page.texts(refusal) == told, "a refusal")
+    screens.keep("refused")
+    screens.open("#/topics/odd/produce", "odd")
+    screens.find("textarea[name=value]").send_keys("not written")
+    screens.click("Write the record")
+    told = ["producing to odd-0: not authorized for the topic"]
+    screens.page.wait(lambda: screens.page.texts(".notice.bad") == told, "a refusal")
+    screens.open("#/topics/odd/records", "odd")
+    screens.has("5 records, of 5 offsets")
+
+
+def switch_between_clusters(chrome: Chrome, cluster: LocalCluster, folder: Path) -> None:
+    """Each context has its screens at an address of its own; the one that nobody answers for says so, and the others are as always."""
+    contexts = folder / "contexts.toml"
+    with socket.socket() as held:  # nobody listens there, and nobody else takes it
+        held.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{held.getsockname()[1]}"
+        servers = {"one": cluster.bootstrap_servers, "two": cluster.bootstrap_servers, "away": away}
+        lines = [f'[contexts.{name}]\nbootstrap.servers = "{each}"\n' for name, each in servers.items()]
+        contexts.write_text('current-context = "one"\n' + "".join(lines))
+        with serve_console(folder, contexts, "--all-contexts", "--read-only") as address:
+            screens = Screens(chrome, address, folder)
+            screens.has("2 of 2", "one ⚠", "read only")
+            screens.open("#/topics/orders/records", "orders")
+            screens.find("#cluster").send_keys(Keys.ENTER)
+            screens.has(f"away {away} ⚠ no broker can be reached")
+            screens.keep("clusters")
+            screens.choose_cluster("two")
+            screens.page.wait(
+                lambda: screens.page.texts("h1") == ["Topics"], "the same kind of screen of another cluster"
+            )
+            screens.has("two ⚠", "orders", "read only")
+            assert chrome.current_url == f"{address}clusters/two/#/topics" and "two" in chrome.title
+            screens.choose_cluster("away")
+            screens.has(f"away ({away}) is not connected: no broker can be reached", "Connection refused")
+            screens.find("#cluster").send_keys(Keys.ENTER)
+            screens.find("#cluster-list a").send_keys(Keys.ESCAPE)
+            assert not screens.find("#clusters").get_attribute("open")
+            assert chrome.switch_to.active_element.get_attribute("id") == "cluster"
+            screens.choose_cluster("one")
+            screens.has("2 of 2")
 
 
 def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
@@ -226,7 +205,7 @@ def the_demo_ends_with_its_console(cluster: LocalCluster, folder: Path) -> None:
         assert found is not None, (folder / "console.log").read_text()
         assert process.stdout.readline().startswith(f"all of it is at {found[1]}")
         with urllib.request.urlopen(f"{found[1]}api/overview", timeout=60) as answer:
-            assert json.load(answer)["counts"]["topics"] == 2
+            assert json.load(answer)["counts"]["topics"] == 3
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0 and is_free(int(found[2]))
     finally:
@@ -298,6 +277,39 @@ def look_at_records(screens: Screens) -> None:
     screens.find("input[name=partitions]").send_keys("0")
     screens.click("Read")
     screens.page.wait(lambda: screens.page.texts("[data-record] th")[:1] == ["0:7"], "from an offset on")
+
+
+def look_at_documents(screens: Screens, cluster: LocalCluster) -> None:
+    """JSON folds, by keys too, in colours that can be read; what looks like it and is none has a reason."""
+    document = json.dumps({"note": SCRIPT, SCRIPT: [2**64, {"inner": None}], "many": list(range(250))})
+    long = json.dumps([{"number": number, "note": "x" * 20} for number in range(20_000)])
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "message.max.bytes": 2_000_000}
+    )
+    for value in (document, '{"broken": ', long):
+        producer.produce("documents", value, partition=0)
+    assert producer.flush(30) == 0
+    screens.open("#/topics/documents/records", "documents")
+    screens.follow("[data-record='0:0'] button")
+    screens.has(str(2**64), '"inner"', "250 items")
+    assert json.dumps(SCRIPT) in screens.page.texts(".json .json-key")
+    many = next(each for each in screens.chrome.find_elements(By.TAG_NAME, "summary") if "250 items" in each.text)
+    many.send_keys(Keys.ENTER)
+    screens.click("100 more of 150")
+    screens.has("50 more of 50", "199,")
+    screens.keep("document")
+    for theme in ("dark", "light"):
+        screens.prefer(theme)
+        assert all(contrast >= 4.5 for contrast in screens.contrasts(".json", ".json span")), theme
+    screens.click("Fold")
+    screens.page.wait(lambda: str(2**64) not in screens.page.text(".json"), "folded")
+    screens.click("Unfold")
+    screens.has('"inner"', "100 more of 150")
+    screens.follow("[data-record='0:1'] button")
+    screens.has("Shown as text because it is not valid as JSON (line 1, column 12: Expecting value).")
+    screens.follow("[data-record='0:2'] button")
+    screens.has("100 more of 19,900")
+    assert screens.chrome.execute_script("return document.querySelectorAll('*').length") < 2_000
 
 
 def write_and_search(screens: Screens, cluster: LocalCluster) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from kafkalite.cli.console import DEFAULT_PORT
+from kafkalite.cli.console.command import DEFAULT_PORT
 from kafkalite.cli.output import fail, flush, write_line
 from kafkalite.local.ports import is_free
 from zk.servers.ensemble import end_with_parent

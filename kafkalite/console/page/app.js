@@ -4,6 +4,7 @@
 import { show as access } from "./access.js";
 import { forgetAges, takeAges } from "./as_of.js";
 import { show as brokers, showOne as broker } from "./brokers.js";
+import { showClusters } from "./clusters.js";
 import { byId, element, setText } from "./elements.js";
 import { show as groups, showOne as group } from "./groups.js";
 import { show as messages } from "./messages.js";
@@ -38,6 +39,7 @@ const ROUTES = [
 ];
 
 let leave = () => {};
+let cluster; // its name where there are several, null where there is one, undefined before that is known
 export let about = {};
 
 class Life {
@@ -112,7 +114,7 @@ function route() {
   }
   const [match, show, title] = found;
   const names = match.slice(1).map((part) => (part === undefined ? undefined : decodeURIComponent(part)));
-  document.title = [names[0], title, "kafkalite console"].filter(Boolean).join(" · ");
+  document.title = [names[0], title, cluster, "kafkalite console"].filter(Boolean).join(" · ");
   show(main, life, ...names);
 }
 
@@ -153,13 +155,15 @@ byId("skip").addEventListener("click", (event) => {
 
 async function begin() {
   try {
+    if (cluster === undefined) cluster = await showClusters();
     about = await ask("console");
   } catch (problem) {
     showLost(problem.message);
     setTimeout(begin, 2000);
     return;
   }
-  setText(byId("context"), about.context);
+  showLost("");
+  setText(byId("context"), cluster ? about.servers : about.context);
   setText(byId("version"), about.version);
   byId("read-only").hidden = !about.read_only;
   addEventListener("hashchange", () => {

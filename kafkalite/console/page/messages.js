@@ -1,6 +1,7 @@
 // Records of a topic: pages of them, a search, what comes live. Whatever is in a record is put in as text.
 
 import { element, plural, setText } from "./elements.js";
+import { coloured, jsonTree, longText } from "./json.js";
 import { addressOf, ask, bytes, check, choice, count, field, link, notice } from "./screen.js";
 import { parseTime, time, zone } from "./times.js";
 import { tabs } from "./topic.js";
@@ -12,15 +13,23 @@ const LIVE_KEPT = 500;
 // A producer may write any 64-bit number; the console says how those are shown that are no time of a calendar.
 const shownTime = (record) => (record.time === "-" ? "–" : record.time.endsWith("Z") ? time(record.timestamp) : record.time);
 
+const JSON_KINDS = ["json", "msgpack", "schema"];
+
+const reasonOf = (data) => (data.reason ? `Shown as ${data.kind === "hex" ? "hexadecimal" : data.kind} because ${data.reason}.` : null);
+
 function shownData(data) {
   if (data.kind === "null") return element("span", { class: "faint" }, "null");
   const text = data.text || (data.bytes ? data.text : "(empty)");
-  return element("span", { class: "value mono" }, data.is_cut ? `${text} …` : text);
+  const content = JSON_KINDS.includes(data.kind) ? coloured(text) : [text];
+  return element("span", { class: "value mono", title: reasonOf(data) }, ...content, data.is_cut ? " …" : "");
 }
 
 function whole(title, data) {
   const kind = data.kind === "null" ? "null" : `${data.kind}, ${bytes(data.bytes)}${data.is_cut ? ", cut off" : ""}`;
-  return [element("h3", {}, `${title} `, element("small", {}, kind)), ...(data.kind === "null" ? [] : [element("pre", { tabindex: "0", "aria-label": title }, data.text)])];
+  const reason = data.reason ? [element("p", { class: "faint" }, reasonOf(data))] : [];
+  const isTree = JSON_KINDS.includes(data.kind) && !data.is_cut;
+  const content = data.kind === "null" ? [] : isTree ? jsonTree(title, data.text) : [longText(title, data.text)];
+  return [element("h3", {}, `${title} `, element("small", {}, kind)), ...reason, ...content];
 }
 
 // A row that opens to the whole record.

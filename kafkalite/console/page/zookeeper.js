@@ -1,6 +1,7 @@
 // The tree of ZooKeeper, one znode at a time, with what each is for.
 
 import { element } from "./elements.js";
+import { jsonTree, longText } from "./json.js";
 import { ask, count, link, notice, table } from "./screen.js";
 import { time, zone } from "./times.js";
 
@@ -32,7 +33,7 @@ export async function show(main, life, path = "/") {
   main.append(
     crumbs(path),
     element("p", {}, found.meaning ?? "Kafka knows nothing of it."),
-    ...(found.data.bytes ? [element("pre", { tabindex: "0", "aria-label": "What it holds" }, found.data.text)] : []),
+    ...(!found.data.bytes ? [] : found.data.kind === "json" ? jsonTree("What it holds", found.data.text) : [longText("What it holds", found.data.text)]),
     element("dl", { class: "facts" }, ...facts.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)])),
   );
   if (found.children.length) {

@@ -95,7 +95,7 @@ async def a_scene(*, with_zookeeper: bool) -> AsyncIterator[Scene]:
         scene.register(broker)
     for number, (leader, epoch, isr) in enumerate(scene.admin.topics["t"] if with_zookeeper else ()):
         scene.write_state(number, leader, epoch, isr)
-    async with scene.console._lifespan(None):  # type: ignore[arg-type]
+    async with scene.console.running():
         yield scene
     if store is not None:
         await store.close()

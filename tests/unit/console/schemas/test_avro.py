@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kafkalite.console.avro import AvroError, AvroSchema
 from kafkalite.console.decoding import WHOLE_BYTES, decode_text
-from kafkalite.console.schema_registry import SchemaRegistry, http_fetch
+from kafkalite.console.schemas.avro import AvroError, AvroSchema
+from kafkalite.console.schemas.registry import SchemaRegistry, http_fetch
 from tests.case import case
 from tests.unit.clocks import HandClock
 
@@ -92,13 +92,14 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
     answers = {
         1: {"schema": json.dumps(SCHEMAS[17][0])},
         2: {"schema": "{}", "schemaType": "JSON"},
-        3: {"schema": "", "schemaType": "PROTOBUF"},
+        3: {"schema": "", "schemaType": "XML"},
         4: {"schema": '"long"', "references": [{"name": "x"}]},
     }
     asked: list[int] = []
     clock = HandClock()
 
-    async def fetch(number: int) -> bytes:
+    async def fetch(path: str) -> bytes:
+        number = int(path.removeprefix("schemas/ids/"))
         asked.append(number)
         if number not in answers:
             raise OSError("404")
@@ -121,16 +122,24 @@ def test_schemas_are_fetched_once_and_what_is_not_there_again_after_a_while() ->
         for _ in range(2):
             await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 4, 9], "each once"
-        assert [registry.decode_value(each) for each in values if each] == [
-            *['{"a": 27, "b": "foo"}'] * 2,
-            '{"a":1}',
-            *[None] * 5,
-        ]
-        assert registry.decode_value(numbered(1, b"\x36")) is None
+        decoded = [registry.decode_value(each) for each in (avro, avro, in_json, b"text", b"\x00")]
+        assert decoded == [*['{"a": 27, "b": "foo"}'] * 2, '{"a":1}', None, None]
         found = decode_text(avro, limit_bytes=WHOLE_BYTES, by_schema=registry.decode_value)
-        assert (found["kind"], found["text"]) == ("schema", '{\n  "a": 27,\n  "b": "foo"\n}')
+        assert (found["kind"], found["text"], found["reason"]) == ("schema", '{"a": 27, "b": "foo"}', None)
         assert decode_text(avro, "hex", by_schema=registry.decode_value)["kind"] == "hex"
-        assert decode_text(numbered(9, b"x"), by_schema=registry.decode_value)["kind"] == "hex"
+        for value, reason in (
+            (numbered(9, b"x"), "the registry did not give schema 9: 404"),
+            (numbered(1, b"\x36"), "it does not match schema 1: the bytes end too soon"),
+            (numbered(3, b"x"), "the registry did not give schema 3: schemas of the kind XML are not read"),
+            (
+                numbered(4, b"\x02"),
+                "the registry did not give schema 4: schemas of the kind AVRO that refer to others are not read",
+            ),
+            (numbered(5, b"x"), "the registry did not give schema 5: it was not asked for yet; read again"),
+        ):
+            with case(reason):
+                found = decode_text(value, by_schema=registry.decode_value)
+                assert (found["kind"], found["reason"]) == ("hex", reason)
         clock.ms += 31_000
         await registry.load(values)
         assert sorted(asked) == [1, 2, 3, 3, 4, 4, 9, 9]
@@ -156,9 +165,9 @@ def test_a_registry_is_asked_over_http_with_the_login_of_its_address() -> None:
         thread.start()
         try:
             fetch = http_fetch(f"http://ann:s%40cret@127.0.0.1:{server.server_port}/base/")
-            assert asyncio.run(fetch(7)) == b"found"  # type: ignore[arg-type]
+            assert asyncio.run(fetch("schemas/ids/7")) == b"found"  # type: ignore[arg-type]
             with pytest.raises(OSError, match="404"):
-                asyncio.run(fetch(8))  # type: ignore[arg-type]
+                asyncio.run(fetch("schemas/ids/8"))  # type: ignore[arg-type]
         finally:
             server.shutdown()
             thread.join(20)

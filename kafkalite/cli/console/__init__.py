@@ -1,0 +1,1 @@
+"""`kafkalite console`: the command, and the clusters that it connects to."""
