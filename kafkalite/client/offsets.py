@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkalite.client.plain_values import PlainValues
+from kafkalite.client.plain_values import PlainValues, with_known_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class OffsetAndTimestamp(PlainValues):
     leader_epoch: int = -1
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata(PlainValues):
     """A committed position: the offset of the next record to read, and a note of the program's. The leader epoch is -1 when unknown."""

@@ -1,11 +1,33 @@
-"""Results of clients as what JSON and tables can show."""
+"""Values that programs give to clients, with checked names of fields, and get from them, as what JSON and tables can show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
+from kafkalite.client.errors import UnknownOptionError
+from kafkalite.suggestions import did_you_mean
 from kafkalite.types import TopicPartition
+
+Given = TypeVar("Given")
+
+
+def with_known_fields(of: type[Given]) -> type[Given]:
+    """Decorate a dataclass that programs make: a keyword that is none of its fields is an UnknownOptionError with the nearest one."""
+    names, make = [each.name for each in fields(of) if each.init], of.__init__  # type: ignore[arg-type]
+
+    @wraps(make)
+    def check(self: Given, *arguments: Any, **keywords: Any) -> None:
+        for name in keywords:
+            if name not in names:
+                raise UnknownOptionError(
+                    f"{of.__name__} has no {name!r}{did_you_mean(name, names)} (it has {', '.join(names)})"
+                )
+        make(self, *arguments, **keywords)
+
+    of.__init__ = check  # type: ignore[method-assign, assignment]
+    return of
 
 
 @dataclass(frozen=True, slots=True)

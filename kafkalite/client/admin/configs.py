@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from kafkalite.client.admin.calls import AdminCalls, all_of, ensure_count, raise_failures
 from kafkalite.client.errors import AdminError, ClientError
-from kafkalite.client.plain_values import PlainValues
+from kafkalite.client.plain_values import PlainValues, with_known_fields
 from kafkalite.protocol import messages
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class ConfigEntry(PlainValues):
         return self.source == "DEFAULT_CONFIG"
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     """One change of one setting: "set" it, "delete" its override, "append" to a list or "subtract" from it."""

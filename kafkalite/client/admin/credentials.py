@@ -9,7 +9,7 @@ from typing import Final
 
 from kafkalite.client.admin.calls import AdminCalls, Results, raise_failures
 from kafkalite.client.errors import raise_error
-from kafkalite.client.plain_values import PlainValues
+from kafkalite.client.plain_values import PlainValues, with_known_fields
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.security.scram import MIN_ITERATIONS, ScramMechanism, salted_password
@@ -25,6 +25,7 @@ class ScramCredentialInfo(PlainValues):
     iterations: int
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
     """A password for a user; what is sent is the salted password, never the password itself."""
@@ -36,6 +37,7 @@ class ScramUpsertion:
     salt: bytes = field(default_factory=lambda: os.urandom(_SALT_BYTES), repr=False)
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class ScramDeletion:
     """The end of a user's credential."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.errors import raise_error
-from kafkalite.client.plain_values import PlainValues
+from kafkalite.client.plain_values import PlainValues, with_known_fields
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import TopicPartition, group_by_topic
@@ -20,6 +20,7 @@ ElectionType = Literal["preferred", "unclean"]
 _ELECTION_TYPES: Final[dict[ElectionType, int]] = {"preferred": 0, "unclean": 1}
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
     """How many partitions a topic is to have in all; `replica_assignments` are the replicas of the new ones, in order."""

@@ -8,12 +8,14 @@ from typing import Any, Final
 
 from kafkalite.client.admin.calls import AdminCalls, ensure_count, raise_failures
 from kafkalite.client.errors import raise_error
+from kafkalite.client.plain_values import with_known_fields
 from kafkalite.protocol import messages
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
     """Whom a quota is for: pairs of a type ("user", "client-id", "ip") and a name, None being the default of that type."""
@@ -30,6 +32,7 @@ class QuotaEntity:
         return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in self.parts)
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class QuotaFilter:
     """Accepts entities whose part `entity_type` has this name; None is the default, and `any_name` any that is named or default."""
@@ -39,6 +42,7 @@ class QuotaFilter:
     any_name: bool = False
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class ClientQuota:
     """The quotas of one entity: `consumer_byte_rate`, `producer_byte_rate` (bytes a second), `request_percentage`, …"""

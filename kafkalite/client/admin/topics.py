@@ -11,12 +11,13 @@ from typing import Any
 from kafkalite.client.admin.calls import AdminCalls, Results
 from kafkalite.client.cluster.view import TOPICS_AT_ONCE, BrokerNode, ClusterView, PartitionView, TopicView
 from kafkalite.client.errors import ClientError, raise_error
-from kafkalite.client.plain_values import PlainValues
+from kafkalite.client.plain_values import PlainValues, with_known_fields
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
 from kafkalite.types import topic_id_to_text
 
 
+@with_known_fields
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to be created. -1 stands for the brokers' defaults; `replica_assignments` gives the replicas of each partition."""
