@@ -1,4 +1,5 @@
-"""Run in Spark 4.0.0 (`tests.peers.spark_connector.run_program`): topics read by `kafka` and by `kafkalite` in turn, in one session.
+"""Run in Spark 4.0.0 (`tests.peers.spark_connector.run_program`): topics read, or written, by `kafka` and by `kafkalite` in turn, in one
+session.
 
 The answer has for each cell and source the seconds of each round: on the clock, and of processors (the JVM and Spark's Python workers).
 """
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import spark_jobs
 
 SOURCES: Final = ("kafka", "kafkalite")
+WRITING_TASKS: Final = 4
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -70,18 +73,32 @@ def read(spark: SparkSession, source: str, options: dict[str, str]) -> dict[str,
     return {"wall_s": time.perf_counter() - began, "processor_s": processor_s() - used}
 
 
+def write(spark: SparkSession, source: str, options: dict[str, str]) -> dict[str, float]:
+    """Write `rows` with values of `size` bytes, which Spark makes at next to no cost, to `topic`."""
+    given = dict(options)
+    rows, size = int(given.pop("rows")), int(given.pop("size"))
+    ids = spark.range(0, rows, 1, WRITING_TASKS)
+    frame = ids.select(
+        F.col("id").cast("string").alias("key"), F.rpad(F.col("id").cast("string"), size, "x").alias("value")
+    )
+    began, used = time.perf_counter(), processor_s()
+    frame.write.format(source).options(**given).mode("append").save()
+    return {"wall_s": time.perf_counter() - began, "processor_s": processor_s() - used}
+
+
 def main(question: Path, answer: Path) -> None:
     asked = json.loads(question.read_text())
     spark = session(asked["jars"], question.parent, asked["cores"])
     found: dict[str, dict[str, list[Any]]] = {}
     for name, options in asked["cells"].items():
+        act = write if "topic" in options else read
         for _ in range(asked["warm_up"]):
             for source in SOURCES:
-                read(spark, source, options)
+                act(spark, source, options)
         rounds = found[name] = {source: [] for source in SOURCES}
         for number in range(asked["rounds"]):
             for source in SOURCES if number % 2 else reversed(SOURCES):
-                rounds[source].append(read(spark, source, options))
+                rounds[source].append(act(spark, source, options))
     answer.write_text(json.dumps(found))
     spark.stop()
 
