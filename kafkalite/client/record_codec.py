@@ -6,7 +6,7 @@ them (header, CRC-32C, compression) is `kafkalite.protocol.record_batches.record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 
@@ -41,6 +41,8 @@ _UNREADABLE_BATCH: tuple[type[Exception], ...] = (KafkaError, *UNREADABLE)
 _PART_FACTOR = 4
 """To find where parts begin takes as long as to read them, which is too much where a batch is only a little too long."""
 
+Row = tuple[int, bytes | None, bytes | None, Sequence[Header]]
+"""Timestamp in ms, key, value and headers of a record."""
 AddRecord = Callable[[int, bytes | None, bytes | None, Sequence[Header]], int]
 
 RECORD_OVERHEAD_BYTES = 31
@@ -65,6 +67,15 @@ class BatchWriter:
         self._writer = new_writer(target_bytes)
         self._attributes = TRANSACTIONAL if is_transactional else 0
         self.add_record: AddRecord = self._writer.append
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of the batch so far, without compression."""
+        return self._writer.size
+
+    def add_records(self, rows: Iterable[Row]) -> int:
+        """Add records until one does not fit any more; returns how many were added."""
+        return self._writer.extend(rows)
 
     def build(self, codec: int, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Buffer:
         """Return the finished batch, compressed with `codec` where that makes it smaller. The writer is spent."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kafkalite.client.producer.sequence_numbers import SEQUENCES
-from kafkalite.client.record_codec import AddRecord, BatchWriter
+from kafkalite.client.record_codec import AddRecord, BatchWriter, Row
 from kafkalite.client.record_reader import read_records
 from kafkalite.client.records import ConsumerRecord, Header
 from kafkalite.errors import ensure
@@ -187,6 +187,17 @@ class Accumulator:
         batch = self._open_batch(queue, now_ms)
         batch.size_bytes += batch.add_record(timestamp, key, value, headers)
         batch.timestamps.append(timestamp)
+        self.used_bytes += batch.size_bytes
+        return batch
+
+    def add_complete(self, queue: PartitionQueue, rows: Sequence[Row], now_ms: float) -> Batch:
+        """Put as many of the rows, one at least, as a batch takes into one of their own, which is complete with that."""
+        self.seal(queue.waiting)
+        batch = self._open_batch(queue, now_ms)
+        count = batch.writer.add_records(rows)
+        batch.timestamps += [row[0] for row in rows[:count]]
+        batch.size_bytes = batch.writer.size_bytes
+        batch.state = BatchState.SEALED
         self.used_bytes += batch.size_bytes
         return batch
 

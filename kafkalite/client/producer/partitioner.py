@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 import mmh3
 
 from kafkalite.protocol.murmur2 import murmur2
+from kafkalite.protocol.record_batches.record_code import choose_partitions
 
 PartitionerName = Literal["murmur2", "round_robin", "sticky", "murmur3"]
 PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
@@ -75,6 +76,21 @@ class Partitioner:
         if not self._sticky:
             self._counters[topic] = turn + 1
         return candidates[turn % len(candidates)]
+
+    def partitions(
+        self, topic: str, keys: Sequence[bytes | None], partitions: Sequence[int], available: Sequence[int]
+    ) -> list[int | None]:
+        """Return what `partition` does for each key; None for a null key that goes with its batch, where these are sticky."""
+        if self._function is None and self._hash is murmur2_partition:
+            found = choose_partitions(keys, len(partitions))
+            if self._sticky or None not in found:
+                return found
+        else:
+            found = [None] * len(keys)
+        return [
+            self.partition(topic, key, partitions, available) if chosen is None else chosen
+            for key, chosen in zip(keys, found, strict=True)
+        ]
 
     def batch_filled(self, topic: str) -> None:
         """A batch of `topic` is complete: sticky null keys move on to the next partition."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -32,7 +32,7 @@ from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
 from kafkalite.client.producer.sender import Sender
 from kafkalite.client.producer.sequence_numbers import SequenceNumbers
-from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
+from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, Row, record_bytes_bound
 from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.serializers import Serializer, serializer_for
 from kafkalite.clock import SystemClock
@@ -52,7 +52,7 @@ _NO_HEADERS: list[Header] = []
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
+class Route:
     """Where the records of a topic go, as long as the view of the cluster is `view`."""
 
     view: ClusterView
@@ -74,10 +74,10 @@ class Producer:
         self._clock = chosen.clock or SystemClock()
         self._serializers: dict[str, tuple[Serializer, Serializer]] = {}
         self.takes_bytes = chosen.key_serializer is None and chosen.value_serializer is None
-        self._routes: dict[str, _Route] = {}
+        self._routes: dict[str, Route] = {}
         self.crowded = False
         self._buffer_memory = chosen.buffer_memory
-        self._partitioner = Partitioner(chosen.partitioner)
+        self.partitioner = Partitioner(chosen.partitioner)
         self._max_block_s = chosen.max_block_ms / 1000
         self._max_request_size = chosen.max_request_size
         self._surely_fitting_bytes = chosen.max_request_size - HEADER_SIZE - RECORD_OVERHEAD_BYTES
@@ -186,7 +186,7 @@ class Producer:
             return False
         chosen = partition
         if chosen is None:
-            chosen = self._partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
+            chosen = self.partitioner.partition(topic, key, route.topic.all_partitions, route.topic.available)
         queue = route.queues.get(chosen)
         if queue is None:
             if partition is None:
@@ -223,7 +223,7 @@ class Producer:
         headers: list[Header],
     ) -> Batch:
         if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
-            self._partitioner.batch_filled(topic)
+            self.partitioner.batch_filled(topic)
             self.crowded = True
         now_ms = asyncio.get_running_loop().time() * 1000
         batch = self._accumulator.append_to_new(queue, timestamp_ms, key, value, headers, now_ms)
@@ -244,11 +244,19 @@ class Producer:
         on_delivery: OnDelivery | None,
     ) -> None:
         """`try_append` until it succeeds, after connecting, and waiting for the partition and for room. Errors as `send`."""
+        while True:
+            await self.prepare(topic, partition)
+            if self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
+                return
+
+    async def prepare(self, topic: str, partition: int | None = None) -> Route:
+        """Connect, wait for the partition and for room, and return where records of the topic go. Errors as `send`."""
         if partition is not None and partition < 0:
             raise ClientError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} cannot have a partition {partition}"
             )
-        while True:
+        route = None
+        while route is None:
             self._check_open()
             if self._sending is None:
                 await self.connect()
@@ -259,16 +267,37 @@ class Producer:
                 await self._topic_view(topic, partition)
             if not self._accumulator.has_room:
                 await self._wait_for_room()
-            self._find_route(topic)
-            if self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
-                return
+            route = self._find_route(topic)
+        return route
 
-    def _find_route(self, topic: str) -> None:
-        view = self._cluster.view
-        known = view.topics.get(topic)
-        if known is not None:
+    def now_ms(self) -> int:
+        """Return the timestamp that a record gets by default."""
+        return self._clock.now_ms()
+
+    def check_rows(self, topic: str, rows: Iterable[Row]) -> None:
+        """Raise ClientError MESSAGE_TOO_LARGE for a row that fits into no request."""
+        for _, key, value, headers in rows:
+            if headers or (len(key) if key else 0) + (len(value) if value else 0) > self._surely_fitting_bytes:
+                self._check_size(topic, key, value, headers)
+
+    def append_rows(self, queue: PartitionQueue, rows: Sequence[Row]) -> Batch:
+        """Put rows of a partition, as many as it takes, into a batch that is complete with that; after `prepare`."""
+        now_ms = asyncio.get_running_loop().time() * 1000
+        batch = self._accumulator.add_complete(queue, rows, now_ms)
+        if self._sender.transactions is not None:
+            self._sender.transactions.admits(queue.topic_partition)
+        self._sender.wake()
+        return batch
+
+    def _find_route(self, topic: str) -> Route | None:
+        view, route = self._cluster.view, self._routes.get(topic)
+        if route is None or route.view is not view:
+            known = view.topics.get(topic)
+            if known is None:
+                return None
             queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in known.partitions}
-            self._routes[topic] = _Route(view, known, queues)
+            route = self._routes[topic] = Route(view, known, queues)
+        return route
 
     async def send_bytes(
         self,

@@ -23,7 +23,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
@@ -814,6 +814,44 @@ def hash_rows(
     return hashes
 
 
+# Partitions.
+
+cdef inline uint32_t _murmur2(const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    # As `kafkalite.protocol.murmur2` has it.
+    cdef uint32_t hashed = <uint32_t>0x9747B28C ^ <uint32_t>size, word
+    while size >= 4:
+        word = <uint32_t>data[0] | <uint32_t>data[1] << 8 | <uint32_t>data[2] << 16 | <uint32_t>data[3] << 24
+        word *= <uint32_t>0x5BD1E995
+        word ^= word >> 24
+        hashed = (hashed * <uint32_t>0x5BD1E995) ^ (word * <uint32_t>0x5BD1E995)
+        data += 4
+        size -= 4
+    if size:
+        if size == 3:
+            hashed ^= <uint32_t>data[2] << 16
+        if size >= 2:
+            hashed ^= <uint32_t>data[1] << 8
+        hashed ^= <uint32_t>data[0]
+        hashed *= <uint32_t>0x5BD1E995
+    hashed ^= hashed >> 13
+    hashed *= <uint32_t>0x5BD1E995
+    return hashed ^ (hashed >> 15)
+
+
+def choose_partitions(keys, Py_ssize_t count):
+    cdef bytes encoded
+    cdef list found = []
+    if count <= 0:
+        raise ValueError(f"{count} partitions")
+    for key in keys:
+        if key is None:
+            found.append(None)
+        else:
+            encoded = _as_bytes(key)
+            found.append((_murmur2(<const unsigned char*>PyBytes_AsString(encoded), len(encoded)) & 0x7FFFFFFF) % count)
+    return found
+
+
 # Writing.
 
 cdef inline Py_ssize_t _varint_bytes(int64_t number) noexcept nogil:
@@ -926,6 +964,10 @@ cdef class RecordsWriter:
             self.max_timestamp = timestamp
         self.count += 1
         return size
+
+    @property
+    def size(self):
+        return self._used
 
     def append(self, int64_t timestamp, key, value, headers):
         return self._append(timestamp, key, value, headers)

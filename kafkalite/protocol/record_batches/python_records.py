@@ -13,6 +13,7 @@ from typing import Final, SupportsInt, TypeAlias
 
 import mmh3
 
+from kafkalite.protocol.murmur2 import murmur2
 from kafkalite.protocol.record_batches import record_walk
 from kafkalite.protocol.record_batches.record_walk import headers_at, record_at
 from kafkalite.protocol.record_batches.varint import wrap_long, write_varint
@@ -213,6 +214,14 @@ def _strings(bounds: Sequence[int], data: Buffer, nulls: Buffer | None) -> Itera
             raise ValueError(f"row {row} has a key or value that lies outside of the data")
 
 
+def choose_partitions(keys: Iterable[Buffer | None], count: int) -> list[int | None]:
+    """Do as `record_code.choose_partitions` says."""
+    if count <= 0:
+        raise ValueError(f"{count} partitions")
+    encoded = map(_as_bytes, keys)
+    return [None if key is None else (murmur2(key) & 0x7FFFFFFF) % count for key in encoded]
+
+
 def find_starts(data: Buffer, position: int, end: int, count: int) -> array[int]:
     """Do as `record_code.find_starts` says."""
     _check_bounds(data, position, end)
@@ -241,12 +250,12 @@ def _as_bytes(content: Buffer | None) -> bytes | None:
 class RecordsWriter:
     """A batch under construction, as `record_code.RecordsWriter` says."""
 
-    __slots__ = ("_batch", "_target_bytes", "base_timestamp", "count", "max_timestamp")
+    __slots__ = ("_batch", "_target_bytes", "base_timestamp", "count", "max_timestamp", "size")
 
     def __init__(self, target_bytes: int) -> None:
         self._target_bytes = target_bytes
         self._batch: bytearray | None = bytearray(_BATCH_HEADER_BYTES)
-        self.count = 0
+        self.count, self.size = 0, _BATCH_HEADER_BYTES
         self.base_timestamp = self.max_timestamp = -1
 
     def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
@@ -266,6 +275,7 @@ class RecordsWriter:
         if count and (count == _COUNT_MAX or len(batch) + len(encoded) > self._target_bytes):
             return 0
         batch += encoded
+        self.size = len(batch)
         if not count:
             self.base_timestamp = self.max_timestamp = timestamp
         elif timestamp > self.max_timestamp:

@@ -45,6 +45,10 @@ class RecordsWriter(Protocol):
         """Return the number of records."""
 
     @property
+    def size(self) -> int:
+        """Return the bytes of the batch so far, with its header."""
+
+    @property
     def base_timestamp(self) -> int:
         """Return the timestamp of the first record, -1 without one."""
 
@@ -69,6 +73,7 @@ class RecordsWriter(Protocol):
 _FUNCTIONS: Final = (
     "RecordsWriter",
     "check_in_order",
+    "choose_partitions",
     "digest_records",
     "find_places",
     "find_starts",
@@ -151,6 +156,9 @@ hash_rows: Final[
 Return 16 bytes for each, murmur3 (x64, 128 bits) of what `python_records.hash_row` says. Raises ValueError for columns that are too short,
 or bounds that lie outside of the data.
 """
+
+choose_partitions: Final[Callable[[Iterable[Buffer | None], int], list[int | None]]] = _code.choose_partitions
+"""Return for each key its partition of so many, as Kafka's default partitioner (murmur2); None for a null key. Raises TypeError."""
 
 new_writer: Final[Callable[[int], RecordsWriter]] = _code.RecordsWriter
 """Return a writer of a batch of up to so many bytes."""

@@ -18,6 +18,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkalite.client.producer.partitioner import murmur2_partition
 from kafkalite.errors import KafkaError
 from kafkalite.portions import in_one_go
 from kafkalite.protocol.record_batches import python_records, record_code
@@ -211,7 +212,7 @@ def fill(code: ModuleType, target_bytes: int, items: Sequence[Any], at_once: boo
         found = [outcome(writer.extend, items)]
     else:
         found = [outcome(writer.append, *each) if len(each) == 4 else each for each in items]
-    facts = writer.count, writer.base_timestamp, writer.max_timestamp
+    facts = writer.count, writer.size, writer.base_timestamp, writer.max_timestamp
     finished = bytes(writer.finish()[HEADER_SIZE:])
     return [*found, *facts, finished, outcome(writer.finish), outcome(writer.append, 1, None, None, ())]
 
@@ -412,3 +413,11 @@ def test_hashes_of_no_number_of_rows(compiled: ModuleType) -> None:
     for code in (compiled, python_records):
         with pytest.raises(ValueError, match="-1 rows"):
             code.hash_rows(-1, b"", b"", b"", b"", b"", None, b"", b"", None)
+
+
+@given(st.lists(st.none() | st.binary(max_size=20), max_size=12), st.integers(-1, 300))
+def test_partitions_of_keys(compiled: ModuleType, keys: list[bytes | None], count: int) -> None:
+    found = outcome(compiled.choose_partitions, keys, count)
+    assert found == outcome(python_records.choose_partitions, keys, count)
+    if count > 0:
+        assert found.result == [None if key is None else murmur2_partition(key, count) for key in keys]
