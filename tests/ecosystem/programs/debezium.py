@@ -10,13 +10,14 @@ from typing import Any
 from kafkalite.local.ports import ReservedPort
 from tests.ecosystem import environments
 from tests.ecosystem.contract import Program, Running, Scene
+from tests.museum.environments import installed_program
 from tests.museum.stage import COUNT
 from zk.servers.java_properties import properties_text
 
 VERSION, CONNECT = "3.6.1.Final", "4.1.1"
 _POSTGRES = ("postgresql-15", "postgresql-client-15", "libpq5", "libldap-2.5-0")
 _CONNECTOR = (f"io.debezium:debezium-connector-postgres:{VERSION}",)
-_LIKE_NOBODY = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
+_LIKE_NOBODY = ("--user", "--map-user=65534", "--map-group=65534")
 """PostgreSQL refuses to run as root; in a user namespace of its own it keeps root's rights on its files under another name."""
 _START_TIMEOUT_S = 240
 
@@ -27,10 +28,10 @@ class _Database:
     def __init__(self, scene: Scene, port: int) -> None:
         self._scene, self._port = scene, port
         self._programs = next(scene.environment.folder.glob("usr/lib/postgresql/*/bin"))
-        self._as_nobody = _LIKE_NOBODY if os.geteuid() == 0 else ()
+        self._as_nobody = (installed_program("unshare"), *_LIKE_NOBODY) if os.geteuid() == 0 else ()
         data = scene.folder / "data"
         self._run("initdb", "--no-sync", "--auth=trust", "--username=shop", "--encoding=UTF8", "--no-locale", data)
-        options = ("-D", data, "-p", port, "-h", "127.0.0.1", "-k", scene.folder)
+        options = ("-D", data, "-p", port, "-h", "127.0.0.1", "-c", "unix_socket_directories=")
         durability = ("-c", "wal_level=logical", "-c", "fsync=off")
         self.server = scene.start(*self._as_nobody, self._programs / "postgres", *options, *durability, name="postgres")
         self.server.until(lambda: "ready to accept connections" in self.server.said, "PostgreSQL")
