@@ -7,6 +7,7 @@ AssertionError when it does not do what it should. What is written for it to run
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -17,7 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from tests.museum.stage import Stage
 from zk.servers.ensemble import end_with_parent
@@ -127,6 +129,36 @@ class Scene:
     def run(self, *words: object, more: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> str:
         """To its end; what it said."""
         return self.start(*words, name=f"run-{len(self._begun)}", more=more).wait(timeout_s)
+
+    def compile_java(self, name: str) -> str:
+        """Compile what is written for it into `folder`, and return the class path for its main class."""
+        jars = ":".join(map(str, self.environment.folder.glob("*.jar")))
+        self.run(
+            "-m", "jdk.compiler/com.sun.tools.javac.Main", "-parameters", "-cp", jars, "-d", self.folder, self.app(name)
+        )
+        return f"{self.folder}:{jars}"
+
+    def node_app(self, name: str) -> Path:
+        """Copy what is written for it into `folder`, where modules look for packages, and return the copy's path."""
+        packages = self.folder / "node_modules"
+        if not packages.exists():
+            packages.symlink_to(self.environment.folder / "node_modules")
+        return Path(shutil.copy(self.app(name), self.folder))
+
+    def is_shared(self, group: str, members: int) -> bool:
+        """True if the group is stable with so many members, each of which has a partition."""
+        found = self.stage.admin.describe_consumer_groups([group])[group].result(TIMEOUT_S)
+        shares = [bool(member.assignment.topic_partitions) for member in found.members]
+        return found.state is ConsumerGroupState.STABLE and shares == [True] * members
+
+    def has_open_transaction(self, topic: str) -> bool:
+        """True if a partition of the topic has records behind its last stable offset."""
+        partitions = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in (0, 1)}
+        ends = []
+        for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+            answers = self.stage.admin.list_offsets(partitions, isolation_level=isolation)
+            ends.append({each.partition: answer.result(TIMEOUT_S).offset for each, answer in answers.items()})
+        return ends[0] != ends[1]
 
     def committed_records(self, topic: str) -> list[tuple[str, str]]:
         return committed_records(self.stage, topic)

@@ -57,6 +57,43 @@ def jars(*artifacts: str) -> Environment:
     return Environment(folder, (*JAVA, "-cp", f"{folder}/*"))
 
 
+def node(*packages: str) -> Environment:
+    """From the registry of npm; a copy of a program of ours finds them through a link, as `Scene.node_app` lays it."""
+
+    def make(folder: Path) -> None:
+        quiet = ("--silent", "--no-audit", "--no-fund", "--no-package-lock")
+        run_quietly([installed_program("npm"), "install", *quiet, "--prefix", folder, *packages], folder)
+
+    return Environment(kept(packages, make), (installed_program("node"),))
+
+
+def go(command: str, *tags: str) -> Environment:
+    """A Go module's command (`path@version`), built with these build tags; commands begin with it."""
+
+    def make(folder: Path) -> None:
+        where = {"GOBIN": str(folder), "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+        run_quietly([installed_program("go"), "install", "-tags", ",".join(tags), command], folder, where)
+
+    folder = kept((command, *tags), make)
+    return Environment(folder, (str(folder / command.partition("@")[0].rpartition("/")[2]),))
+
+
+def go_program(source: Path, *modules: str) -> Environment:
+    """A program of ours in Go, built with these modules (`path@version`); commands begin with it."""
+    text = source.read_text()
+
+    def make(folder: Path) -> None:
+        where, go = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}, installed_program("go")
+        (folder / "main.go").write_text(text)
+        run_quietly([go, "mod", "init", "program"], folder, where)
+        run_quietly([go, "mod", "edit", *(f"-require={module}" for module in modules)], folder, where)
+        run_quietly([go, "mod", "tidy"], folder, where)
+        run_quietly([go, "build", "-o", "program", "."], folder, where)
+
+    folder = kept((source.stem, *modules, text), make)
+    return Environment(folder, (str(folder / "program"),))
+
+
 def debian(*packages: str) -> Environment:
     """From Debian, by apt, unpacked and not installed; commands begin with a path below the folder."""
     apt, unpack = installed_program("apt-get"), installed_program("dpkg-deb")
@@ -81,4 +118,4 @@ def none() -> Environment:
     return Environment(Path(), (sys.executable,))
 
 
-__all__ = ["Missing", "debian", "jars", "kept", "none", "python"]
+__all__ = ["Missing", "debian", "go", "go_program", "jars", "kept", "node", "none", "python"]

@@ -22,6 +22,8 @@ _NOT_SHOWN: Final = (
         "kafka_exporter, kafkactl, kcl, topicctl",
         "the Go module proxy has their libraries only, and Debian does not have them",
     ),
+    ("kaf, kminion, Redpanda Connect, Redpanda Console", "the Go module proxy does not have them"),
+    ("Kafdrop", "not on Maven Central"),
     ("Karapace", "not on PyPI"),
 )
 

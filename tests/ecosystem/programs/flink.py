@@ -10,10 +10,7 @@ VERSION, CONNECTOR = "1.20.1", "3.4.0-1.20"
 def show(scene: Scene) -> None:
     source, target = scene.stage.create("flink-in"), scene.stage.create("flink-out")
     scene.stage.write(source, range(COUNT))
-    jars = ":".join(map(str, scene.environment.folder.glob("*.jar")))
-    compiler = "jdk.compiler/com.sun.tools.javac.Main"
-    scene.run("-m", compiler, "-cp", jars, "-d", scene.folder, scene.app("FlinkUpper.java"))
-    scene.run("-cp", f"{scene.folder}:{jars}", "FlinkUpper", scene.servers, source, target)
+    scene.run("-cp", scene.compile_java("FlinkUpper.java"), "FlinkUpper", scene.servers, source, target)
     found = sorted(value for _, value in scene.committed_records(target))
     assert found == sorted(f"VALUE-{number}" for number in range(COUNT)), found
 
