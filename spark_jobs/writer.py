@@ -146,11 +146,11 @@ def _send_columns(
     producer.send_columns(
         topic,
         columns["value"],
-        columns.get("key"),
-        columns.get("timestamp"),
-        columns.get("partition"),
-        columns.get("headers"),
-        note,
+        keys=columns.get("key"),
+        timestamps_ms=columns.get("timestamp"),
+        partitions=columns.get("partition"),
+        headers=columns.get("headers"),
+        on_failure=note,
     )
 
 

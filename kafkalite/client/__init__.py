@@ -88,6 +88,8 @@ if TYPE_CHECKING:
     from kafkalite.client.options import ConnectionKeywords as ConnectionKeywords
     from kafkalite.client.options import ConnectionOptions as ConnectionOptions
     from kafkalite.client.options import Opener as Opener
+    from kafkalite.client.producer.columns import OnFailure as OnFailure
+    from kafkalite.client.producer.columns import RecordColumns as RecordColumns
     from kafkalite.client.producer.deliveries import Delivery as Delivery
     from kafkalite.client.producer.deliveries import OnDelivery as OnDelivery
     from kafkalite.client.producer.options import Acks as Acks
@@ -161,6 +163,7 @@ _NAMES_OF = {
     ".offsets": "OffsetAndMetadata OffsetAndTimestamp",
     ".security": "SaslMechanism SecurityKeywords SecurityOptions SecurityProtocol",
     ".options": "AdminKeywords AdminOptions ConnectionKeywords ConnectionOptions Opener",
+    ".producer.columns": "OnFailure RecordColumns",
     ".producer.deliveries": "Delivery OnDelivery",
     ".producer.options": "Acks CompressionType ProducerKeywords ProducerOptions",
     ".producer.partitioner": "PartitionFunction PartitionerName",

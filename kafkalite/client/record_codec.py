@@ -57,6 +57,18 @@ def record_bytes_bound(key: bytes | None, value: bytes | None, headers: Sequence
     return size
 
 
+def check_record_size(
+    topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header], most_bytes: int
+) -> None:
+    """Raise ClientError MESSAGE_TOO_LARGE for a record that fits into no request."""
+    size = HEADER_SIZE + record_bytes_bound(key, value, headers)
+    if size > most_bytes:
+        raise ClientError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a record of about {size} bytes for {topic} is larger than max_request_size ({most_bytes})",
+        )
+
+
 class BatchWriter:
     """A batch under construction. `add_record(timestamp, key, value, headers)`, a compiled function where there is one, returns the
     record's size in bytes, or 0 for a record that does not fit into `target_bytes` any more; the first one always does."""

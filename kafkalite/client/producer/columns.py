@@ -10,14 +10,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Final
+from typing import Final, Protocol, TypedDict, Unpack
 
 from kafkalite.client.errors import ClientError
-from kafkalite.client.producer.accumulator import Batch
+from kafkalite.client.producer.accumulator import Accumulator, Batch, PartitionQueue
+from kafkalite.client.producer.options import ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
-from kafkalite.client.producer.producer import Producer, Route
-from kafkalite.client.record_codec import Row
+from kafkalite.client.producer.route import Route
+from kafkalite.client.producer.sender import Sender
+from kafkalite.client.record_codec import Row, check_record_size
 from kafkalite.client.records import Header
+from kafkalite.clock import Clock
 from kafkalite.errors import ErrorCode
 
 OnFailure = Callable[[Exception], None]
@@ -27,21 +30,41 @@ _ROWS_AT_ONCE: Final = 4096
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
+class RecordColumns(TypedDict, total=False):
+    """Columns beside the values, with as many entries, and what is called for a batch that fails."""
+
+    keys: Sequence[bytes | None] | None
+    timestamps_ms: Sequence[int | None] | None
+    partitions: Sequence[int | None] | None
+    headers: Sequence[Sequence[Header] | None] | None
+    on_failure: OnFailure | None
+
+
+class ColumnProducer(Protocol):
+    """What of a producer is used here."""
+
+    options: ProducerOptions
+    partitioner: Partitioner
+    _accumulator: Accumulator
+    _clock: Clock
+    _sender: Sender
+    _surely_fitting_bytes: int
+
+    async def _prepare(self, topic: str, partition: int | None = None) -> Route: ...
+
+    def send_failed(self, problem: Exception) -> None: ...
+
+
 async def send_columns(
-    producer: Producer,
-    topic: str,
-    values: Sequence[bytes | None],
-    keys: Sequence[bytes | None] | None = None,
-    timestamps_ms: Sequence[int] | None = None,
-    partitions: Sequence[int | None] | None = None,
-    headers: Sequence[Sequence[Header] | None] | None = None,
-    on_failure: OnFailure | None = None,
+    producer: ColumnProducer, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]
 ) -> None:
     """Put records on their way, one for each value; the other columns have as many entries, or are left out. Returns once all are in
     batches; `flush` waits for their delivery.
 
     Raises what `Producer.send` raises, ValueError for columns of different lengths.
     """
+    keys, timestamps_ms, headers = more.get("keys"), more.get("timestamps_ms"), more.get("headers")
+    partitions, on_failure = more.get("partitions"), more.get("on_failure")
     count = len(values)
     for name, column in (
         ("keys", keys),
@@ -51,12 +74,15 @@ async def send_columns(
     ):
         if column is not None and len(column) != count:
             raise ValueError(f"{len(column)} {name} for {count} values")
-    times: Iterable[int] = repeat(producer.now_ms(), count) if timestamps_ms is None else timestamps_ms
+    now_ms = producer._clock.now_ms()
+    times: Iterable[int] = repeat(now_ms, count)
+    if timestamps_ms is not None:
+        times = (now_ms if each is None else each for each in timestamps_ms)
     all_headers: Iterable[Sequence[Header]] = (
         repeat(_NO_HEADERS, count) if headers is None else (each or _NO_HEADERS for each in headers)
     )
     rows: list[Row] = list(zip(times, repeat(None, count) if keys is None else keys, values, all_headers, strict=True))
-    producer.check_rows(topic, rows)
+    _check_sizes(producer, topic, rows)
     try:
         await _send_rows(producer, topic, rows, partitions, on_failure)
     except ClientError as problem:
@@ -65,13 +91,13 @@ async def send_columns(
 
 
 async def _send_rows(
-    producer: Producer,
+    producer: ColumnProducer,
     topic: str,
     rows: list[Row],
     partitions: Sequence[int | None] | None,
     on_failure: OnFailure | None,
 ) -> None:
-    route = await producer.prepare(topic)
+    route = await producer._prepare(topic)
     chosen = _choose_partitions(producer.partitioner, topic, rows, partitions, route)
     groups: dict[int | None, list[Row]] = {}
     for partition, row in zip(chosen, rows, strict=True):
@@ -82,7 +108,7 @@ async def _send_rows(
     for partition, group in groups.items():
         start = 0
         while start < len(group):
-            route = await producer.prepare(topic, partition)
+            route = await producer._prepare(topic, partition)
             target = partition
             if target is None:  # sticky: null keys fill one partition's batch, then another's
                 target = producer.partitioner.partition(topic, None, route.topic.all_partitions, route.topic.available)
@@ -92,13 +118,31 @@ async def _send_rows(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"the partitioner chose {target!r}, none of the {len(route.queues)} partitions of topic {topic} that it was given",
                 )
-            batch = producer.append_rows(queue, group[start : start + _ROWS_AT_ONCE])
+            batch = _append_rows(producer, queue, group[start : start + _ROWS_AT_ONCE])
             if on_failure is not None:
                 batch.on_done.append(_make_notice(batch, on_failure))
             start += batch.record_count
             if partition is None and start < len(group):
                 producer.partitioner.batch_filled(topic)
             await asyncio.sleep(0)  # the sender has something to do
+
+
+def _check_sizes(producer: ColumnProducer, topic: str, rows: Iterable[Row]) -> None:
+    """Raise ClientError MESSAGE_TOO_LARGE for a row that fits into no request."""
+    most = producer._surely_fitting_bytes
+    for _, key, value, headers in rows:
+        if headers or (len(key) if key else 0) + (len(value) if value else 0) > most:
+            check_record_size(topic, key, value, headers, producer.options.max_request_size)
+
+
+def _append_rows(producer: ColumnProducer, queue: PartitionQueue, rows: Sequence[Row]) -> Batch:
+    """Put rows of a partition, as many as it takes, into a batch that is complete with that."""
+    sender = producer._sender
+    batch = producer._accumulator.add_complete(queue, rows, asyncio.get_running_loop().time() * 1000)
+    if sender.transactions is not None:
+        sender.transactions.admits(queue.topic_partition)
+    sender.wake()
+    return batch
 
 
 def _choose_partitions(

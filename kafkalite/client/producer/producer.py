@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafkalite.client.cluster.client import ClusterClient
-from kafkalite.client.cluster.view import ClusterView, TopicView
+from kafkalite.client.cluster.view import TopicView
 from kafkalite.client.errors import (
     BufferFullError,
     ClientClosedError,
@@ -26,13 +25,16 @@ from kafkalite.client.errors import (
 from kafkalite.client.group.committable import Committable, committable
 from kafkalite.client.group.metadata import GroupMetadata
 from kafkalite.client.options import options_from_config, takes_options
+from kafkalite.client.producer import columns
 from kafkalite.client.producer.accumulator import Accumulator, Batch, BatchState, PartitionQueue
+from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, callback_for
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.partitioner import Partitioner
+from kafkalite.client.producer.route import Route
 from kafkalite.client.producer.sender import Sender
 from kafkalite.client.producer.sequence_numbers import SequenceNumbers
-from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, Row, record_bytes_bound
+from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, check_record_size
 from kafkalite.client.records import Header, RecordMetadata
 from kafkalite.client.serializers import Serializer, serializer_for
 from kafkalite.clock import SystemClock
@@ -49,15 +51,6 @@ log = logging.getLogger(__name__)
 
 _BYTES_OR_NONE = (bytes, type(None))
 _NO_HEADERS: list[Header] = []
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where the records of a topic go, as long as the view of the cluster is `view`."""
-
-    view: ClusterView
-    topic: TopicView
-    queues: Mapping[int, PartitionQueue]
 
 
 class Producer:
@@ -197,11 +190,11 @@ class Producer:
             return False
         if headers:
             headers = headers if type(headers) is list else list(headers)
-            self._check_size(topic, key, value, headers)
+            check_record_size(topic, key, value, headers, self._max_request_size)
         else:
             headers = _NO_HEADERS
             if (len(key) if key else 0) + (len(value) if value else 0) > self._surely_fitting_bytes:
-                self._check_size(topic, key, value, headers)
+                check_record_size(topic, key, value, headers, self._max_request_size)
         if timestamp_ms is None:
             timestamp_ms = self._clock.now_ms()
         batch = self._accumulator.append_to(queue, timestamp_ms, key, value, headers)
@@ -245,11 +238,11 @@ class Producer:
     ) -> None:
         """`try_append` until it succeeds, after connecting, and waiting for the partition and for room. Errors as `send`."""
         while True:
-            await self.prepare(topic, partition)
+            await self._prepare(topic, partition)
             if self.try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
                 return
 
-    async def prepare(self, topic: str, partition: int | None = None) -> Route:
+    async def _prepare(self, topic: str, partition: int | None = None) -> Route:
         """Connect, wait for the partition and for room, and return where records of the topic go. Errors as `send`."""
         if partition is not None and partition < 0:
             raise ClientError(
@@ -270,25 +263,6 @@ class Producer:
             route = self._find_route(topic)
         return route
 
-    def now_ms(self) -> int:
-        """Return the timestamp that a record gets by default."""
-        return self._clock.now_ms()
-
-    def check_rows(self, topic: str, rows: Iterable[Row]) -> None:
-        """Raise ClientError MESSAGE_TOO_LARGE for a row that fits into no request."""
-        for _, key, value, headers in rows:
-            if headers or (len(key) if key else 0) + (len(value) if value else 0) > self._surely_fitting_bytes:
-                self._check_size(topic, key, value, headers)
-
-    def append_rows(self, queue: PartitionQueue, rows: Sequence[Row]) -> Batch:
-        """Put rows of a partition, as many as it takes, into a batch that is complete with that; after `prepare`."""
-        now_ms = asyncio.get_running_loop().time() * 1000
-        batch = self._accumulator.add_complete(queue, rows, now_ms)
-        if self._sender.transactions is not None:
-            self._sender.transactions.admits(queue.topic_partition)
-        self._sender.wake()
-        return batch
-
     def _find_route(self, topic: str) -> Route | None:
         view, route = self._cluster.view, self._routes.get(topic)
         if route is None or route.view is not view:
@@ -298,6 +272,10 @@ class Producer:
             queues = {number: self._accumulator.queue(TopicPartition(topic, number)) for number in known.partitions}
             route = self._routes[topic] = Route(view, known, queues)
         return route
+
+    async def send_columns(self, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]) -> None:
+        """Put many records on their way at once, of bytes, at a quarter of the price: `columns.send_columns`."""
+        await columns.send_columns(self, topic, values, **more)
 
     async def send_bytes(
         self,
@@ -357,14 +335,6 @@ class Producer:
         may_create = self.options.allow_auto_create_topics
         await self._cluster.wait_for_topic(topic, self._max_block_s, may_create, partition)
         return self._cluster.view.topics[topic]
-
-    def _check_size(self, topic: str, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> None:
-        size = HEADER_SIZE + record_bytes_bound(key, value, headers)
-        if size > self._max_request_size:
-            raise ClientError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of about {size} bytes for {topic} is larger than max_request_size ({self._max_request_size})",
-            )
 
     async def _wait_for_room(self) -> None:
         try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
 from kafkalite.client.options import options_from_config, takes_options
-from kafkalite.client.producer.columns import OnFailure, send_columns
+from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, notify_delivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
@@ -131,23 +131,9 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
             asyncio.run_coroutine_threadsafe(self._drain(), thread.loop)
         return delivery
 
-    def send_columns(
-        self,
-        topic: str,
-        values: Sequence[bytes | None],
-        keys: Sequence[bytes | None] | None = None,
-        timestamps_ms: Sequence[int] | None = None,
-        partitions: Sequence[int | None] | None = None,
-        headers: Sequence[Sequence[Header] | None] | None = None,
-        on_failure: OnFailure | None = None,
-    ) -> None:
-        """Put records on their way as `columns.send_columns`, which are bytes already, behind those that were sent before."""
-
-        async def send() -> None:
-            await self._wait_for_drain()
-            await send_columns(self._core, topic, values, keys, timestamps_ms, partitions, headers, on_failure)
-
-        self._running().call(send())
+    def send_columns(self, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]) -> None:
+        """`Producer.send_columns`, behind what was sent before."""
+        self._running().call(self._after_all_sent(lambda: self._core.send_columns(topic, values, **more)))
 
     def send_and_wait(
         self,

@@ -35,11 +35,12 @@ class Sent(list[Any]):
     def close(self, timeout: float) -> None:
         pass
 
-    def send(
-        self, topic: str, value: Any, key: Any, partition: Any, time_ms: Any, headers: Any, note: Callable[..., None]
-    ) -> None:
-        self.append((topic, value, key, partition, time_ms, headers))
-        note(None, self.problem)
+    def send_columns(self, topic: str, values: list[Any], on_failure: Callable[[Exception], None], **more: Any) -> None:
+        names = ("keys", "partitions", "timestamps_ms", "headers")
+        columns = [more[name] if more[name] is not None else [None] * len(values) for name in names]
+        self.extend(zip([topic] * len(values), values, *columns, strict=True))
+        if self.problem is not None:
+            on_failure(self.problem)
 
     def flush(self) -> None:
         self.flushed = True
@@ -87,7 +88,7 @@ def test_every_column(sent: Sent) -> None:
     SinkWriter(options(includeTimestamp="true"), FULL).write(iter([full_batch()]))
     noon_ms = 1_371_297_600_000
     assert sent == [("a", b"v", "ä".encode(), 3, noon_ms, [("h", None)]), ("b", None, None, None, None, None)]
-    assert sent.flushed and sent.options == {"bootstrap_servers": "b:1", "partitioner": "sticky"}
+    assert sent.flushed and sent.options == {"bootstrap_servers": "b:1", "partitioner": "sticky", "batch_size": 262_144}
 
 
 def test_the_option_wins_over_the_column_and_times_are_left_out(sent: Sent) -> None:

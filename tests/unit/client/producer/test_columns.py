@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kafkalite.client.errors import ClientClosedError, ClientError
-from kafkalite.client.producer.columns import send_columns
 from kafkalite.client.producer.partitioner import murmur2_partition
 from kafkalite.client.record_reader import read_records
 from kafkalite.errors import ErrorCode
@@ -37,7 +36,7 @@ def test_keys_choose_partitions_as_for_single_records(partitioner: str) -> None:
             async with producer(cluster, partitioner=partitioner) as target:
                 values = [b"%d" % number for number in range(300)]
                 if at_once:
-                    await send_columns(target, "t", values, keys, list(range(300)))
+                    await target.send_columns("t", values, keys=keys, timestamps_ms=list(range(300)))
                 else:
                     for number, (key, value) in enumerate(zip(keys, values, strict=True)):
                         await target.send("t", value, key, timestamp_ms=number)
@@ -56,7 +55,7 @@ def test_null_keys_fill_a_batch_and_then_the_next_partitions() -> None:
 
     async def scenario() -> None:
         async with producer(cluster, partitioner="sticky", batch_size=1000) as target:
-            await send_columns(target, "t", [b"%04d" % number for number in range(400)])
+            await target.send_columns("t", [b"%04d" % number for number in range(400)])
 
     run(scenario())
     every = [values_in(cluster, TopicPartition("t", number)) for number in range(3)]
@@ -73,7 +72,7 @@ def test_round_robin_spreads_null_keys() -> None:
 
     async def scenario() -> None:
         async with producer(cluster, partitioner="round_robin") as target:
-            await send_columns(target, "t", [b"0", b"1", b"2", b"3"], [None] * 4)
+            await target.send_columns("t", [b"0", b"1", b"2", b"3"], keys=[None] * 4)
 
     run(scenario())
     assert values_in(cluster, T0) == [b"0", b"2"]
@@ -85,7 +84,7 @@ def test_order_is_kept_between_single_records_and_columns() -> None:
     async def scenario() -> None:
         async with producer(cluster, linger_ms=1000) as target:
             await target.send("t", b"first")
-            await send_columns(target, "t", [b"a", None, b"c"], headers=[None, [("h", b"x")], []])
+            await target.send_columns("t", [b"a", None, b"c"], headers=[None, [("h", b"x")], []])
             await target.send("t", b"last")
 
     run(scenario())
@@ -100,9 +99,9 @@ def test_partitions_that_are_given_win() -> None:
 
     async def scenario() -> None:
         async with producer(cluster) as target:
-            await send_columns(target, "t", [b"a", b"b"], [b"k", b"k"], partitions=[2, None])
+            await target.send_columns("t", [b"a", b"b"], keys=[b"k", b"k"], partitions=[2, None])
             with pytest.raises(ClientError, match="cannot have a partition -3"):
-                await send_columns(target, "t", [b"a"], partitions=[-3])
+                await target.send_columns("t", [b"a"], partitions=[-3])
 
     run(scenario())
     assert values_in(cluster, TopicPartition("t", 2))[:1] == [b"a"]
@@ -115,7 +114,7 @@ def test_memory_bounds_what_waits() -> None:
     async def scenario() -> None:
         async with producer(cluster, batch_size=2000, buffer_memory=10_000) as target:
             values = [b"%05d" % number + bytes(95) for number in range(1000)]
-            await send_columns(target, "t", values, [b"%d" % number for number in range(1000)])
+            await target.send_columns("t", values, keys=[b"%d" % number for number in range(1000)])
             assert target.statistics()["buffered_bytes"] <= 12_000
 
     run(scenario())
@@ -131,7 +130,7 @@ def test_what_fails_is_told_once_for_each_batch() -> None:
     async def scenario() -> None:
         async with producer(cluster, enable_idempotence=False) as target:
             cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            await send_columns(target, "t", [b"a", b"b"], on_failure=failures.append)
+            await target.send_columns("t", [b"a", b"b"], on_failure=failures.append)
             await target.flush()
 
     run(scenario())
@@ -145,7 +144,7 @@ def test_a_batch_that_is_too_large_for_the_broker_is_split() -> None:
     async def scenario() -> None:
         async with producer(cluster) as target:
             cluster.script[ApiKey.PRODUCE].extend(failing(ErrorCode.MESSAGE_TOO_LARGE))
-            await send_columns(target, "t", [b"%d" % number for number in range(10)], on_failure=failures.append)
+            await target.send_columns("t", [b"%d" % number for number in range(10)], on_failure=failures.append)
 
     run(scenario())
     assert values_in(cluster, T0) == [b"%d" % number for number in range(10)]
@@ -158,12 +157,12 @@ def test_columns_that_cannot_be_sent() -> None:
     async def scenario() -> None:
         async with producer(cluster, max_request_size=1000) as target:
             with pytest.raises(ValueError, match="1 keys for 2 values"):
-                await send_columns(target, "t", [b"a", b"b"], [b"k"])
+                await target.send_columns("t", [b"a", b"b"], keys=[b"k"])
             with pytest.raises(ClientError, match="larger than max_request_size"):
-                await send_columns(target, "t", [b"a", bytes(1000)])
-            await send_columns(target, "t", [])
+                await target.send_columns("t", [b"a", bytes(1000)])
+            await target.send_columns("t", [])
         with pytest.raises(ClientClosedError):
-            await send_columns(target, "t", [b"a"])
+            await target.send_columns("t", [b"a"])
 
     run(scenario())
     assert not values_in(cluster, T0)
