@@ -15,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
-from kafkalite.client import ProducerOptions, SyncProducer
+from kafkalite.client import ClientError, ProducerOptions, SyncProducer
 from spark_jobs.encoded_columns import ColumnEncoders, check_encoded_types
 from spark_jobs.options import OptionError, SinkOptions, client_options
 from spark_jobs.registry.schemas import Encoding
@@ -102,7 +102,10 @@ class SinkWriter:
                 producer.init_transactions()
                 producer.begin_transaction()
             for batch in iterator:
-                self._send(producer, encoders, batch, failures.append)
+                try:
+                    self._send(producer, encoders, batch, failures.append)
+                except ClientError as problem:  # of the call, as the others a reason to abort
+                    failures.append(problem)
                 if failures:
                     break
             if not failures and prefix is not None:

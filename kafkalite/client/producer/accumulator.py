@@ -184,25 +184,28 @@ class Accumulator:
         """Put a record into a new batch, after `append_to` gave None; an open batch is complete with that."""
         if queue.waiting and queue.waiting[-1].state is BatchState.OPEN:
             queue.waiting[-1].state = BatchState.SEALED
-        batch = self._open_batch(queue, now_ms)
+        batch = self._open_batch(queue, now_ms, BatchWriter(self.batch_size, is_transactional=self.is_transactional))
         batch.size_bytes += batch.add_record(timestamp, key, value, headers)
         batch.timestamps.append(timestamp)
         self.used_bytes += batch.size_bytes
         return batch
 
     def add_complete(self, queue: PartitionQueue, rows: Sequence[Row], now_ms: float) -> Batch:
-        """Put as many of the rows, one at least, as a batch takes into one of their own, which is complete with that."""
+        """Put as many of the rows, one at least, as a batch takes into one of their own, which is complete with that.
+
+        TypeError, OverflowError and UnicodeEncodeError for a row that is no record; then there is no batch.
+        """
+        writer = BatchWriter(self.batch_size, is_transactional=self.is_transactional)
+        count = writer.add_records(rows)
         self.seal(queue.waiting)
-        batch = self._open_batch(queue, now_ms)
-        count = batch.writer.add_records(rows)
+        batch = self._open_batch(queue, now_ms, writer)
         batch.timestamps += [row[0] for row in rows[:count]]
-        batch.size_bytes = batch.writer.size_bytes
+        batch.size_bytes = writer.size_bytes
         batch.state = BatchState.SEALED
         self.used_bytes += batch.size_bytes
         return batch
 
-    def _open_batch(self, queue: PartitionQueue, now_ms: float) -> Batch:
-        writer = BatchWriter(self.batch_size, is_transactional=self.is_transactional)
+    def _open_batch(self, queue: PartitionQueue, now_ms: float, writer: BatchWriter) -> Batch:
         batch = Batch(queue.topic_partition, queue.next_ordinal, writer, writer.add_record, now_ms)
         queue.next_ordinal += 1
         queue.waiting.append(batch)

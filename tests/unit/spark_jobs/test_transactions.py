@@ -126,6 +126,8 @@ class Producer:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.problem: Exception | None = None
+        self.raises = False
+        """In the call; else the problem is told of later."""
         self.options: dict[str, Any] = {}
 
     def __call__(self, **options: Any) -> Producer:
@@ -139,19 +141,23 @@ class Producer:
         pass
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **_: Any) -> Any:
+        def call(*_: Any, on_failure: Any = None, **__: Any) -> Any:
             self.calls.append(name)
-            if name == "send":
-                arguments[-1](None, self.problem)
+            if on_failure is not None and self.problem is not None:
+                if self.raises:
+                    raise self.problem
+                on_failure(self.problem)
             return FIRST if name == "prepare_transaction" else None
 
         return call
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_task_leaves_its_transaction_to_the_driver(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+@pytest.mark.parametrize("fails, raises", [(False, False), (True, False), (True, True)])
+def test_a_task_leaves_its_transaction_to_the_driver(
+    monkeypatch: pytest.MonkeyPatch, fails: bool, raises: bool
+) -> None:
     producer = Producer()
-    producer.problem = ClientError(ErrorCode.MESSAGE_TOO_LARGE) if fails else None
+    producer.problem, producer.raises = ClientError(ErrorCode.MESSAGE_TOO_LARGE) if fails else None, raises
     monkeypatch.setattr(writer, "SyncProducer", producer)
     options = sink_options({"kafka.bootstrap.servers": "b:1", "topic": "t", "Transactional.Id.Prefix": "p"})
     subject = SinkWriter(options, StructType().add("value", "binary"))
@@ -162,7 +168,7 @@ def test_a_task_leaves_its_transaction_to_the_driver(monkeypatch: pytest.MonkeyP
     else:
         assert subject.write(batches) == Written(FIRST, "")
     end = ["abort_transaction", "close"] if fails else ["prepare_transaction"]
-    assert producer.calls == ["init_transactions", "begin_transaction", "send", *end]
+    assert producer.calls == ["init_transactions", "begin_transaction", "send_columns", *end]
     assert producer.options["transactional_id"] == "p-0" and subject.driver is not None
 
 

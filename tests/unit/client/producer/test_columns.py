@@ -166,3 +166,18 @@ def test_columns_that_cannot_be_sent() -> None:
 
     run(scenario())
     assert not values_in(cluster, T0)
+
+
+def test_a_row_that_is_no_record_leaves_nothing_behind() -> None:
+    cluster = FakeCluster({"t": 1})
+
+    async def scenario() -> None:
+        async with producer(cluster) as target:
+            await target.send("t", b"before")
+            with pytest.raises(TypeError):
+                await target.send_columns("t", [b"a", "text"])  # type: ignore[list-item]
+            assert target.statistics()["unfinished_batches"] == 1
+            await target.send_columns("t", [b"after"])
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"before", b"after"]
