@@ -1,6 +1,7 @@
 """An asyncio loop on a thread of its own, shared by everything of the process that blocks on coroutines: blocking clients, locks.
 
-The thread starts with the first user and ends with the last. After a fork the child starts its own.
+The thread starts with the first user and ends with the last. After a fork the child starts its own. What takes no waiting may be done on
+another thread while the loop stands still (`at_once`, `loop_turns`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
+
+from kafkalite.client.blocking.loop_turns import LoopTurns, YieldingSelector
 
 Result = TypeVar("Result")
 
@@ -21,7 +25,8 @@ class LoopThread:
     _shared: LoopThread | None = None
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.turns = LoopTurns()
+        self.loop = asyncio.SelectorEventLoop(YieldingSelector(self.turns))
         self._pid = os.getpid()
         self._users = 0
         self._thread = threading.Thread(target=self._run, name="kafkalite-client", daemon=True)
@@ -29,8 +34,10 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        self.turns.begin()
         self.loop.run_forever()
         self.loop.close()
+        self.turns.end()
 
     @classmethod
     def acquire(cls) -> LoopThread:
@@ -54,8 +61,8 @@ class LoopThread:
 
     @property
     def is_current(self) -> bool:
-        """True on the loop's own thread, where callbacks run."""
-        return threading.current_thread() is self._thread
+        """True on the loop's own thread, where callbacks run, and in functions of the program that `at_once` calls."""
+        return threading.current_thread() is self._thread or self.turns.holder == threading.get_ident()
 
     def check_caller(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Close `coroutine` and raise RuntimeError on the loop's own thread, which would wait for itself for ever."""
@@ -73,12 +80,55 @@ class LoopThread:
         RuntimeError on the loop's own thread.
         """
         self.check_caller(coroutine)
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        is_done = threading.Lock()
+        is_done.acquire()
+        tasks: list[asyncio.Task[Result]] = []
+
+        def start() -> None:
+            tasks.append(self.loop.create_task(coroutine))
+            tasks[0].add_done_callback(end)
+
+        def end(task: asyncio.Task[Result]) -> None:
+            if not task.cancelled():
+                task.exception()  # which nobody asks for after an interrupt
+            is_done.release()
+
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:
+                coroutine.close()  # the interrupt came before the loop heard of it
+
         try:
-            return future.result()
+            self.loop.call_soon_threadsafe(start)
+            is_done.acquire()
         except BaseException:
-            future.cancel()
+            self.loop.call_soon_threadsafe(cancel)
             raise
+        if tasks[0].cancelled():
+            raise CancelledError
+        return tasks[0].result()
+
+    def at_once(self, function: Callable[[], Result], otherwise: Result) -> Result:
+        """Return what `function` returns, called on this thread while the loop stands still; `otherwise` where it does not soon.
+
+        The function has no running loop, and leaves what is to be done by the loop to `call_soon_threadsafe`. Wherever a signal handler
+        raises in it, it must leave things in order.
+        """
+        turns = self.turns
+        try:
+            if not turns.enter() or turns.holder:
+                return otherwise
+            turns.holder = threading.get_ident()
+            try:
+                return function()
+            finally:
+                turns.holder = 0
+        finally:
+            try:
+                turns.lock.release()
+            except RuntimeError:  # not acquired
+                pass
 
     def call_function(self, function: Callable[[], Result]) -> Result:
         """Run a plain function on the loop; callbacks may do so too."""

@@ -21,7 +21,7 @@ from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, only_of, ungiven
-from kafkalite.client.consumer.waiting_reads import Piece, ReadBuffer, read_within
+from kafkalite.client.consumer.waiting_reads import BufferedReads, Piece, ReadBuffer, read_within
 from kafkalite.client.errors import ClientClosedError, ClientTimeoutError, error_of
 from kafkalite.client.group.committable import Committable, OnCommit, committable, notify_commit
 from kafkalite.client.group.metadata import GroupMetadata
@@ -62,6 +62,7 @@ class Consumer(Generic[K, V]):
         self._data = asyncio.Event()
         self._large = LargeBatches(self._buffer, self._data.set)
         self._fetcher = Fetcher(self._cluster, self._buffer, chosen, self._data.set)
+        self._reads = BufferedReads(self._buffer, self._large, self._fetcher)
         self._fetching: asyncio.Task[None] | None = None
         self._iterated: UngivenRecords = []
         self._closed = False
@@ -423,7 +424,7 @@ class Consumer(Generic[K, V]):
 
         async def read_assigned() -> dict[TopicPartition, list[Piece]]:
             only = {self._state(each).topic_partition for each in partitions} or None
-            return await read_within(timeout_ms, partial(self._read_buffer, read, limit, only), self._wait_for_news)
+            return await read_within(timeout_ms, partial(self._reads.read, read, limit, only), self._wait_for_news)
 
         return await (read_assigned() if self._group is None else self._group.poll(read_assigned))
 
@@ -481,15 +482,6 @@ class Consumer(Generic[K, V]):
         if self._group is not None:
             await self._group.wait_until_settled()
             self._check_open()
-
-    def _read_buffer(
-        self, read: ReadBuffer[Piece], limit: int, only: set[TopicPartition] | None
-    ) -> dict[TopicPartition, list[Piece]]:
-        found = read(limit, only)
-        if self._buffer.deferred is not None:
-            self._large.open_deferred()
-        self._fetcher.wake()
-        return found
 
     def statistics(self) -> dict[str, int]:
         """Return what is buffered now, and the number of Fetch requests so far."""

@@ -14,7 +14,7 @@ Messages of the formats before batches are sent as they lie in the log; they are
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -392,33 +392,52 @@ class FetchBuffer:
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return up to `limit` records of as many partitions as it takes; an error only where there are none before it."""
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for place, records in self._read_pieces(limit, only, self._read_records):
-            found.setdefault(place, []).extend(records)
-        return found
+        return self._read_pieces(limit, only, self._read_records, list.extend)
 
     def read_batches(
         self, limit: int, only: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, list[RecordBatch]]:
         """Return up to `limit` records as arrays, else as `read_many`."""
-        found: dict[TopicPartition, list[RecordBatch]] = {}
-        for place, batch in self._read_pieces(limit, only, _read_batch):
-            found.setdefault(place, []).append(batch)
-        return found
+        return self._read_pieces(limit, only, _read_batch, list.append)
+
+    def find_readable(
+        self, limit: int, only: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, list[None]]:
+        """Return a partition that has records, as far as is known, or an error; else as `read_many`, which takes them."""
+        for place, state in self.states.items():
+            is_wanted = not state.paused and (only is None or place in only)
+            if is_wanted and (state.error is not None or (state.chunks and not state.chunks[0].is_deferred)):
+                return {place: [None]}
+        return {}
 
     def _read_pieces(
-        self, limit: int, only: Collection[TopicPartition] | None, read: _Read[Taken]
-    ) -> Iterator[tuple[TopicPartition, Taken]]:
-        is_first = True
+        self,
+        limit: int,
+        only: Collection[TopicPartition] | None,
+        read: _Read[Taken],
+        put: Callable[[list[Any], Taken], None],
+    ) -> dict[TopicPartition, list[Any]]:
+        """Return what was read, or leave it to be read again where something else than an error of a partition is raised."""
+        found: dict[TopicPartition, list[Any]] = {}
+        begun: dict[PartitionState, tuple[int | None, int]] = {}
         try:
-            while limit > 0 and (found := self._read_next(limit, only, read)) is not None:
-                state, taken = found
+            while limit > 0 and (piece := self._read_next(limit, only, read, begun)) is not None:
+                state, taken = piece
                 limit -= len(taken)
-                is_first = False
-                yield state.topic_partition, taken
+                put(found.setdefault(state.topic_partition, []), taken)
         except ClientError:
-            if is_first:
+            if not found:
                 raise
+        except BaseException:  # of a signal handler perhaps, in the midst of a change
+            self._read_again(begun)
+            raise
+        return found
+
+    def _read_again(self, begun: Mapping[PartitionState, tuple[int | None, int]]) -> None:
+        for state, (position, leader_epoch) in begun.items():
+            if position is not None and self.states.get(state.topic_partition) is state:
+                self.seek(state.topic_partition, position, leader_epoch)
+        self.buffered_bytes = sum(state.buffered_bytes for state in self.states.values())
 
     def read_next(
         self, limit: int, only: Collection[TopicPartition] | None = None
@@ -427,17 +446,22 @@ class FetchBuffer:
 
         Raises the error of a partition whose turn it is and that has nothing else; positions are behind what is returned.
         """
-        return self._read_next(limit, only, self._read_records)
+        return self._read_next(limit, only, self._read_records, {})
 
     def _read_next(
-        self, limit: int, only: Collection[TopicPartition] | None, read: _Read[Taken]
+        self,
+        limit: int,
+        only: Collection[TopicPartition] | None,
+        read: _Read[Taken],
+        begun: dict[PartitionState, tuple[int | None, int]],
     ) -> tuple[PartitionState, Taken] | None:
         for _ in range(len(self._turn)):
             state = self.states[self._turn[0]]
             if not state.paused and (only is None or state.topic_partition in only):
-                taken = self._read_from(state, limit, read) if state.chunks else None
-                if taken:
-                    return state, taken
+                if state.chunks:
+                    begun.setdefault(state, (state.position, state.position_epoch))
+                    if taken := self._read_from(state, limit, read):
+                        return state, taken
                 if state.error is not None:
                     raise state.error
             self._turn.rotate(-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
@@ -14,8 +15,10 @@ from kafkalite.client.consumer.fetch_buffer import PartitionState
 from kafkalite.client.consumer.options import ConsumerKeywords, ConsumerOptions
 from kafkalite.client.consumer.typed_keywords import KT, VT, TypedBoth, TypedKeys, TypedValues
 from kafkalite.client.consumer.ungiven import UngivenRecords, first_offset, first_offsets, none_of, ungiven
+from kafkalite.client.consumer.waiting_reads import Piece, ReadBuffer
 from kafkalite.client.group.committable import Committable, OnCommit
 from kafkalite.client.options import options_from_config, takes_options
+from kafkalite.client.record_batches import RecordBatch
 from kafkalite.client.records import ConsumerRecord, K, OffsetAndMetadata, V
 from kafkalite.types import TopicPartition
 
@@ -185,15 +188,67 @@ class SyncConsumer(BlockingClient[Consumer[K, V]], Generic[K, V], twin=Consumer)
     last_stable_offset = direct(Consumer.last_stable_offset)
     partitions_for_topic = blocking(Consumer.partitions_for_topic)
     topics = blocking(Consumer.topics)
-    getmany = blocking(Consumer[K, V].getmany)
-    poll_batches = blocking(Consumer.poll_batches)
+
+    def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        limit = self.options.max_poll_records if max_records is None else max_records
+        return self._read(partitions, timeout_ms, limit, self._core._buffer.read_many)
+
+    def poll_batches(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int = 65_536
+    ) -> dict[TopicPartition, list[RecordBatch]]:
+        return self._read(partitions, timeout_ms, max_records, self._core._buffer.read_batches)
+
+    def _read(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, limit: int, read: ReadBuffer[Piece]
+    ) -> dict[TopicPartition, list[Piece]]:
+        """Read on this thread, and wait on the loop's where nothing is there; what cannot be read here is read there."""
+        found = self._read_at_once(partitions, limit, read)
+        if found:
+            return found
+        core, thread = self._core, self._running()
+        call = thread.call
+        if thread.is_current:
+            call(core.getmany())  # is refused
+        if timeout_ms > 0:
+            end_s = time.monotonic() + timeout_ms / 1000
+            if not call(core._poll(partitions, timeout_ms, limit, core._buffer.find_readable)):
+                return {}
+            found = self._read_at_once(partitions, limit, read)
+            timeout_ms = max(end_s - time.monotonic(), 0) * 1000
+        return found or call(core._poll(partitions, timeout_ms, limit, read))
+
+    def _read_at_once(
+        self, partitions: Sequence[TopicPartition], limit: int, read: ReadBuffer[Piece]
+    ) -> dict[TopicPartition, list[Piece]]:
+        """Return what is buffered, read on this thread; {} where that is nothing, or something is to be awaited first."""
+        core, thread = self._core, self._running()
+
+        def read_assigned() -> dict[TopicPartition, list[Piece]]:
+            only = {core._state(each).topic_partition for each in partitions} or None
+            return core._reads.read(read, limit, only, thread.loop.call_soon_threadsafe)
+
+        def poll() -> dict[TopicPartition, list[Piece]]:
+            if core._closed or core._fetching is None:
+                return {}
+            return (
+                read_assigned()
+                if core._group is None
+                else core._group.poll_at_once(read_assigned, thread.loop.time()) or {}
+            )
+
+        return thread.at_once(poll, {})
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         return self.getmany(timeout_ms=timeout_ms, max_records=max_records)
 
-    getone = blocking(Consumer[K, V].getone)
+    def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
+        while True:
+            for records in self.getmany(*partitions, timeout_ms=60_000, max_records=1).values():
+                return records[0]
 
     def read_range(
         self,
@@ -218,11 +273,25 @@ class SyncConsumer(BlockingClient[Consumer[K, V]], Generic[K, V], twin=Consumer)
 
     def __next__(self) -> ConsumerRecord[K, V]:
         while not self._iterated or (self._assignment_changed and not self._ungiven()):
-            self._running().call(self._read_ahead())
+            self._read_ahead()
         return self._iterated.pop()
 
-    async def _read_ahead(self) -> None:
-        found = await self._core.getmany(timeout_ms=60_000)
+    def _read_ahead(self) -> None:
+        def read_and_keep(
+            limit: int, only: Collection[TopicPartition] | None
+        ) -> dict[TopicPartition, list[ConsumerRecord]]:
+            found = self._core._buffer.read_many(limit, only)
+            try:
+                self._keep(found)
+            except BaseException:  # of a signal handler
+                for each, records in found.items():
+                    self._core._buffer.seek(each, records[0].offset)
+                raise
+            return found
+
+        self._read((), 60_000, self.options.max_poll_records, read_and_keep)
+
+    def _keep(self, found: Mapping[TopicPartition, list[ConsumerRecord]]) -> None:
         self._iterated = ungiven(found)
         self._iterated_states = {each: self._core._buffer.states.get(each) for each in found}
 

@@ -1,4 +1,4 @@
-"""Reads of what is buffered that wait until there is something, for a time."""
+"""Reads of what is buffered: at once, or waiting until there is something, for a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,50 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias, TypeVar
 
+from kafkalite.client.consumer.fetch_buffer import FetchBuffer
+from kafkalite.client.consumer.fetcher import Fetcher
+from kafkalite.client.consumer.large_batches import LargeBatches
 from kafkalite.types import TopicPartition
 
 Piece = TypeVar("Piece")
 
 ReadBuffer: TypeAlias = Callable[[int, Collection[TopicPartition] | None], dict[TopicPartition, list[Piece]]]
 """Reads up to so many records of these partitions, of all if None."""
+
+
+def _call(function: Callable[[], None]) -> None:
+    function()
+
+
+class BufferedReads:
+    """Reads of the buffer, and what follows from them: large batches are opened, and freed room is filled.
+
+    `call_soon` has `follow_up` called by the loop: at once on its thread, by `call_soon_threadsafe` on another one.
+    """
+
+    def __init__(self, buffer: FetchBuffer, large: LargeBatches, fetcher: Fetcher) -> None:
+        self._buffer, self._large, self._fetcher = buffer, large, fetcher
+
+    def follow_up(self) -> None:
+        """Open what was deferred, and fetch into the room that there is."""
+        self._large.open_deferred()
+        self._fetcher.wake()
+
+    def read(
+        self,
+        read: ReadBuffer[Piece],
+        limit: int,
+        only: Collection[TopicPartition] | None,
+        call_soon: Callable[[Callable[[], None]], object] = _call,
+    ) -> dict[TopicPartition, list[Piece]]:
+        """Return what `read` finds."""
+        buffer = self._buffer
+        buffered_bytes = buffer.buffered_bytes
+        try:
+            return read(limit, only)
+        finally:
+            if buffer.buffered_bytes != buffered_bytes or buffer.deferred is not None:
+                call_soon(self.follow_up)
 
 
 async def read_within(

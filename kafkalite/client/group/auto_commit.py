@@ -52,6 +52,10 @@ class AutoCommit:
             self._next_s = now_s + self._interval_s
             self._committing = asyncio.get_running_loop().create_task(self._commit(offsets, self._timeout_s))
 
+    def is_due(self, now_s: float) -> bool:
+        """True if `commit_if_due` has something to do."""
+        return self._interval_s is not None and now_s >= self._next_s
+
     async def commit_now(
         self, timeout_s: float, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None
     ) -> bool:

@@ -262,6 +262,19 @@ class GroupSession:
                 self._tenures_read = self.membership.partitions.tenures
             self._boundary.end_poll()
 
+    def poll_at_once(self, read: Callable[[], Result], now_s: float) -> Result | None:
+        """`poll` for a `read` that waits for nothing; None where something is to be done or awaited first."""
+        if self._boundary.is_wanted or self.problem is not None or self._auto_commit.is_due(now_s):
+            return None
+        if self._subscribed:
+            if self.membership.stalled:
+                return None
+            self.membership.note_poll(now_s * 1000)
+        try:
+            return read()
+        finally:
+            self._tenures_read = self.membership.partitions.tenures
+
     async def wait_until_settled(self) -> None:
         """Wait while partitions are given up; raises what ended the membership."""
         await self._boundary.wait_until_readable()

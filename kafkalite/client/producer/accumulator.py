@@ -147,6 +147,16 @@ class Accumulator:
         """True if a record may be appended now, which passes `buffer_memory` by that one record at most."""
         return self.used_bytes < self.buffer_memory
 
+    @property
+    def room_bytes(self) -> int:
+        """Return how many bytes may be added before there is no room any more."""
+        return self.buffer_memory - self.used_bytes
+
+    def note_added(self, batch: Batch, size_bytes: int) -> None:
+        """Records of so many bytes were added to an open batch by its `add_record`."""
+        batch.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
         """Return the queue of a partition, for `append_to`; it is the same one for ever."""
         queue = self._queues.get(topic_partition)

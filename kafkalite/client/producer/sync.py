@@ -2,16 +2,21 @@
 
 `SyncProducer.send` does not cross threads for each record: it serializes in the caller's thread and puts the record into a queue that
 the loop empties in one go. The queue is bounded by bytes, so a caller that is faster than the brokers waits, `max_block_ms` at most.
+
+No lock is taken for a record. Threads that send add to the queue, and the loop alone takes from it:
+
+1. A sender counts the bytes, adds the record, and has the loop call `_drain` unless it is to do so already (`_is_called`).
+2. The loop sets `_is_called` to False and then takes until the queue is empty. For a record that comes too late it is called again.
+3. Where something must be awaited for the first record of the queue, a task does that (`_waiting`), and `_drain` goes on behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from kafkalite.client.blocking.client import BlockingClient, blocking
 from kafkalite.client.errors import BufferFullError, ClientClosedError, ClientTimeoutError
@@ -20,7 +25,7 @@ from kafkalite.client.producer.columns import RecordColumns
 from kafkalite.client.producer.deliveries import Delivery, OnDelivery, notify_delivery
 from kafkalite.client.producer.options import ProducerKeywords, ProducerOptions
 from kafkalite.client.producer.producer import Producer
-from kafkalite.client.record_codec import RECORD_OVERHEAD_BYTES, record_bytes_bound
+from kafkalite.client.producer.record_queue import RECORD_BYTES, RecordQueue, headers_bytes
 from kafkalite.client.records import Header, RecordMetadata
 
 if TYPE_CHECKING:
@@ -29,49 +34,44 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _BYTES_OR_NONE = (bytes, type(None))
-_QUEUE_BYTES = 8 * 1024 * 1024
-"""What may wait between the caller's thread and the loop, beside the producer's own `buffer_memory`."""
+_QUEUE_BYTES = 1024 * 1024
+"""What may wait between the caller's thread and the loop, beside the producer's own `buffer_memory`. With more, records leave the
+processor's cache before the loop takes them, and cost half as much again."""
+_CALLBACK_BYTES = 32 * 1024 * 1024
+"""The same for records that callbacks send, on the thread that makes room: they cannot wait."""
 
 
 class SyncDelivery(Delivery):
-    """The fate of one record: `result(timeout)` waits for it, `done()` asks."""
+    """The fate of one record: `result(timeout)` waits for it, `done()` asks.
 
-    __slots__ = ("handed_over", "problem", "producer")
+    It has a `batch` once the record is in one, a `problem` if it came into none.
+    """
+
+    __slots__ = ("problem", "producer")
 
     producer: SyncProducer
-    handed_over: bool
-    problem: Exception | None
+    problem: Exception
+
+    def _is_in_batch(self) -> bool:
+        return hasattr(self, "batch")
 
     def done(self) -> bool:
         """True if the record was delivered, or failed."""
-        return self.problem is not None or (self.handed_over and Delivery.done(self))
+        return hasattr(self, "problem") or (self._is_in_batch() and Delivery.done(self))
 
     def exception(self) -> Exception | None:
         """Return why the record was not delivered; None while that is open, and after success."""
-        return self.problem or (Delivery.exception(self) if self.handed_over else None)
+        return getattr(self, "problem", None) or (Delivery.exception(self) if self._is_in_batch() else None)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Return the record's metadata; raises its error, or ClientTimeoutError when it is not known within `timeout` seconds."""
         if not self.done():
             self.producer._wait_for(self, timeout)
-        if self.problem is not None:
+        if hasattr(self, "problem"):
             raise self.problem
-        if not self.handed_over:
+        if not self._is_in_batch():
             raise ClientClosedError("the producer")
         return Delivery.result(self)
-
-
-_Queued = tuple[
-    str,
-    bytes | None,
-    bytes | None,
-    int | None,
-    int | None,
-    Sequence[Header] | None,
-    OnDelivery | None,
-    SyncDelivery,
-    int,
-]
 
 
 class SyncProducer(BlockingClient[Producer], twin=Producer):
@@ -86,12 +86,13 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         core = Producer(**options)
         super().__init__(core)
         self.options = core.options
-        self._queue: deque[_Queued] = deque()
-        self._queued_bytes = 0
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._queue = RecordQueue()
+        self._room = threading.Condition()
+        self._is_room_wanted = False
         self._plain = core.takes_bytes
-        self._draining = False
+        self._is_called = False
+        self._waiting: asyncio.Task[None] | None = None
+        self._drained: list[asyncio.Future[None]] = []
         self._max_block_s = core.options.max_block_ms / 1000
 
     @classmethod
@@ -110,25 +111,26 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         on_delivery: OnDelivery | None = None,
     ) -> SyncDelivery:
         """Put a record on its way. SerializationError, BufferFullError and ClientClosedError come here, all else by the delivery."""
-        thread = self._running()
+        thread = self._thread or self._running()
         if not self._plain or type(value) not in _BYTES_OR_NONE or type(key) not in _BYTES_OR_NONE:
             key, value = self._core.serialize_record(topic, key, value)
+        size = RECORD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
-            size = record_bytes_bound(key, value, headers)
-        else:
-            size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-        delivery = SyncDelivery()
-        delivery.producer, delivery.handed_over, delivery.problem = self, False, None
-        if self._queued_bytes and self._queued_bytes + size > _QUEUE_BYTES:
+            size += headers_bytes(headers)
+        queue = self._queue
+        if queue.sent_bytes - queue.taken_bytes + size > _QUEUE_BYTES:
             self._wait_for_room(size)
-        item = (topic, value, key, partition, timestamp_ms, headers, on_delivery, delivery, size)
-        with self._lock:
-            self._queue.append(item)
-            self._queued_bytes += size
-            start = not self._draining
-            self._draining = True
-        if start:
-            asyncio.run_coroutine_threadsafe(self._drain(), thread.loop)
+        delivery = SyncDelivery()
+        delivery.producer = self
+        queue.sent_bytes += size
+        queue.records.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
+        if not self._is_called:
+            self._is_called = True
+            try:
+                thread.loop.call_soon_threadsafe(self._drain)
+            except BaseException:  # of a signal handler perhaps
+                self._is_called = False
+                raise
         return delivery
 
     def send_columns(self, topic: str, values: Sequence[bytes | None], **more: Unpack[RecordColumns]) -> None:
@@ -148,61 +150,88 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
         return self.send(topic, value, key, partition, timestamp_ms, headers).result()
 
     def _wait_for_room(self, size: int) -> None:
-        wait_s = (
-            0.0 if self._running().is_current else self._max_block_s
-        )  # the thread of callbacks is the one that makes room
-        with self._changed:
-            if not self._changed.wait_for(
-                lambda: not self._queued_bytes or self._queued_bytes + size <= _QUEUE_BYTES, wait_s
-            ):
-                raise BufferFullError(f"no room for a record within {wait_s:g} s")
+        """Wait until the queue is half empty: a thread that wakes for each record has more work with that than with the record."""
+        queue = self._queue
+        is_callback = self._running().is_current
+        wait_s, most_bytes = (0.0, _CALLBACK_BYTES) if is_callback else (self._max_block_s, _QUEUE_BYTES)
+        if not is_callback:
+            with self._room:
+                self._is_room_wanted = True
+                self._room.wait_for(lambda: queue.waiting_bytes <= most_bytes // 2, wait_s)
+        if queue.waiting_bytes and queue.waiting_bytes + size > most_bytes:
+            raise BufferFullError(f"no room for a record within {wait_s:g} s")
 
-    async def _drain(self) -> None:
-        """Hand queued records to the core, in order, until there are none."""
-        core = self._core
-        try_append = core.try_append
-        while True:
-            with self._changed:
-                if not self._queue:
-                    self._draining = False
-                    self._changed.notify_all()
-                    return
-                items, self._queue = self._queue, deque()
-            freed = 0
-            for topic, value, key, partition, timestamp_ms, headers, on_delivery, delivery, size in items:
-                freed += size
-                try:
-                    if not try_append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery):
-                        await core.append(delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery)
-                    delivery.handed_over = True
-                    if core.crowded:
-                        core.crowded = False
-                        await asyncio.sleep(0)  # the sender has something to do
-                except Exception as problem:
-                    core.send_failed(problem)
-                    delivery.problem = problem
-                    if on_delivery is not None:
-                        notify_delivery(on_delivery, None, problem)
-            with self._changed:
-                self._queued_bytes -= freed
-                self._changed.notify_all()
-            await asyncio.sleep(0)
+    def _drain(self) -> None:
+        """Hand queued records to the core, in order, until there are none or something must be awaited; on the loop."""
+        self._is_called = False
+        if self._waiting is not None:
+            return
+        core, queue = self._core, self._queue
+        while queue.records and not core.crowded:
+            try:
+                queue.append_to(core)
+                break
+            except Exception as problem:
+                self._fail_first(problem)
+        self._show_room()
+        if core.crowded:  # the sender has something to do
+            core.crowded = False
+            self._call_drain()
+        elif queue.records:
+            self._waiting = asyncio.get_running_loop().create_task(self._append_first(), name="kafkalite-queue")
+
+    def _show_room(self) -> None:
+        """Wake threads that wait for room in the queue, and coroutines that wait for its end."""
+        queue = self._queue
+        if not queue.records:
+            queue.taken_bytes = queue.sent_bytes
+            for each in self._drained:
+                if not each.done():
+                    each.set_result(None)
+            self._drained.clear()
+        if self._is_room_wanted and queue.waiting_bytes <= _QUEUE_BYTES // 2:
+            with self._room:
+                self._is_room_wanted = False
+                self._room.notify_all()
+
+    def _call_drain(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    async def _append_first(self) -> None:
+        """Append the first record of the queue, whatever must be awaited for that."""
+        try:
+            await self._core.append(*self._queue.records[0])
+            self._queue.take_first()
+        except Exception as problem:
+            self._fail_first(problem)
+        finally:
+            self._waiting = None
+            self._call_drain()
+
+    def _fail_first(self, problem: Exception) -> None:
+        delivery, *_, on_delivery = self._queue.take_first()
+        self._core.send_failed(problem)
+        cast("SyncDelivery", delivery).problem = problem
+        if on_delivery is not None:
+            notify_delivery(on_delivery, None, problem)
 
     async def _wait_for_drain(self) -> None:
         """Wait until the core has all that was sent before this call."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._block_until_drained)
-
-    def _block_until_drained(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._draining)
+        if self._queue.records:
+            loop = asyncio.get_running_loop()
+            drained = loop.create_future()
+            self._drained.append(drained)
+            loop.call_soon(self._drain)  # whatever a signal handler kept `send` from
+            await drained
 
     def _wait_for(self, delivery: SyncDelivery, timeout: float | None) -> None:
         async def wait_until_done() -> None:
             try:
                 async with asyncio.timeout(timeout):
                     await self._wait_for_drain()
-                    if delivery.handed_over and not delivery.done():
+                    if delivery._is_in_batch() and not delivery.done():
                         done = asyncio.Event()
                         delivery.add_done_callback(lambda _: done.set())
                         await done.wait()
@@ -269,9 +298,14 @@ class SyncProducer(BlockingClient[Producer], twin=Producer):
                 pass  # what is left fails with the core's own errors
             await self._core._abort_quietly(timeout)
         await self._core.close(0)
+        if self._waiting is not None:  # it hears of that
+            await asyncio.wait([self._waiting])
+        while self._queue.records:
+            self._fail_first(ClientClosedError("the producer"))
+        self._show_room()
 
     partitions_for = blocking(Producer.partitions_for)
 
     def statistics(self) -> dict[str, int]:
         """Return `Producer.statistics`, and the bytes that wait between this thread and the loop."""
-        return {**self._core.statistics(), "queued_bytes": self._queued_bytes}
+        return {**self._core.statistics(), "queued_bytes": self._queue.waiting_bytes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from kafkalite.client.errors import (
     ClientClosedError,
     ClientTimeoutError,
     NoBrokersAvailableError,
+    RecordDeserializationError,
     SerializationError,
 )
 from kafkalite.errors import ErrorCode
@@ -118,8 +120,115 @@ def test_the_caller_waits_for_slow_brokers() -> None:
     with pytest.raises(BufferFullError):
         for _ in range(20_000):
             target.send("t", b"x" * 1000)
-    assert target.statistics()["queued_bytes"] <= 8 << 20
+    statistics = target.statistics()
+    assert statistics["queued_bytes"] <= 1 << 20 and statistics["buffered_bytes"] <= (1 << 20) + 1100
     target.close(timeout=0)
+
+
+def test_records_of_all_kinds_keep_their_order_and_have_their_fate() -> None:
+    """Some are put into their batches together, some alone: headers, another partition, a full batch, no choice of a partition."""
+    cluster = FakeCluster({"t": 3})
+    heard: list[int] = []
+    sent: dict[int, list[bytes]] = {0: [], 1: [], 2: []}
+    chance = random.Random(7)
+    with producer(cluster, batch_size=300, linger_ms=1) as target:
+        deliveries = []
+        for number in range(600):
+            partition, value = chance.choice([0, 0, 1, 2]), b"%d" % number * chance.choice([1, 3, 200])
+            sent[partition].append(value)
+            options: dict[str, Any] = chance.choice(
+                [{}, {}, {"headers": [("h", b"x"), ("n", None)]}, {"timestamp_ms": 7}, {"key": b"k"}]
+            )
+            if chance.random() < 0.3:
+                options["on_delivery"] = lambda metadata, error, number=number: heard.append(number)
+            deliveries.append(target.send("t", value, partition=partition, **options))
+        target.flush(10)
+        counts = dict.fromkeys(sent, 0)
+        for delivery in deliveries:
+            metadata = delivery.result()
+            assert metadata.offset == counts[metadata.partition] and delivery.exception() is None
+            counts[metadata.partition] += 1
+        assert target.statistics()["queued_bytes"] == target.statistics()["buffered_bytes"] == 0
+    assert {number: values_in(cluster, TopicPartition("t", number)) for number in sent} == sent
+    assert len(heard) == len(set(heard)) > 100
+
+
+def test_a_record_that_cannot_be_written_fails_alone() -> None:
+    cluster = FakeCluster({"t": 1})
+    heard: list[Any] = []
+    with producer(cluster) as target:
+        target.send_and_wait("t", b"0")
+        deliveries = [
+            target.send("t", b"%d" % number, partition=0, timestamp_ms=1 << 80 if number % 3 == 2 else 5)
+            for number in range(1, 9)
+        ]
+        late = target.send(
+            "t", b"9", partition=0, timestamp_ms=1 << 80, on_delivery=lambda *outcome: heard.append(outcome)
+        )
+        target.flush(10)
+        assert [type(each.exception()) for each in deliveries] == [type(None), OverflowError, type(None)] * 2 + [
+            type(None),
+            OverflowError,
+        ]
+        assert late.done() and heard == [(None, late.exception())]
+        assert target.statistics()["queued_bytes"] == 0
+    assert values_in(cluster, T0) == [b"0", b"1", b"3", b"4", b"6", b"7"]
+
+
+def test_a_send_that_was_interrupted_before_the_loop_heard_of_it_stops_no_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = FakeCluster({"t": 1})
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with producer(cluster) as target:
+        target.send_and_wait("t", b"0")
+        for number in (1, 2):
+            with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+                patched.setattr(LoopThread._shared.loop, "call_soon_threadsafe", interrupt)  # type: ignore[union-attr]
+                target.send("t", b"%d" % number)
+        assert target.send("t", b"3").result(10).offset == 3
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(LoopThread._shared.loop, "call_soon_threadsafe", interrupt)  # type: ignore[union-attr]
+            target.send("t", b"4")
+        target.flush(10)
+        assert values_in(cluster, T0) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_an_interrupted_poll_loses_no_record() -> None:
+    interrupts = [KeyboardInterrupt]
+
+    def decode(value: bytes) -> bytes:
+        if value == b"5" and interrupts:
+            raise interrupts.pop()
+        return value
+
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 10)
+    options = {**FAST, "opener": cluster.open, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 20}
+    with SyncConsumer(**options, value_deserializer=decode) as reader:
+        reader.assign([T0])
+        found: list[int] = []
+        interrupted = 0
+        while len(found) < 10:
+            try:
+                found += [each.offset for records in reader.poll(timeout_ms=5000).values() for each in records]
+            except KeyboardInterrupt:
+                interrupted += 1
+        assert found == list(range(10)) and interrupted == 1
+
+
+def test_a_deserializer_that_would_wait_for_the_loop_is_refused() -> None:
+    cluster = FakeCluster({"t": 1})
+    fill(cluster, T0, 3)
+    options = {**FAST, "opener": cluster.open, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 20}
+    with SyncConsumer(**options, value_deserializer=lambda value: reader.end_offsets([T0])) as reader:
+        reader.assign([T0])
+        with pytest.raises(RecordDeserializationError, match="call it on another thread"):
+            reader.poll(timeout_ms=5000)
+        assert reader.end_offsets([T0]) == {T0: 3}
 
 
 def test_clients_share_one_loop_thread() -> None:
@@ -278,3 +387,17 @@ def test_unsubscribing_does_not_commit_what_a_loop_has_not_been_given() -> None:
     target.unsubscribe()
     target.close()
     assert set(commits(cluster)) == {(1, "m1", 2)}
+
+
+def test_positions_are_committed_while_all_polls_read_what_is_buffered() -> None:
+    cluster = group_cluster(offset_commit=commit_answer())
+    fill(cluster, T0, 500, batch_records=500)
+    with group_reader(cluster, enable_auto_commit=True, auto_commit_interval_ms=20) as reader:
+        reader.subscribe("t")
+        seen = [reader.getone().offset]
+        deadline = time.monotonic() + 10
+        while not any(offset for _, _, offset in commits(cluster)) and time.monotonic() < deadline:
+            seen += [each.offset for records in reader.poll(1000, max_records=1).values() for each in records]
+            time.sleep(0.002)
+        assert seen == list(range(len(seen))) and 0 < commits(cluster)[-1][2] < len(seen) < 500
+        assert len(cluster.requests_of(ApiKey.FETCH)) < 20

@@ -176,3 +176,39 @@ def test_what_wants_a_fetch() -> None:
 
 def test_header_flags_are_as_the_tests_assume() -> None:
     assert BatchHeader.read(marker(0, 1, commit=True)).attributes & (CONTROL | TRANSACTIONAL) == CONTROL | TRANSACTIONAL
+
+
+def test_records_are_read_again_when_a_signal_handler_raised_among_them() -> None:
+    """The program's position is before the first record that it was not given."""
+    interrupts = [KeyboardInterrupt]
+
+    def decode(value: bytes) -> bytes:
+        if value == b"5" and interrupts:
+            raise interrupts.pop()
+        return value
+
+    buffer = FetchBuffer(1 << 20, decoders_of=lambda topic: (None, decode))
+    buffer.assign([TP, TopicPartition("t", 1)])
+    for place in buffer.states:
+        buffer.seek(place, 2)
+    state = buffer.states[TP]
+    assert buffer.add(state, state.generation, answer(batch(0, 4) + batch(4, 4)))
+    assert [each.offset for each in buffer.read_many(1)[TP]] == [2]
+    with pytest.raises(KeyboardInterrupt):
+        buffer.read_many(100)
+    assert state.position == state.fetch_offset == 3 and buffer.wants_fetch(state, 0.0)
+    assert buffer.buffered_bytes == state.buffered_bytes == 0
+    assert buffer.add(state, state.generation, answer(batch(0, 4) + batch(4, 4)))
+    assert [each.offset for each in buffer.read_many(100)[TP]] == [3, 4, 5, 6, 7]
+
+
+def test_what_can_be_read_is_found_without_taking_it() -> None:
+    buffer, state = filled(batch(0))
+    assert buffer.find_readable(1) == {TP: [None]} and state.position == 0
+    assert buffer.find_readable(1, {TopicPartition("t", 1)}) == {}
+    state.paused = True
+    assert buffer.find_readable(1) == {}
+    state.paused = False
+    assert drained(buffer) == [0, 1] and buffer.find_readable(1) == {}
+    state.error = ValueError("why")
+    assert buffer.find_readable(1) == {TP: [None]}
