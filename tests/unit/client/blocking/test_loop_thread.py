@@ -63,6 +63,15 @@ def test_neither_a_callback_nor_a_guest_is_a_guest_again(thread: LoopThread) -> 
     assert not thread.is_current and thread.call(two()) == 2
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts as on a terminal: a shell starts what runs in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_cancels_the_call_that_waits(thread: LoopThread) -> None:
     ended = threading.Event()
 
