@@ -100,6 +100,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         "decisions/request-bounds",
         "decisions/unauthenticated-connections",
         "decisions/produce-fast-path",
+        "decisions/blocking-clients",
         "decisions/reading-logs",
         "decisions/log-summaries",
         "decisions/record-digests",
