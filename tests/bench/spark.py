@@ -48,7 +48,7 @@ class Cell:
     def topic(self) -> str:
         return f"bench-{self.size}-{self.rows}-{self.partitions}{'-written' if self.writes else ''}"
 
-    def asked(self, servers: str) -> dict[str, str]:
+    def make_options(self, servers: str) -> dict[str, str]:
         """Return the options of a read, or of a write and what is written."""
         if self.writes:
             written = {"topic": self.topic, "rows": str(self.rows), "size": str(self.size)}
@@ -94,7 +94,7 @@ def measure(chosen: list[Cell], rounds: int, command: tuple[str, ...]) -> dict[s
             "cores": CORES,
             "rounds": rounds,
             "warm_up": WARM_UP,
-            "cells": {cell.name: cell.asked(cluster.bootstrap_servers) for cell in chosen},
+            "cells": {cell.name: cell.make_options(cluster.bootstrap_servers) for cell in chosen},
         }
         found: dict[str, Any] = spark_connector.run_program(
             "tests.bench.spark_reading", asked, Path(scratch), timeout_s=3600

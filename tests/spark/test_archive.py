@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyarrow import parquet
+from pyspark.sql import functions as F
 
 from kafkalite.client import NewTopic, SyncAdmin, SyncProducer, TopicPartition
 from kafkalite.local.cluster import LocalCluster
@@ -19,9 +22,11 @@ from spark_jobs.batch.failures import DataLossError, DeadLettersError, Differenc
 from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger
 from spark_jobs.batch.proof import list_offsets
+from spark_jobs.batch.records import date_of
 from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.jobs import archive, audit, backfill, nightly, verify
 from spark_jobs.jobs.nightly import Program
+from spark_jobs.task_reading.local_dates import LocalDates
 from tests.spark.conftest import TopicMaker
 from tests.spark.nights import DAY, FOREVER, Sent, after, archived, ledger, night_on, places, send, tree, unix_ms
 
@@ -422,3 +427,20 @@ def test_days_are_those_of_the_zone(spark: Any, cluster: LocalCluster, make_topi
         archive.main(night, topic, DAY, RAW)
         audit.main(night, [topic], [DAY])
     assert places(archived(tmp_path, topic, DAY)) == [(0, 1), (0, 2), (0, 3)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "America/St_Johns", "Pacific/Apia", "America/Sao_Paulo"])
+def test_dates_are_those_of_java(spark: Any, zone: str) -> None:
+    """Runs are dated by Python, audits of an archive and backfills by Spark: both must have the same calendar."""
+    hours = [unix_ms(DAY) + hour * 3_600_000 for hour in range(-120_000, 120_000, 37)]
+    around = [
+        1_289_097_060_000,
+        1_325_239_200_000,
+        1_541_300_400_000,
+    ]  # changes of clocks, the first at a minute past midnight
+    times_ms = [*hours, *(change + second * 1000 for change in around for second in range(-5400, 5400, 30))]
+    frame = spark.createDataFrame([(each,) for each in times_ms], "ms long").select(
+        F.timestamp_millis("ms").alias("at")
+    )
+    found = [row[0].toordinal() - date(1970, 1, 1).toordinal() for row in frame.select(date_of("at", zone)).collect()]
+    assert found == LocalDates(zone).find_days(np.array(times_ms, np.int64)).tolist()

@@ -149,13 +149,9 @@ def _choose_partitions(
     partitioner: Partitioner, topic: str, rows: Sequence[Row], given: Sequence[int | None] | None, route: Route
 ) -> Iterator[int | None]:
     """Yield the partition of each row; None for one that goes where the batch goes that is being filled."""
-    topic_view = route.topic
-    chosen = partitioner.partitions(
-        topic, [key for _, key, _, _ in rows], topic_view.all_partitions, topic_view.available
-    )
-    if given is None:
-        return iter(chosen)
-    return (own if asked is None else asked for asked, own in zip(given, chosen, strict=True))
+    asking = [key for row, (_, key, _, _) in enumerate(rows) if given is None or given[row] is None]
+    chosen = iter(partitioner.partitions(topic, asking, route.topic.all_partitions, route.topic.available))
+    return chosen if given is None else (next(chosen) if each is None else each for each in given)
 
 
 def _make_notice(batch: Batch, on_failure: OnFailure) -> Callable[[], None]:

@@ -13,7 +13,7 @@ def show(scene: Scene) -> None:
     checkpoints.mkdir()
     job = ("-cp", scene.compile_java("FlinkPooled.java"), "FlinkPooled", scene.servers, source, target, checkpoints)
 
-    def found() -> list[str]:
+    def read_values() -> list[str]:
         return sorted(value for _, value in scene.committed_records(target))
 
     def capitals(count: int) -> list[str]:
@@ -21,13 +21,13 @@ def show(scene: Scene) -> None:
 
     scene.stage.write(source, range(COUNT))
     first = scene.start(*job, name="first")
-    first.until(lambda: found() == capitals(COUNT), "the first records")
+    first.until(lambda: read_values() == capitals(COUNT), "the first records")
     scene.stage.write(source, range(COUNT, 2 * COUNT))
     first.until(lambda: scene.has_open_transaction(target), "records in an open transaction")
     first.kill()
     scene.stage.write(source, range(2 * COUNT, 3 * COUNT))
     second = scene.start(*job, name="second")
-    second.until(lambda: found() == capitals(3 * COUNT), "the records after its death")
+    second.until(lambda: read_values() == capitals(3 * COUNT), "the records after its death")
 
 
 PROGRAM = Program(

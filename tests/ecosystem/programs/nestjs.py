@@ -15,7 +15,7 @@ def show(scene: Scene) -> None:
     scene.stage.admin.create_topics([replies], operation_timeout=TIMEOUT_S)[replies.topic].result(TIMEOUT_S)
     program = (scene.node_app("nest_orders.mjs"), scene.servers, requests, events)
 
-    def answered(first: int, end: int) -> set[str]:
+    def find_answering(first: int, end: int) -> set[str]:
         """Send requests with these numbers, and return the processes that answered."""
         said = [line.split() for line in scene.run(*program, "ask", first, end).splitlines()]
         answers = [words[1:] for words in said if words[0] == "answer"]
@@ -27,16 +27,16 @@ def show(scene: Scene) -> None:
         lines = [line for server in servers for line in server.said.splitlines()]
         return sorted(line for line in lines if line.startswith("event "))
 
-    def wanted(count: int) -> list[str]:
+    def list_events(count: int) -> list[str]:
         return sorted(f"event value-{number}" for number in range(count))
 
     servers = [scene.start(*program, "serve", name=name) for name in ("first", "second")]
     servers[0].until(lambda: scene.is_shared(f"{requests}-server", 2), "the group of the services")
-    assert answered(0, COUNT) == {str(server.process.pid) for server in servers}
-    servers[0].until(lambda: kept(*servers) == wanted(COUNT), "events")
+    assert find_answering(0, COUNT) == {str(server.process.pid) for server in servers}
+    servers[0].until(lambda: kept(*servers) == list_events(COUNT), "events")
     servers[0].stop()
-    assert answered(COUNT, 2 * COUNT) == {str(servers[1].process.pid)}
-    servers[1].until(lambda: kept(*servers) == wanted(2 * COUNT), "events after a server has left")
+    assert find_answering(COUNT, 2 * COUNT) == {str(servers[1].process.pid)}
+    servers[1].until(lambda: kept(*servers) == list_events(2 * COUNT), "events after a server has left")
 
 
 PROGRAM = Program(

@@ -67,7 +67,7 @@ def show(scene: Scene) -> None:
     lines = sorted(("telegraf", f"line {number}") for number in range(COUNT))
     shipper.until(lambda: scene.committed_records(shipped) == lines, "the lines of the file")
 
-    def found() -> list[str]:
+    def read_values() -> list[str]:
         return sorted(
             line for file in files.values() if file.exists() for line in file.read_text().splitlines() if line
         )
@@ -78,12 +78,12 @@ def show(scene: Scene) -> None:
     first, second = (scene.start("--config", scene.folder / f"{name}.conf", name=f"keep-{name}") for name in files)
     first.until(lambda: scene.is_shared(group, 2), "a group of two")
     scene.stage.write(kept, range(COUNT))
-    first.until(lambda: found() == values(COUNT), "the topic's records")
+    first.until(lambda: read_values() == values(COUNT), "the topic's records")
     first.until(lambda: scene.stage.committed(kept, group) == {0: COUNT // 2, 1: COUNT // 2}, "the group's offsets")
     assert all(file.read_text().strip() for file in files.values()), "one of the group's members has read nothing"
     first.stop()
     scene.stage.write(kept, range(COUNT, 2 * COUNT))
-    second.until(lambda: found() == values(2 * COUNT), "what came after a member of the group left")
+    second.until(lambda: read_values() == values(2 * COUNT), "what came after a member of the group left")
 
 
 PROGRAM = Program(

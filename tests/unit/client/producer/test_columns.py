@@ -108,6 +108,18 @@ def test_partitions_that_are_given_win() -> None:
     assert b"b" in values_in(cluster, TopicPartition("t", murmur2_partition(b"k", 3)))
 
 
+def test_a_partition_that_is_given_takes_no_turn_of_others() -> None:
+    cluster = FakeCluster({"t": 2})
+
+    async def scenario() -> None:
+        async with producer(cluster, partitioner="round_robin") as target:
+            await target.send_columns("t", [b"given", b"0", b"1"], partitions=[1, None, None])
+
+    run(scenario())
+    assert values_in(cluster, T0) == [b"0"]
+    assert values_in(cluster, TopicPartition("t", 1)) == [b"given", b"1"]
+
+
 def test_memory_bounds_what_waits() -> None:
     cluster = FakeCluster({"t": 2})
 
