@@ -1,8 +1,8 @@
 """Fetch states of the partitions that follow one leader, and decisions about its answers (Kafka's PartitionFetchState). Pure.
 
 A partition is named by the next request while its state is *changed*: it is new, its log differs from what the leader knows of, or it is
-tried again. All others are in the incremental session (KIP-227). A partition that backs off is not in the session either, because one with
-an error would have every fetch answered at once.
+tried again. All others are in the incremental session (KIP-227), but for those that back off (`retries`): one with an error would have
+every fetch answered at once.
 
 When a controller begins a leader epoch in a hundred thousand partitions, most of them are idle, and their leaders are the same as before.
 Those are named once the roles of all have come, some at a time: until then the session has them in their earlier epoch, so the leader, as
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kafkalite.backoff import Backoff
 from kafkalite.broker.replication.leader_offsets import code_of
+from kafkalite.broker.replication.retries import Retries
 from kafkalite.broker.settings.rates import ReplicationRate, is_throttled
 from kafkalite.errors import ErrorCode
 from kafkalite.protocol import messages
@@ -128,6 +129,7 @@ class FetchStates:
         self.session = FetchSessionHandler()
         self.followed: dict[TopicPartition, PartitionFetchState] = {}
         self.changed: dict[TopicPartition, None] = {}
+        self._retries = Retries()
         self._waiting: dict[TopicPartition, None] = {}
         """Idle partitions in a new leader epoch that the next requests need not name."""
         self._waiting_since_ms = 0.0
@@ -155,9 +157,8 @@ class FetchStates:
             if not self._waiting:
                 self._waiting_since_ms = now_ms
             self._waiting[topic_partition] = None
-            self.changed.pop(topic_partition, None)
         else:
-            self._hurry(topic_partition)
+            self.fetch_next(topic_partition)
         if len(self._names) > 2 * len(self.followed) + _NAMES_KEPT:
             self._names = {each.topic_id: each.partition.topic_partition.topic for each in self.followed.values()}
         self._names[topic_id] = topic_partition.topic
@@ -168,14 +169,16 @@ class FetchStates:
         return (
             partition.began_in_sync
             and partition.topic_partition not in self.changed
+            and partition.topic_partition not in self._retries
             and not state.must_ask_epoch
             and partition.log.log_end_offset == partition.high_watermark
             and self.session.knows(partition.topic_partition, state.topic_id)
         )
 
-    def _hurry(self, topic_partition: TopicPartition) -> None:
+    def fetch_next(self, topic_partition: TopicPartition) -> None:
         """Name a partition in the next request."""
         self._waiting.pop(topic_partition, None)
+        self._retries.take_out(topic_partition)
         self.changed[topic_partition] = None
 
     def _end_waits(self, now_ms: float, lag_max_ms: float) -> None:
@@ -183,7 +186,7 @@ class FetchStates:
         is_quiet = now_ms >= self._last_added_ms + _QUIET_MS
         if is_quiet or now_ms >= self._waiting_since_ms + min(_LONGEST_WAIT_MS, lag_max_ms / 4):
             for topic_partition in list(islice(self._waiting, _WAITED_AT_ONCE)):
-                self._hurry(topic_partition)
+                self.fetch_next(topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> None:
         """Follow a partition no longer; the next request takes it out of the session."""
@@ -192,6 +195,7 @@ class FetchStates:
             self._without_id -= state.topic_id == NO_TOPIC_ID
             self.changed.pop(topic_partition, None)
             self._waiting.pop(topic_partition, None)
+            self._retries.take_out(topic_partition)
             self.session.forget(topic_partition)
 
     def is_current(self, state: PartitionFetchState) -> bool:
@@ -205,7 +209,7 @@ class FetchStates:
         self._name_all()
 
     def _name_all(self) -> None:
-        self.changed = dict.fromkeys(self.followed)
+        self.changed = {each: None for each in self.followed if each not in self._retries}
         self._waiting.clear()
 
     def back_off(self, state: PartitionFetchState, now_ms: float, longest_ms: float) -> None:
@@ -217,16 +221,18 @@ class FetchStates:
         state.failures += 1
         delay_ms = Backoff(_FIRST_BACKOFF_MS, longest_ms).delay_ms(state.failures)
         if state.leader_epoch == 0:
-            delay_ms = max(delay_ms, min(_NEW_LOG_MS * len(self.changed), longest_ms))
+            delay_ms = max(delay_ms, min(_NEW_LOG_MS * (len(self.changed) + len(self._retries)), longest_ms))
         else:
             delay_ms = max(delay_ms, min(_NEW_ROLE_MS * self._refused, longest_ms))
         self.leave_out_until(state, now_ms + delay_ms)
 
     def leave_out_until(self, state: PartitionFetchState, next_try_ms: float) -> None:
-        """Take a partition out of the session until then."""
+        """Take a partition out of the session until then, infinity for until `fetch_next`."""
+        topic_partition = state.partition.topic_partition
         state.next_try_ms = next_try_ms
-        self.session.forget(state.partition.topic_partition)
-        self.changed[state.partition.topic_partition] = None
+        self.session.forget(topic_partition)
+        self.changed.pop(topic_partition, None)
+        self._retries.put_off(topic_partition, next_try_ms)
 
     # What is fetched
 
@@ -262,13 +268,15 @@ class FetchStates:
             self.restart_session()
         if self._waiting:
             self._end_waits(now_ms, config.replica_lag_time_max_ms)
+        self.changed |= dict.fromkeys(self._retries.take_due(now_ms))
         topics: dict[str, FetchTopic] = {}
         for topic_partition in list(self.changed):
             state = self.followed[topic_partition]
             if (exceeded_ms := self._throttled_ms(state, now_ms, config)) > 0:
                 self.leave_out_until(state, now_ms + exceeded_ms)
-            if state.next_try_ms > now_ms or state.must_ask_epoch:
-                wait_ms = min(wait_ms, max(1.0, state.next_try_ms - now_ms))
+                continue
+            if state.must_ask_epoch:
+                wait_ms = 1.0
                 continue
             del self.changed[topic_partition]
             state.is_asked = True
@@ -292,6 +300,7 @@ class FetchStates:
             )
         if not self.changed:
             self.changed.clear()  # a dict that is emptied key by key keeps its memory
+        wait_ms = min(wait_ms, self._retries.wait_ms(now_ms))
         if not session.sent:
             return None, wait_ms
         wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))
@@ -338,18 +347,28 @@ class FetchStates:
         self, response: FetchResponse, version: int
     ) -> Iterator[tuple[PartitionFetchState, PartitionData]]:
         """Yield the answers of a response that are about what is followed now, each with its state."""
-        self._refused = sum(data.error_code != 0 for topic in response.responses for data in topic.partitions)
-        for topic in response.responses:
-            name = topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)
+        names = [
+            (topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)) or ""
+            for topic in response.responses
+        ]
+        refused = [
+            TopicPartition(name, data.partition_index)
+            for name, topic in zip(names, response.responses, strict=True)
+            for data in topic.partitions
+            if data.error_code
+        ]
+        self._refused = len(refused)
+        self._retries.note_answer(refused)
+        for name, topic in zip(names, response.responses, strict=True):
             for data in topic.partitions:
-                topic_partition = TopicPartition(name or "", data.partition_index)
+                topic_partition = TopicPartition(name, data.partition_index)
                 # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
                 if not self.session.knows(topic_partition, topic.topic_id):
                     self.session.refuse(topic_partition, topic.topic_id)
                     continue
                 state = self.followed[topic_partition]
                 if not state.is_asked:  # about its earlier leader epoch, and not taken: the leader has something for it
-                    self._hurry(topic_partition)
+                    self.fetch_next(topic_partition)
                 elif self.is_current(state):
                     yield state, data
 

@@ -366,7 +366,7 @@ class LeaderFetcher:
                 else:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"it has {earliest} to {latest}, and refuses")
             state.next_try_ms = 0.0
-            self._states.changed[partition.topic_partition] = None
+            self._states.fetch_next(partition.topic_partition)
             self._wake.set()
         except _NoLongerFollowed:
             return
