@@ -207,9 +207,10 @@ async def _wait_for_view(
     alive: frozenset[int],
     timeout_s: float,
 ) -> float:
-    """Ask a broker for each portion, numbers of partitions by topic, until it tells what is waited for; return when that was so.
+    """Ask a broker for each portion, numbers of partitions by topic, until it tells what is waited for; return when it had told.
 
-    That is when the first portion was asked, or a later one that had been wrong before.
+    That is when it answered about the first portion, or about a later one that had been wrong before: a busy broker answers late, and with
+    what is so by then.
     """
     told_s, view = 0.0, View()
     try:
@@ -219,11 +220,12 @@ async def _wait_for_view(
                 while True:
                     asked_s = time.monotonic()
                     view = await _ask_again(broker, list(portion), alive)
+                    answered_s = time.monotonic()
                     if view.partitions == sum(portion.values()) and condition(view):
                         break
                     was_wrong = True
-                    await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (time.monotonic() - asked_s)))
-                told_s = asked_s if was_wrong else told_s
+                    await asyncio.sleep(max(_PAUSE_S, _PAUSE_PER_LOOK * (answered_s - asked_s)))
+                told_s = answered_s if was_wrong else told_s
     except TimeoutError:
         raise TimeoutError(f"what broker {broker.id} tells: not within {timeout_s:g} s, but {view}") from None
     return told_s
