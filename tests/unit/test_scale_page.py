@@ -55,7 +55,10 @@ RESULTS = [
 def test_bars_are_judged_at_their_size() -> None:
     text = page(RESULTS, "scale.svg")
     assert "| takeover after the verdict until all partitions are led, s, factor 3 | 5 | 25 | **missed** |" in text
-    assert "\nA takeover until no ISR has the dead broker takes 50 s with factor 3.\nIt is in the ISR of each partition" in text
+    assert (
+        "\nA takeover until no ISR has the dead broker takes 50 s with factor 3.\nIt is in the ISR of each partition"
+        in text
+    )
     assert "| 1,000 topics of 100 partitions created, s, factor 3 | 120 | 200 | **missed** |" in text
     assert "- 1,000 topics of 100 partitions created, s: two znodes, and for each replica" in text
     assert "| restart after kill -9 until the broker serves, s, factor 3 | 30 | 11 | met |" in text

@@ -60,6 +60,8 @@ _QUIET_MS: Final = 100.0
 _LONGEST_WAIT_MS: Final = 5000.0
 """Longest time that they wait, or a quarter of replica.lag.time.max.ms if that is shorter."""
 _WAITED_AT_ONCE: Final = 1000
+_EPOCHS_FIRST_MS: Final = 1.0
+"""Longest wait of a request beside partitions that must ask where their last epoch ends."""
 
 WAIT_AND_RETRY: Final = frozenset(
     {
@@ -269,6 +271,32 @@ class FetchStates:
         if self._waiting:
             self._end_waits(now_ms, config.replica_lag_time_max_ms)
         self.changed |= dict.fromkeys(self._retries.take_due(now_ms))
+        topics = self._take_changed(now_ms, config)
+        if self.changed:
+            wait_ms = _EPOCHS_FIRST_MS
+        wait_ms = min(wait_ms, self._retries.wait_ms(now_ms))
+        if not session.sent:
+            return None, wait_ms
+        wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))
+        if self._waiting and topics:
+            wait_ms = min(wait_ms, _SHORTEST_POLL_MS)
+        request = m.FetchRequest(
+            max_wait_ms=int(wait_ms),
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=topics,
+            forgotten_topics_data=self._forgotten_topics(),
+            replica_id=self._broker_id,
+        )
+        if version >= REPLICA_STATE_FROM:
+            request.replica_state = m.ReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch)
+        return request, wait_ms
+
+    def _take_changed(self, now_ms: float, config: BrokerConfig) -> list[FetchTopic]:
+        """Return what the next request names; only those that must ask where their last epoch ends first stay changed."""
+        m = messages.fetch_request
         topics: dict[str, FetchTopic] = {}
         for topic_partition in list(self.changed):
             state = self.followed[topic_partition]
@@ -276,11 +304,10 @@ class FetchStates:
                 self.leave_out_until(state, now_ms + exceeded_ms)
                 continue
             if state.must_ask_epoch:
-                wait_ms = 1.0
                 continue
             del self.changed[topic_partition]
             state.is_asked = True
-            session.send(topic_partition, state.topic_id)
+            self.session.send(topic_partition, state.topic_id)
             topic = topics.get(topic_partition.topic)
             if topic is None:
                 topic = topics[topic_partition.topic] = m.FetchTopic(
@@ -300,25 +327,7 @@ class FetchStates:
             )
         if not self.changed:
             self.changed.clear()  # a dict that is emptied key by key keeps its memory
-        wait_ms = min(wait_ms, self._retries.wait_ms(now_ms))
-        if not session.sent:
-            return None, wait_ms
-        wait_ms = min(wait_ms, self._longest_poll_ms(now_ms))
-        if self._waiting and topics:
-            wait_ms = min(wait_ms, _SHORTEST_POLL_MS)
-        request = m.FetchRequest(
-            max_wait_ms=int(wait_ms),
-            min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
-            session_id=session.session_id,
-            session_epoch=session.epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=self._forgotten_topics(),
-            replica_id=self._broker_id,
-        )
-        if version >= REPLICA_STATE_FROM:
-            request.replica_state = m.ReplicaState(replica_id=self._broker_id, replica_epoch=broker_epoch)
-        return request, wait_ms
+        return list(topics.values())
 
     def _forgotten_topics(self) -> list[ForgottenTopic]:
         m = messages.fetch_request
