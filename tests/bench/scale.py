@@ -115,7 +115,9 @@ class Bench:
         row["memory, MB"] = memory(empty, scale.resident_mb(), facts.controller())
         row["at rest"] = {"processor, %": scale.rest_percent(self._seconds)} | scale.load(self._seconds)
         self._tell(", ".join(f"{name} {value:.0f} MB" for name, value in row["memory, MB"].items()))
-        self._take_steps(row, cluster, scale.steps())
+        for name, step in scale.steps().items():
+            scale.wait_for_rest()
+            self._take_steps(row, cluster, {name: step})
         row["memory after all steps, MB"] = scale.resident_mb()
 
     def _measure_stand_ins(self, row: Row, cluster: LocalCluster, facts: ClusterFacts) -> None:

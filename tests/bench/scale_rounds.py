@@ -9,8 +9,8 @@
 | the same, stage `led` | when its session has ended | when each other broker tells of living leaders, of a sample of topics |
 | takeover | when the controller's session has ended | as a broker's death |
 
-A dead broker's session is ended at once, as a verdict does, so that no session's timeout is part of a figure. What a restart waits for in
-the end, elections of preferred leaders, is asked for by the bench.
+A step begins when the brokers are at rest. A dead broker's session is ended at once, as a verdict does, so that no session's timeout is
+part of a figure. What a restart waits for in the end, elections of preferred leaders, is asked for by the bench.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ from zk import paths
 
 PER_TOPIC: Final = 100
 VALUE_BYTES: Final = 1000
+_RESTING_PERCENT: Final = 15.0
+_REST_TIMEOUT_S: Final = 120.0
 
 
 class Scale:
@@ -70,6 +72,21 @@ class Scale:
 
     def controller(self) -> int:
         return self._facts.controller()
+
+    def wait_for_rest(self) -> None:
+        """Wait until the brokers have done what a step left for later, as summaries of changed logs, which is no part of the next step.
+
+        After two minutes the next one begins in any case.
+        """
+        deadline_s = time.monotonic() + _REST_TIMEOUT_S
+        while self._measure_busy_percent() > _RESTING_PERCENT and time.monotonic() < deadline_s:
+            pass
+
+    def _measure_busy_percent(self) -> float:
+        """Return what the brokers use together in a second, in percent of one processor."""
+        before_s, began_s = self._worked_s(), time.monotonic()
+        time.sleep(1.0)  # measured is a stretch of time: there is no condition to wait for
+        return 100 * (self._worked_s() - before_s) / (time.monotonic() - began_s)
 
     def rest_percent(self, seconds: float) -> float:
         """Return what the brokers use together while nobody asks for anything, in percent of one processor."""
@@ -176,7 +193,7 @@ class Scale:
         return next(each for each in self._cluster.broker_ids if each != controller)
 
     def _worked_s(self) -> float:
-        return sum(map(cpu_s, self._cluster.brokers.values()))
+        return sum(cpu_s(each) for each in self._cluster.brokers.values() if each.running)
 
 
 def memory(before: Mapping[int, float], after: Mapping[int, float], controller: int) -> dict[str, float]:
