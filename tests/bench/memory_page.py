@@ -30,8 +30,8 @@ FIGURES: Final = (
 
 CAUSES: Final[Mapping[str, str]] = {
     "connection": (
-        "Ours is nine objects, one for each task (frames, order of requests, flow control, responses), beside the transport of uvloop and"
-        " its handle in C, which has no Python type and is in RAM only. Java's is a channel of NIO with its locks, keys and addresses."
+        "Ours is five objects (the connection, frames, order of requests, flow control, responses), beside the transport of uvloop and its"
+        " handle in C, which has no Python type and is in RAM only. Java's is a channel of NIO with its locks, keys and addresses."
         " Nothing is kept of what was received: all connections receive into one buffer. Two empty deques, 760 bytes each, were a third of"
         " a connection until this was measured; they are lists now, of 56 bytes."
     ),
@@ -46,8 +46,7 @@ CAUSES: Final[Mapping[str, str]] = {
     ),
     "fetch session": (
         "Two dictionaries of one entry are more than half: the partitions of the session by topic id, and their names. They pay with many"
-        " partitions, not with one. Kafka keeps hash collections that link their elements, and finds the session to evict by trees; the"
-        " bytes of some cached timestamps at its smallest size are of its metrics."
+        " partitions, not with one. Kafka keeps hash collections that link their elements, and finds the session to evict by trees."
     ),
     "topic": (
         "A partition with its log: leader state, the log's segment with three indexes, and the topic in the metadata cache and in the"
@@ -93,7 +92,8 @@ def page(results: Sequence[Mapping[str, Any]]) -> str:
         f"`tests.bench.memory`. Bytes for each one are what a broker with so many has more than the same broker with {results[-1]['few']}.",
         "In RAM is what the system counts (VmRSS), after a collection of all garbage. Of a Java machine that has, besides what lives, what",
         "its heap was enlarged by, so its live objects after a full collection are what ours in RAM is compared with. Memory of the kernel",
-        "for sockets is in no figure. Growth is the most times that one took what it had taken at least at a smaller size.",
+        "for sockets is in no figure. Growth is the most times that one took what it had taken at least at a smaller size. Small sizes",
+        "carry what is made or released once, such as samples of Kafka's metrics and tables that were just enlarged: the largest counts.",
         "",
         *_summary_lines(kinds),
     ]
@@ -154,8 +154,11 @@ def _type_lines(sides: Mapping[str, Mapping[int, Measured]]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """Return the name of a type without its package; Java's arrays and nested classes as jcmd names them."""
-    return name.removeprefix("builtins.").rpartition(".")[2]
+    """Return the name of a type without its package; an array of Java as its source has it."""
+    if name == "[B":
+        return "byte[]"
+    is_array = name.startswith("[L")
+    return name.rstrip(";").rpartition(".")[2] + ("[]" if is_array else "")
 
 
 def _format_growth(times: float) -> str:

@@ -27,7 +27,7 @@ Total         40001        1760024
 
 
 def row(side: str, size: int, resident: float, live: float, kind: str = "connection") -> dict[str, Any]:
-    types = {"builtins.dict": 300.0, "uvloop.loop.TCPTransport": 200.0}
+    types = {"builtins.dict": 300.0, "uvloop.loop.TCPTransport": 200.0, "[B": 9.0, "[Ljava.lang.Object;": 8.0}
     each = {"resident": resident, "live": live, "types": types}
     return {"side": side, "kind": kind, "size": size, "each": each, "load": [0.5, 2.0]}
 
@@ -109,7 +109,7 @@ def test_the_page_compares_memory_of_ours_with_live_objects_of_java() -> None:
     assert "| kafkalite, in RAM | 4,000 | 8,000 |  | **2.00** |" in text
     assert "| kafkalite, Python objects | 3,000 | 3,000 |  | 1.00 |" in text
     assert "100,000 at Apache Kafka are left out: no room." in text
-    assert "- kafkalite, bytes by type at 10,000: `dict` 300, `TCPTransport` 200." in text
+    assert "- kafkalite, bytes by type at 10,000: `dict` 300, `TCPTransport` 200, `byte[]` 9, `Object[]` 8." in text
     assert "`max.connections=5`" in text and "0.5 to 2.0" in text
 
 
