@@ -90,6 +90,7 @@ SECTIONS: Final[Mapping[str, list[Page]]] = {
         Page("explain/failover", "tests/bench/FAILOVER.md"),
         Page("explain/growth", "tests/bench/GROWTH.md"),
         Page("explain/many-partitions", "tests/bench/SCALE.md"),
+        Page("explain/memory", "tests/bench/MEMORY.md"),
     ],
     "Decisions": _own(
         "decisions/about",

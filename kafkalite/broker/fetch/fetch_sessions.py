@@ -34,6 +34,7 @@ PARTITIONS_OF_A_SLOT = 500
 """Average over all sessions that there may be; Kafka has no such bound. A partition takes some 500 bytes."""
 _MANY: Final = 2000
 _REFUSED_AGAIN_MS: Final = 100.0
+_NEVER_MS: Final = float("-inf")
 UNKNOWN_NAME = ""
 """Stands for the name of a topic whose id is not known yet."""
 
@@ -96,6 +97,23 @@ class FetchItem:
 class FetchSession:
     """One client's session; a watcher of its partitions and the requester of its fetches. `FetchSessionCache` owns and bounds them."""
 
+    __slots__ = (
+        "_told_of_epoch_ms",
+        "authorized_for",
+        "created_ms",
+        "is_follower",
+        "is_told_of_epoch",
+        "items",
+        "keys",
+        "last_fetch_ms",
+        "next_epoch",
+        "on_ready",
+        "ready",
+        "session_id",
+        "unresolved",
+        "uses_topic_ids",
+    )
+
     def __init__(self, session_id: int, is_follower: bool, uses_topic_ids: bool, now_ms: float) -> None:
         self.session_id = session_id
         self.is_follower = is_follower
@@ -114,7 +132,7 @@ class FetchSession:
         """Set while a fetch of the session is delayed: called with the partition and whether records were appended."""
         self.is_told_of_epoch = False
         """True if the response to a follower that is due tells of a partition that its leader epoch is over."""
-        self._told_of_epoch_ms = float("-inf")
+        self._told_of_epoch_ms = _NEVER_MS
         """`last_fetch_ms` of the fetch whose response did so last."""
 
     def on_append(self, partition: Partition) -> None:

@@ -342,6 +342,10 @@ class FetchBuffer:
 
     # fetching
 
+    def is_full(self, state: PartitionState) -> bool:
+        """True if more is buffered than one fetch brings: a full one brings exactly that, the last batch being cut, and the next is due."""
+        return state.buffered_bytes > self.partition_bytes
+
     def wants_fetch(self, state: PartitionState, now_s: float) -> bool:
         """True if this partition may be part of a fetch request now."""
         return (
@@ -350,7 +354,7 @@ class FetchBuffer:
             and not state.fetching
             and not state.checking
             and state.error is None
-            and state.buffered_bytes < self.partition_bytes
+            and not self.is_full(state)
             and now_s >= state.not_before_s
         )
 

@@ -77,6 +77,8 @@ class Fetcher:
         self._checks: dict[asyncio.Task[None], None] = {}
         self._read_replicas = ReadReplicas(options.client_rack)
         self.requests = 0
+        self.waits_for_reader = False
+        """True while something is not fetched before the reader has taken what is buffered."""
         cluster.add_listener(self.wake)
 
     def wake(self) -> None:
@@ -232,10 +234,12 @@ class Fetcher:
         view = self._cluster.view
         by_leader: dict[int, list[PartitionState]] = {}
         waits_for_room: set[int] = set()
+        self.waits_for_reader = False
         for state in self._buffer.states.values():
             leader = self._read_replicas.choose(state.topic_partition, view, now_s)
-            if state.buffered_bytes >= self._buffer.partition_bytes:
+            if self._buffer.is_full(state):
                 waits_for_room.add(leader)
+                self.waits_for_reader = True
             if not self._buffer.wants_fetch(state, now_s) or self._restart_if_recreated(state):
                 continue
             if (past := find_past_leader(view.partition(state.topic_partition), state.fetch_epoch)) is not None:
@@ -252,6 +256,7 @@ class Fetcher:
             if room_bytes < self._options.max_partition_fetch_bytes and (
                 self._buffer.buffered_bytes or self._reserved_bytes
             ):
+                self.waits_for_reader = True
                 break
             connection = self._cluster.open_connection(leader)
             if connection is not None:
@@ -270,6 +275,7 @@ class Fetcher:
             state.topic_id = topic.topic_id
             return False
         if state.chunks:
+            self.waits_for_reader = True
             return True
         if self._reset_to is None:
             self._fail(state, NoOffsetForPartitionError(state.topic_partition, state.fetch_offset))

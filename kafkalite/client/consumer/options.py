@@ -54,7 +54,8 @@ class ConsumerOptions(ConnectionOptions):
     - `auto_offset_reset`: "earliest", "latest" or "none", for partitions without a position or with one out of range.
     - `isolation_level`: "read_uncommitted" or "read_committed".
     - `key_deserializer`, `value_deserializer`: a name of `serializers.FORMATS`, a callable, or a mapping from topic to either.
-    - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; `max_partition_fetch_bytes` for each.
+    - `prefetch_max_bytes` bounds what is fetched ahead of the reader, over all partitions; of each, up to two
+      fetches of `max_partition_fetch_bytes`.
     - `max_poll_records` is the default limit of `getmany`.
     - `client_rack`: where the program runs; brokers with `replica.selector.class` have it read from a replica in that rack (KIP-392).
     - `default_api_timeout_ms` bounds calls that have no `timeout` of their own.

@@ -42,13 +42,16 @@ class BufferedReads:
         only: Collection[TopicPartition] | None,
         call_soon: Callable[[Callable[[], None]], object] = _call,
     ) -> dict[TopicPartition, list[Piece]]:
-        """Return what `read` finds."""
+        """Return what `read` finds. The fetcher hears of freed room only while it waits for some: another thread would be woken for it."""
         buffer = self._buffer
-        buffered_bytes = buffer.buffered_bytes
+        buffered_bytes, has_failed = buffer.buffered_bytes, True
         try:
-            return read(limit, only)
+            found = read(limit, only)
+            has_failed = False
+            return found
         finally:
-            if buffer.buffered_bytes != buffered_bytes or buffer.deferred is not None:
+            is_wanted = buffer.buffered_bytes != buffered_bytes and (has_failed or self._fetcher.waits_for_reader)
+            if is_wanted or buffer.deferred is not None:
                 call_soon(self.follow_up)
 
 

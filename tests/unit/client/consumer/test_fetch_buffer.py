@@ -174,6 +174,19 @@ def test_what_wants_a_fetch() -> None:
     assert not buffer.wants_fetch(state, 0.0)
 
 
+def test_a_full_fetch_is_read_while_the_next_one_is_under_way() -> None:
+    """A broker cuts its answer to exactly what was asked for: read-ahead began only below that, so it never did."""
+    full = batch(0, 20)
+    buffer = FetchBuffer(len(full))
+    buffer.assign([TP])
+    buffer.seek(TP, 0)
+    state = buffer.states[TP]
+    buffer.add(state, state.generation, answer(full))
+    assert state.buffered_bytes == len(full) and buffer.wants_fetch(state, 0.0)
+    buffer.add(state, state.generation, answer(batch(20, 20)))
+    assert not buffer.wants_fetch(state, 0.0)
+
+
 def test_header_flags_are_as_the_tests_assume() -> None:
     assert BatchHeader.read(marker(0, 1, commit=True)).attributes & (CONTROL | TRANSACTIONAL) == CONTROL | TRANSACTIONAL
 
