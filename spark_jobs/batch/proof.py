@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from spark_jobs.batch.plan import Offsets, RunPlan
-from spark_jobs.batch.window import day_start_ms
+from spark_jobs.batch.window import find_times
 
 BUCKET_OFFSETS: Final = 1 << 16
 _NO_TIMESTAMP: Final = -1
@@ -74,15 +74,11 @@ class Bucket:
 
 def spans_of(plan: RunPlan, zone: ZoneInfo) -> list[Span]:
     """Return the spans whose records a run takes: those of its date, late ones, undated ones. No record lies in two of them."""
-    day = day_start_ms(plan.date, zone), day_start_ms(plan.date + timedelta(days=1), zone)
-    found = [Span(p, start, end, *times) for p, (start, end) in plan.ranges.items() for times in _split_times(*day)]
+    day = _times_of_dates(plan.date, plan.date, zone)
+    found = [Span(p, start, end, *times) for p, (start, end) in plan.ranges.items() for times in day]
     for group in plan.late:
-        days = day_start_ms(group.first, zone), day_start_ms(group.last + timedelta(days=1), zone)
-        found += [
-            Span(p, start, plan.coverage[p], *times)
-            for p, start in group.start.items()
-            for times in _split_times(*days)
-        ]
+        days = _times_of_dates(group.first, group.last, zone)
+        found += [Span(p, start, plan.coverage[p], *times) for p, start in group.start.items() for times in days]
     undated = ((_LEAST_MS, _FIRST_DATED_MS), (_NO_TIMESTAMP, _NO_TIMESTAMP + 1), (_AFTER_DATED_MS, None))
     found += [
         Span(p, start, end, *times) for p, ranges in plan.undated.items() for start, end in ranges for times in undated
@@ -90,10 +86,13 @@ def spans_of(plan: RunPlan, zone: ZoneInfo) -> list[Span]:
     return [each for each in found if each.start < each.end]
 
 
-def _split_times(since_ms: int, until_ms: int) -> list[tuple[int, int]]:
-    """Return the spans of time of dates; -1, of the last millisecond of 1969, stands for no time."""
-    parts = [(since_ms, min(until_ms, _NO_TIMESTAMP)), (max(since_ms, _NO_TIMESTAMP + 1), until_ms)]
-    return [(since, until) for since, until in parts if since < until]
+def _times_of_dates(first: date, last: date, zone: ZoneInfo) -> list[tuple[int, int]]:
+    """Return the spans of time of dates, within the years 1 to 9999; -1, of the last millisecond of 1969, stands for no time."""
+    parts = [(_FIRST_DATED_MS, _NO_TIMESTAMP), (_NO_TIMESTAMP + 1, _AFTER_DATED_MS)]
+    spans = [
+        (max(since, begin), min(until, end)) for since, until in find_times(first, last, zone) for begin, end in parts
+    ]
+    return [(since, until) for since, until in spans if since < until]
 
 
 def clip_spans(spans: Iterable[Span], begin: Offsets) -> list[Span]:

@@ -11,19 +11,20 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark import Accumulator
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kafkalite import NAME
 from spark_jobs.batch.formats import DecodedColumn, DecodedColumns
 from spark_jobs.batch.plan import Ranges, RunPlan, read_ranges
 from spark_jobs.batch.tally import Tallies, Tally, add_tally, new_tallies, total
+from spark_jobs.batch.window import day_number
 from spark_jobs.observation.record_facts import LatenessCount
 from spark_jobs.ranges import OffsetRange
 from spark_jobs.rows import (
@@ -34,7 +35,7 @@ from spark_jobs.rows import (
     TIMESTAMP_MS,
     declared_schema,
 )
-from spark_jobs.task_reading.run_columns import DATE, NO_TIMESTAMP, RUN, RUN_FIELDS, RunColumns
+from spark_jobs.task_reading.run_columns import DATE, NO_TIMESTAMP, RUN, RUN_FIELDS, RunColumns, take_until
 from spark_jobs.task_reading.task_records import TaskRecords
 from spark_jobs.tasks import Task, TaskLimits, fill_tasks, ranges_of, tasks_to_json
 
@@ -107,16 +108,6 @@ def _source_options(reading: Reading, topic: str, tasks: Sequence[Task]) -> dict
     }
 
 
-def date_of(timestamp: str, zone: str) -> Column:
-    """Return the date of a timestamp column in a zone, null for undated records; the session's own zone is UTC (`session`)."""
-    return F.when(F.unix_millis(timestamp) != NO_TIMESTAMP, calendar_date(timestamp, zone))
-
-
-def calendar_date(timestamp: str, zone: str) -> Column:
-    """Return the date as `date_of` does, but of a record without a timestamp that of its number, -1, before all others."""
-    return F.to_date(F.from_utc_timestamp(timestamp, zone))
-
-
 def undated_reason(timestamp_ms: int) -> str | None:
     """Return the reason why a record is on no date; None when it is on one."""
     if timestamp_ms == NO_TIMESTAMP:
@@ -148,27 +139,29 @@ class Counted:
         return total(self.tallies.value.values())
 
 
-def counted_log(spark: SparkSession, reading: Reading, topic: str, tasks: Sequence[Task]) -> Counted:
-    """Return all records that `tasks` read, as RECORD_COLUMNS and the `reason` of those whose timestamp Spark cannot show.
+def counted_log(spark: SparkSession, reading: Reading, topic: str, tasks: Sequence[Task], until: date) -> Counted:
+    """Return the records that `tasks` read, as RECORD_COLUMNS: those of dates to `until`, and with `reason` those that Spark cannot date.
 
-    `counts.rows` are these, by partition.
+    A record without a timestamp is on the date of its number, -1. `counts.rows` are the records with a reason, by partition.
     """
     log = read_tasks(spark, reading, topic, tasks, (*RECORD_COLUMNS, TIMESTAMP_MS, *RANGE_COLUMNS))
     tallies = new_tallies(spark.sparkContext)
     fields = [*declared_schema(RECORD_COLUMNS).fields, StructField(_REASON, StringType())]
-    return Counted(log.mapInArrow(_Counting(tallies), StructType(fields)), tallies)
+    return Counted(log.mapInArrow(_Counting(reading.zone, day_number(until), tallies), StructType(fields)), tallies)
 
 
 @dataclass(frozen=True, slots=True)
 class _Counting:
     """What executors run."""
 
+    zone: str
+    last_day: int
     tallies: Accumulator[Tallies]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tally = Tally()
         for given in batches:
-            batch = tally.add_read(given)
+            batch = take_until(tally.add_read(given), self.zone, self.last_day)
             reasons: list[str | None] = [None] * batch.num_rows
             if batch.column("timestamp").null_count:
                 columns = (batch.column(name).to_pylist() for name in ("timestamp", TIMESTAMP_MS, "partition"))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial, reduce
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, BooleanType, DateType, IntegerType, LongType, StructField, StructType
@@ -26,7 +27,7 @@ from spark_jobs.batch.failures import DifferencesError
 from spark_jobs.batch.fingerprints import LANES, fingerprint, hashed_batches
 from spark_jobs.batch.night import Night, find_record_bytes, first_offsets, now_ms
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, frontiers
-from spark_jobs.batch.records import RECORD_COLUMNS, date_of, plan_tasks, read_log, read_tasks
+from spark_jobs.batch.records import RECORD_COLUMNS, plan_tasks, read_log, read_tasks
 from spark_jobs.batch.storage import read_parquet
 from spark_jobs.jobs import archive
 from spark_jobs.observation.progress import Course
@@ -40,7 +41,6 @@ from spark_jobs.task_reading.task_records import TaskRecords
 PLACES_MAX = 1_000_000
 """Hours of partitions that are compared in one go: each takes the driver some 2 kB."""
 
-_HOUR_MS = 3_600_000
 _SHOWN = 10
 _KEPT_FIELDS = (
     StructField("covered", BooleanType()),
@@ -64,16 +64,24 @@ def plan(night: Night, bounds: LogBounds, known: Mapping[date, Offsets], days: S
 
 
 def hash_archived(records: DataFrame, zone: str, days: Sequence[date]) -> DataFrame:
-    """Return what `gather_facts` takes, of archived records: all of them are covered."""
-    dated = records.withColumn("date", date_of("timestamp", zone)).where(F.col("date").isin(list(days)))
-    wanted = dated.select(
-        F.lit(True).alias("covered"),
-        *(F.col(name) for name in ("date", "partition", "offset", "key", "value")),
+    """Return what `gather_facts` takes, of archived records: all of them are covered. They are dated as the log's are."""
+    wanted = records.select(
+        *(F.col(name) for name in ("partition", "offset", "key", "value")),
         # Spark goes through all nulls of this column for each row; an absent list and an empty one have the same hash.
         F.coalesce("headers", F.array().cast(HEADERS_TYPE)).alias("headers"),
-        F.unix_millis("timestamp").alias("timestamp_ms"),
-    ).withColumn("hour_ms", F.col("timestamp_ms") - F.pmod("timestamp_ms", F.lit(_HOUR_MS)))
-    return wanted.mapInArrow(_HASHED, _HASHED_TYPE)
+        F.unix_millis("timestamp").alias(TIMESTAMP_MS),
+    )
+    return wanted.mapInArrow(_HashedArchive(AuditColumns.of_archive(zone, days)), _HASHED_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class _HashedArchive:
+    """What executors run on the archive's rows."""
+
+    columns: AuditColumns
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _HASHED(map(self.columns, batches))
 
 
 def hash_log(records: TaskRecords, zone: str, days: Sequence[date], known: Mapping[date, Offsets]) -> DataFrame:

@@ -41,15 +41,16 @@ from spark_jobs.batch.plan import (
     take_late,
     take_undated,
 )
-from spark_jobs.batch.records import date_of, plan_tasks, read_log
-from spark_jobs.batch.tally import Tally, check_read
+from spark_jobs.batch.records import plan_tasks, read_tasks
+from spark_jobs.batch.tally import check_read, new_tallies, total
 from spark_jobs.jobs import archive, audit, compact, reprocess
 from spark_jobs.jobs.nightly import Program, check_dead_letters
 from spark_jobs.observation.journal import PLAN
 from spark_jobs.observation.stage_progress import watch_tasks
-from spark_jobs.rows import RANGE_COLUMNS, RANGE_END, RANGE_RECORDS
+from spark_jobs.rows import RANGE_COLUMNS, TIMESTAMP_MS
+from spark_jobs.task_reading.date_ranges import RANGES_TYPE, FindDateRanges
 
-_INDEX_COLUMNS: Final = ("partition", "offset", "timestamp", *RANGE_COLUMNS)
+_INDEX_COLUMNS: Final = ("partition", "offset", TIMESTAMP_MS, *RANGE_COLUMNS)
 
 
 def index(
@@ -57,41 +58,19 @@ def index(
 ) -> dict[date, Whereabouts]:
     """Find out where between `ranges` each day's records are, and the undated ones. MissingRecordsError unless all of `ranges` was read."""
     tasks = plan_tasks(night.reading, topic, ranges, record_bytes)
-    log = read_log(night.spark, night.reading, topic, tasks, _INDEX_COLUMNS)
-    day = date_of("timestamp", night.reading.zone)
-    dated = log.select(
-        F.when(day.between(min(days), max(days)), day).alias("date"),
-        day.isNull().alias("undated"),
-        F.col(RANGE_END).isNotNull().alias("is_end"),
-        "partition",
-        "offset",
-        RANGE_END,
-        RANGE_RECORDS,
-    )
-    found_rows = dated.groupBy("date", "undated", "is_end", "partition").agg(
-        F.min("offset").alias("first"),
-        F.max("offset").alias("last"),
-        F.count(F.lit(1)).alias("rows"),
-        F.sum(F.col(RANGE_END) - F.col("offset")).alias("offsets"),
-        F.sum(RANGE_RECORDS).alias("given"),
-    )
+    tallies = new_tallies(night.spark.sparkContext)
+    log = read_tasks(night.spark, night.reading, topic, tasks, _INDEX_COLUMNS)
+    of_tasks = log.mapInArrow(FindDateRanges.between(night.reading.zone, days, tallies), RANGES_TYPE)
+    found_ranges = of_tasks.groupBy("date", "partition").agg(F.min("first").alias("first"), F.max("last").alias("last"))
     what = f"plan of {topic} {min(days)} to {max(days)}"
     with watch_tasks(night.progress, night.spark.sparkContext, what, tasks):
-        rows = found_rows.collect()
+        rows = found_ranges.collect()
     by_date: dict[date, dict[int, tuple[int, int]]] = {day: {} for day in days}
     undated: dict[int, tuple[int, int]] = {}
-    tally = Tally()
     for row in rows:
-        partition, found = row["partition"], (row["first"], row["last"] + 1)
-        if row["is_end"]:
-            tally.offsets[partition] += row["offsets"]
-            tally.given[partition] += row["given"]
-            continue
-        tally.read[partition] += row["rows"]
-        if row["undated"]:
-            undated[partition] = found
-        elif row["date"] in by_date:
-            by_date[row["date"]][partition] = found
+        found = undated if row["date"] is None else by_date.get(row["date"], {})
+        found[row["partition"]] = (row["first"], row["last"] + 1)
+    tally = total(tallies.value.values())
     check_read(topic, {p: (start, end) for p, (start, end) in ranges.items() if start < end}, tally)
     return {day: Whereabouts(found, undated) for day, found in by_date.items()}
 

@@ -21,7 +21,7 @@ from spark_jobs.batch.formats import Formats
 from spark_jobs.batch.ledger import Entry, Ledger
 from spark_jobs.batch.night import Night, recorded_plan, with_sizes
 from spark_jobs.batch.plan import LogBounds, RunPlan, read_ranges
-from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, calendar_date, counted_log, tasks_of
+from spark_jobs.batch.records import RECORD_COLUMNS, DecodedRecords, counted_log, tasks_of
 from spark_jobs.batch.tally import check_read
 from spark_jobs.observation.journal import PLAN
 from spark_jobs.observation.record_facts import UNDATED
@@ -70,9 +70,8 @@ class _Snapshot:
     def __init__(self, night: Night, planned: RunPlan, formats: Formats, latest_by: str) -> None:
         self._topic, self._date, self._ranges = planned.topic, planned.date, read_ranges([planned])
         self.tasks = tasks_of(night.reading, [planned])
-        self._log = counted_log(night.spark, night.reading, planned.topic, self.tasks)
-        shown = self._log.rows.where("reason is null").drop("reason")
-        before = shown.where(calendar_date("timestamp", night.reading.zone) <= F.lit(planned.date))
+        self._log = counted_log(night.spark, night.reading, planned.topic, self.tasks, planned.date)
+        before = self._log.rows.where("reason is null").drop("reason")
         latest = transform(before, latest_by).withColumn("date", F.lit(planned.date)).withColumn("run", F.col("date"))
         self._records = DecodedRecords(latest, formats.columns(planned.topic), night.reading.max_file_bytes)
 

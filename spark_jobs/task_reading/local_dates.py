@@ -6,20 +6,16 @@ before, a minute in which the date changes is looked at record by record.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SECOND: Final = timedelta(seconds=1)
+from spark_jobs.batch.window import clock_offset_ms
+
 _MINUTE_MS: Final = 60_000
 _DAY_MS: Final = 86_400_000
-_FIRST_MS: Final = -62_135_596_800_000 + 2 * _DAY_MS
-_LAST_MS: Final = 253_402_300_799_999 - 2 * _DAY_MS
-"""Between these, no clock of a zone leaves the years 1 to 9999, which is all that Python has."""
 _CHANGES: Final = -(1 << 31)
 """Instead of a date: it changes within this minute."""
 _KEPT_MAX: Final = 100_000
@@ -57,9 +53,7 @@ class LocalDates:
         return day
 
     def _day_at(self, time_ms: int) -> int:
-        at = _EPOCH + min(max(time_ms, _FIRST_MS), _LAST_MS) // 1000 * _SECOND
-        offset = at.astimezone(self._zone).utcoffset() or timedelta()
-        return (time_ms + offset // _SECOND * 1000) // _DAY_MS
+        return (time_ms + clock_offset_ms(time_ms, self._zone)) // _DAY_MS
 
 
 @cache

@@ -16,6 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.types import DateType, StructField
 
 from spark_jobs.batch.plan import LateDates, RunPlan, Spans
+from spark_jobs.batch.window import day_number
 from spark_jobs.rows import FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS, RANGE_END, TIMESTAMP_MS
 from spark_jobs.task_reading.local_dates import local_dates
 
@@ -23,19 +24,21 @@ NO_TIMESTAMP: Final = -1
 """What a record without a time has, as in Kafka's RecordBatch.NO_TIMESTAMP."""
 DATE, RUN = "date", "run"
 RUN_FIELDS: Final = (StructField(DATE, DateType()), StructField(RUN, DateType()))
-_EPOCH: Final = date(1970, 1, 1).toordinal()
 _NOWHERE: Final = (1 << 63) - 1
-
-
-def day_number(day: date) -> int:
-    """Return the days since 1970-01-01."""
-    return day.toordinal() - _EPOCH
 
 
 def to_dates(days: Any, present: Any) -> pa.Array:
     """Return an array of dates from numbers of days, null where not `present`."""
     mask = None if present.all() else ~present
     return pa.array(days, pa.int32(), mask=mask).view(pa.date32())
+
+
+def take_until(batch: pa.RecordBatch, zone: str, last_day: int) -> pa.RecordBatch:
+    """Return the records on a date to `last_day`, and those whose time is on none. One without a time is on the date of its number, -1."""
+    times_ms = batch.column(TIMESTAMP_MS).to_numpy()
+    dated = (times_ms >= FIRST_TIMESTAMP_MS) & (times_ms <= LAST_TIMESTAMP_MS)
+    wanted = ~dated | (local_dates(zone).find_days(np.where(dated, times_ms, NO_TIMESTAMP)) <= last_day)
+    return batch if wanted.all() else batch.filter(pa.array(wanted))
 
 
 def find_dates(batch: pa.RecordBatch, zone: str) -> tuple[Any, Any]:

@@ -58,6 +58,12 @@ def processor_s() -> float:
     return sum(ticks[each] for each in ticks if _descends(each, parents)) / _TICKS_PER_S
 
 
+def own_processor_s(pid: int) -> float:
+    """Processor time of one process, without what it has started."""
+    facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, facts[11:13])) / _TICKS_PER_S
+
+
 def _descends(process: int, parents: dict[int, int]) -> bool:
     while process in parents:
         process = parents[process]

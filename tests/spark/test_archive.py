@@ -22,7 +22,6 @@ from spark_jobs.batch.failures import DataLossError, DeadLettersError, Differenc
 from spark_jobs.batch.formats import Format, Formats
 from spark_jobs.batch.ledger import Ledger
 from spark_jobs.batch.proof import list_offsets
-from spark_jobs.batch.records import date_of
 from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.jobs import archive, audit, backfill, nightly, verify
 from spark_jobs.jobs.nightly import Program
@@ -431,7 +430,7 @@ def test_days_are_those_of_the_zone(spark: Any, cluster: LocalCluster, make_topi
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "America/St_Johns", "Pacific/Apia", "America/Sao_Paulo"])
 def test_dates_are_those_of_java(spark: Any, zone: str) -> None:
-    """Runs are dated by Python, audits of an archive and backfills by Spark: both must have the same calendar."""
+    """Jobs date records by Python's zones; who asks Spark for the date of a timestamp must find that of the folder."""
     hours = [unix_ms(DAY) + hour * 3_600_000 for hour in range(-120_000, 120_000, 37)]
     around = [
         1_289_097_060_000,
@@ -442,5 +441,6 @@ def test_dates_are_those_of_java(spark: Any, zone: str) -> None:
     frame = spark.createDataFrame([(each,) for each in times_ms], "ms long").select(
         F.timestamp_millis("ms").alias("at")
     )
-    found = [row[0].toordinal() - date(1970, 1, 1).toordinal() for row in frame.select(date_of("at", zone)).collect()]
+    shown = frame.select(F.to_date(F.from_utc_timestamp("at", zone)))
+    found = [row[0].toordinal() - date(1970, 1, 1).toordinal() for row in shown.collect()]
     assert found == LocalDates(zone).find_days(np.array(times_ms, np.int64)).tolist()

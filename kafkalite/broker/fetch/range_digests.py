@@ -10,15 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from kafkalite.errors import ErrorCode, KafkaError
 from kafkalite.portions import Portions, Work, in_one_go
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES, DecompressedTooLarge
-from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, digest_batch
+from kafkalite.protocol.record_batches.record_digest import (
+    ALL_TIMES,
+    NO_RECORDS,
+    RangeDigest,
+    Times,
+    digest_at_once,
+    digest_batch,
+)
 from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader, has_valid_crc
 from kafkalite.storage.cold_reads import in_memory
-from kafkalite.storage.log.range_scan import DigestCache, Piece, RangeScan
+from kafkalite.storage.log.range_scan import BatchDigests, DigestCache, Piece, RangeScan
 from kafkalite.types import Buffer
 
 if TYPE_CHECKING:
@@ -76,8 +83,7 @@ class RangeDigests:
                 if partition.log is not log:
                     break  # it was moved to another directory; what is known already is right
                 if piece is not None:
-                    for index, (digest, wanted) in enumerate(digests):
-                        scan.add(piece, index, digest, wanted)
+                    scan.add(piece, digests)
             scan.finish()
             return scan.digest, scan.offset
 
@@ -94,14 +100,10 @@ def _check_bounds(partition: Partition, start: int, end: int) -> None:
         )
 
 
-_Digests: TypeAlias = tuple[RangeDigest, RangeDigest | None]
-"""Of a batch, and of what is wanted of it where that is a part."""
-
-
-async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> list[_Digests]:
+async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> list[BatchDigests]:
     """Return the digests of all batches of a piece."""
     wanted = scan.offset, scan.end, scan.times
-    found: list[_Digests] = []
+    found: list[BatchDigests] = []
     while len(found) < len(piece.headers):
         found += await portions.finish(_digest_small(piece, len(found), *wanted))
         if len(found) < len(piece.headers):
@@ -110,9 +112,9 @@ async def _digest_piece(piece: Piece, scan: RangeScan, portions: Portions) -> li
     return found
 
 
-def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) -> Work[list[_Digests]]:
+def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) -> Work[list[BatchDigests]]:
     """Return the digests of the batches from the one of number `first` to before the next that is large."""
-    found: list[_Digests] = []
+    found: list[BatchDigests] = []
     for header, is_committed in zip(piece.headers[first:], piece.is_committed[first:], strict=True):
         yield
         if not is_committed:
@@ -122,6 +124,10 @@ def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) 
         if header.size > limit:
             break
         _check_crc(piece.data, header)
+        whole = digest_at_once(piece.data, header, start, end)
+        if whole is not None and not _is_parted(whole, times):
+            found.append((whole, None))
+            continue
         try:
             found.append((yield from _digest_both(piece.data, header, start, end, times, limit)))
         except DecompressedTooLarge:
@@ -129,17 +135,24 @@ def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) 
     return found
 
 
-def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> _Digests:
+def _digest_large(data: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> BatchDigests:
     _check_crc(data, header)
     return in_one_go(_digest_both(data, header, start, end, times, DECOMPRESSED_LIMIT_BYTES))
 
 
-def _digest_both(data: Buffer, header: BatchHeader, start: int, end: int, times: Times, limit: int) -> Work[_Digests]:
+def _digest_both(
+    data: Buffer, header: BatchHeader, start: int, end: int, times: Times, limit: int
+) -> Work[BatchDigests]:
     """Return the digest of a batch and, where its records lie on both sides of a bound of `times`, of those that are within."""
     whole = yield from digest_batch(data, header, start, end, limit)
-    if whole.is_within(times) or whole.is_outside(times):
+    if not _is_parted(whole, times):
         return whole, None
     return whole, (yield from digest_batch(data, header, start, end, limit, times=times))
+
+
+def _is_parted(digest: RangeDigest, times: Times) -> bool:
+    """True if there are records on both sides of a bound of `times`."""
+    return not (digest.is_within(times) or digest.is_outside(times))
 
 
 def _check_crc(data: Buffer, header: BatchHeader) -> None:

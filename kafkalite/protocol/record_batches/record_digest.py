@@ -28,7 +28,7 @@ from kafkalite.protocol.record_batches.compiled_records import DecodedRecord, de
 from kafkalite.protocol.record_batches.compression import DECOMPRESSED_LIMIT_BYTES
 from kafkalite.protocol.record_batches.legacy_records import legacy_records
 from kafkalite.protocol.record_batches.record_code import IS_COMPILED, readable
-from kafkalite.protocol.record_batches.records import MAGIC, BatchHeader
+from kafkalite.protocol.record_batches.records import HEADER_SIZE, MAGIC, BatchHeader
 from kafkalite.timestamps import LARGEST_INT64, LEAST_INT64
 from kafkalite.types import Buffer
 
@@ -104,6 +104,16 @@ class RangeDigest(NamedTuple):
 NO_RECORDS: Final = RangeDigest()
 
 
+def add_digests(digests: Iterable[RangeDigest]) -> RangeDigest:
+    """Return the digest of the records of all of them."""
+    some = [each for each in digests if each.records]
+    if not some:
+        return NO_RECORDS
+    counts, first, last, least, largest, contents, fingerprints = zip(*some, strict=True)
+    places = min(first), max(last), min(least), max(largest)
+    return RangeDigest(sum(counts), *places, sum(contents), sum(fingerprints) % _MODULUS)
+
+
 def hash_record(
     offset: int,
     timestamp: int,
@@ -140,6 +150,17 @@ def digest_batch(
     plain = encoded_records(buffer, header, limit_bytes) if plain is None else readable(plain)
     found = yield from _digest_encoded(plain, header, start, end, times)
     return found if found is not None else (yield from digest_records(decode_plain(plain, header), start, end, times))
+
+
+def digest_at_once(buffer: Buffer, header: BatchHeader, start: int, end: int) -> RangeDigest | None:
+    """Return what `digest_batch` does of a small batch that compiled code can read where it lies; None for any other."""
+    if not IS_COMPILED or header.magic != MAGIC or header.codec or not 0 < header.records_count <= _ENCODED_PER_UNIT:
+        return None
+    append_time = header.max_timestamp if header.uses_log_append_time else None
+    places = header.position + HEADER_SIZE, header.end, header.records_count
+    bases = header.base_offset, header.base_timestamp, append_time
+    found = code.digest_records(buffer, *places, *bases, start, end, LEAST_INT64, LARGEST_INT64)
+    return None if found is None else RangeDigest._make(found[1])
 
 
 def _digest_encoded(plain: Buffer, header: BatchHeader, start: int, end: int, times: Times) -> Work[RangeDigest | None]:

@@ -15,10 +15,10 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kafkalite.errors import ErrorCode, KafkaError
-from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times
+from kafkalite.protocol.record_batches.record_digest import ALL_TIMES, NO_RECORDS, RangeDigest, Times, add_digests
 from kafkalite.protocol.record_batches.records import LOG_OVERHEAD, MAGIC, BatchHeader, iter_batches
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import uses_disk
@@ -49,6 +49,10 @@ class Piece(NamedTuple):
     @property
     def size_bytes(self) -> int:
         return self.headers[-1].end
+
+
+BatchDigests: TypeAlias = tuple[RangeDigest, RangeDigest | None]
+"""Of a batch, and of its records within the times of a scan where those are neither all nor none of them."""
 
 
 class DigestCache:
@@ -152,28 +156,28 @@ class RangeScan:
             not (header.is_control or (header.is_transactional and _is_within(aborted, header))) for header in headers
         ]
 
-    def add(self, piece: Piece, index: int, digest: RangeDigest, wanted: RangeDigest | None = None) -> None:
-        """Add the digest of one batch of a piece; of a batch whose records are left out, that of no records.
-
-        `wanted` is that of its records within `times`, where those are not all or none of them.
-        """
-        header, segment = piece.headers[index], piece.segment
-        begin, end = piece.position + header.position, piece.position + header.end
-        is_inside = header.magic == MAGIC and self._start <= header.base_offset and header.next_offset <= self.end
-        if wanted is not None:
-            self.digest += wanted
-        elif not digest.is_outside(self.times):
+    def add(self, piece: Piece, digests: Sequence[BatchDigests]) -> None:
+        """Add the digests of all batches of a piece; of batches whose records are left out, those of no records."""
+        first, last, segment = piece.headers[0], piece.headers[-1], piece.segment
+        begin, end = piece.position + first.position, piece.position + last.end
+        is_inside = self._start <= first.base_offset and last.next_offset <= self.end
+        is_inside = is_inside and all(header.magic == MAGIC for header in piece.headers)
+        digest = add_digests([whole for whole, _ in digests])
+        if digest.is_within(self.times):
             self.digest += digest
-        self.offset = max(self.offset, min(header.next_offset, self.end))
+        elif not digest.is_outside(self.times):
+            parts = [whole if part is None else part for whole, part in digests]
+            self.digest += add_digests([each for each in parts if not each.is_outside(self.times)])
+        self.offset = max(self.offset, min(last.next_offset, self.end))
         block = self._open
         if block is not None and self._reads(segment, begin):
-            block.end, block.end_offset, block.digest = end, header.next_offset, block.digest + digest
+            block.end, block.end_offset, block.digest = end, last.next_offset, block.digest + digest
             block.is_whole = block.is_whole and is_inside
         else:
             if block is not None and block.segment is not segment:
                 self.finish()
             self._keep_open()
-            self._open = _OpenBlock(segment, begin, end, header.next_offset, digest, is_inside)
+            self._open = _OpenBlock(segment, begin, end, last.next_offset, digest, is_inside)
         if end == segment.size and segment is not self.log.segments.active:
             self.finish()
 

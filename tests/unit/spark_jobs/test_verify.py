@@ -238,6 +238,16 @@ def test_spans_hold_each_record_of_the_run_once() -> None:
         assert count == ((row.partition, row.offset) in wanted), row
 
 
+def test_spans_of_a_date_that_goes_on_after_the_next_one_has_begun() -> None:
+    """Clocks in Newfoundland went from 00:01 back to 23:01; the digests of the later date had the earlier one's hour."""
+    begin, minute, hour = 1_289_097_000_000, 60_000, 3_600_000
+    plan = RunPlan("flights", "id", date(2010, 11, 7), {0: (0, 9)}, {0: 9})
+    times = [each[3:] for each in spans_of(plan, time_zone("America/St_Johns"))]
+    assert times == [(begin, begin + minute), (begin + hour, begin + 25 * hour)]
+    before = spans_of(replace(plan, date=date(2010, 11, 6)), time_zone("America/St_Johns"))
+    assert [each[3:] for each in before] == [(begin - 24 * hour, begin), (begin + minute, begin + hour)]
+
+
 @pytest.mark.parametrize("with_log", [True, False])
 def test_a_row_that_is_left_out(site: Site, with_log: bool) -> None:
     site.change("a.parquet", lambda rows: [each for each in rows if each.offset != 5])

@@ -6,10 +6,12 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from spark_jobs.batch.failures import BadRequestError
-from spark_jobs.batch.window import dates_between, day_start_ms, parse_date, time_zone
+from spark_jobs.batch.window import dates_between, day_start_ms, find_times, parse_date, time_zone
+from spark_jobs.task_reading.local_dates import LocalDates
 
 NEW_YORK = ZoneInfo("America/New_York")
 HOUR_MS = 3_600_000
@@ -26,6 +28,45 @@ def test_days_follow_each_other_without_gaps_or_overlaps() -> None:
         shown = [datetime.fromtimestamp(start / 1000, zone).date() for start in starts]
         before = [datetime.fromtimestamp((start - 1) / 1000, zone).date() for start in starts]
         assert shown[:-1] == before[1:]
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "days"),
+    [
+        ("UTC", date(2013, 1, 1), 10),
+        ("America/New_York", date(2013, 1, 1), 365),
+        ("America/St_Johns", date(2010, 1, 1), 365),  # clocks went back from 00:01 to 23:01 of the day before
+        ("America/Sao_Paulo", date(2018, 2, 1), 365),  # they went back at midnight, and forward at midnight
+        ("Pacific/Apia", date(2011, 12, 20), 20),  # a day that never was
+        ("America/New_York", date(1883, 11, 10), 20),  # midnight by the sun, in the middle of a minute
+        ("Asia/Kathmandu", date(1985, 12, 20), 20),
+    ],
+)
+def test_times_of_dates_are_those_that_records_are_dated_by(zone: str, first: date, days: int) -> None:
+    """Digests of the log go by these spans of time, what is archived by the dates of records."""
+    clock, dates = ZoneInfo(zone), LocalDates(zone)
+    last, begin = first + timedelta(days - 1), (first - date(1970, 1, 1)).days
+    ends_ms: list[int] = []
+    for number in range(days):
+        day = first + timedelta(number)
+        spans = find_times(day, day, clock)
+        assert [day_start_ms(day, clock)] == [since for since, _ in spans[:1]] or not spans
+        for since_ms, until_ms in spans:
+            times_ms = np.array([*range(since_ms, until_ms, 1_799_999), until_ms - 1], np.int64)
+            assert set(dates.find_days(times_ms).tolist()) == {begin + number}
+        ends_ms += [end for span in spans for end in span]
+    ordered = sorted(ends_ms)
+    assert ordered[1:-1:2] == ordered[2::2], "no time is on two dates, none on no date"
+    whole = find_times(first, last, clock)
+    assert whole == [(ordered[0], ordered[-1])]
+    several = [day for number in range(days) if len(find_times(day := first + timedelta(number), day, clock)) > 1]
+    assert several == ([date(2010, 11, 6), date(2010, 11, 7)] if zone == "America/St_Johns" else [])
+
+
+def test_times_at_the_ends_of_time() -> None:
+    utc = ZoneInfo("UTC")
+    assert find_times(date.min, date.max, utc) == [(unix_ms(1, 1, 1), unix_ms(9999, 12, 31) + 24 * HOUR_MS)]
+    assert find_times(date.max, date.max, NEW_YORK)[0][1] == unix_ms(9999, 12, 31) + 29 * HOUR_MS
 
 
 def test_days_where_clocks_change_have_23_and_25_hours() -> None:

@@ -12,11 +12,14 @@ from mmh3 import mmh3_x64_128_digest
 
 from kafkalite.portions import in_one_go
 from kafkalite.protocol.record_batches.legacy_builder import MessageSetBuilder, build_wrapper
+from kafkalite.protocol.record_batches.record_code import IS_COMPILED
 from kafkalite.protocol.record_batches.record_digest import (
     ALL_TIMES,
     NO_RECORDS,
     RangeDigest,
     Times,
+    add_digests,
+    digest_at_once,
     digest_batch,
     digest_records,
     hash_record,
@@ -45,7 +48,9 @@ RECORDS = [
 def digest(batch: Any, start: int = 0, end: int = ALL, position: int = 0) -> RangeDigest:
     header = header_at(batch, position)
     assert header is not None
-    return in_one_go(digest_batch(batch, header, start, end))
+    found = in_one_go(digest_batch(batch, header, start, end))
+    assert digest_at_once(batch, header, start, end) in (found, None)
+    return found
 
 
 def digest_of(records: Sequence[Record]) -> RangeDigest:
@@ -68,8 +73,20 @@ def test_the_encoding_of_a_record() -> None:
 def test_a_digest_counts_records_offsets_and_bytes() -> None:
     total = sum(hash_record(*each) for each in RECORDS) % (1 << 128)
     assert digest_of(RECORDS) == RangeDigest(4, 0, 3, -1, 1001, 8 + 2 + 4 + 7 + 0 + 8, total)
-    assert digest_of([]) == NO_RECORDS == RangeDigest(0, -1, -1, (1 << 63) - 1, -(1 << 63), 0, 0)
+    assert digest_of([]) == add_digests([]) == NO_RECORDS == RangeDigest(0, -1, -1, (1 << 63) - 1, -(1 << 63), 0, 0)
     assert in_one_go(digest_records(RECORDS, 1, 3)) == digest_of(RECORDS[1:3])
+
+
+def test_small_batches_are_digested_at_once() -> None:
+    def at_once(batch: Any) -> RangeDigest | None:
+        header = header_at(batch)
+        assert header is not None
+        return digest_at_once(batch, header, 0, ALL)
+
+    new = [NewRecord(b"key", b"value", 1000)] * 128
+    assert at_once(build_batch(new)) == (digest_of(as_records(new)) if IS_COMPILED else None)
+    assert at_once(build_batch([*new, new[0]])) is None
+    assert at_once(build_batch(new, codec=3)) is None
 
 
 def test_records_of_a_span_of_time() -> None:
@@ -103,7 +120,7 @@ def test_it_depends_neither_on_batches_nor_on_codecs(new: list[NewRecord], codec
     cut = data.draw(st.integers(0, len(new)))
     parts = [(new[:cut], 5), (new[cut:], 5 + cut)]
     found = [digest(build_batch(part, base_offset=base, producer_id=9)) for part, base in parts if part]
-    assert sum(found, NO_RECORDS) == sum(reversed(found), NO_RECORDS) == expected
+    assert sum(found, NO_RECORDS) == sum(reversed(found), NO_RECORDS) == add_digests(found) == expected
     start, end = data.draw(st.integers(0, 50)), data.draw(st.integers(0, 50))
     assert digest(build_batch(new, codec=codec, base_offset=5), start, end) == digest_of(
         [each for each in as_records(new, 5) if start <= each.offset < end]

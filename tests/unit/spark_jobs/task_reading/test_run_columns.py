@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.batch.plan import LateDates, RunPlan
+from spark_jobs.batch.tally import Tallies
 from spark_jobs.task_reading.audit_columns import AuditColumns
-from spark_jobs.task_reading.run_columns import RunColumns
+from spark_jobs.task_reading.date_ranges import FindDateRanges
+from spark_jobs.task_reading.run_columns import RunColumns, take_until
 
 FIRST = date(2013, 6, 10)
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -70,6 +75,13 @@ def batch_of(rows: Rows) -> pa.RecordBatch:
     )
 
 
+def with_counts(rows: Rows) -> pa.RecordBatch:
+    """Return what the source gives to those who count."""
+    found = batch_of(rows).select(["partition", "offset", "timestampMs", "rangeEnd"])
+    counts = [None if time is not None else 7 for _, _, time in rows]
+    return found.append_column("rangeRecords", pa.array(counts, pa.int64()))
+
+
 def date_at(time_ms: int | None) -> date | None:
     if time_ms is None or time_ms in (-1, ODD_MS):
         return None
@@ -118,3 +130,37 @@ def test_what_an_audit_compares(days: list[int], known: dict[date, dict[int, int
             expected.append((covered, day, time - time % HOUR_MS, time, partition, offset))
     columns = ("covered", "date", "hour_ms", "timestamp_ms", "partition", "offset")
     assert list(zip(*(found.column(name).to_pylist() for name in columns), strict=True)) == expected
+    archived = AuditColumns.of_archive("UTC", wanted)(batch_of(rows))
+    everything = [(True, *each[1:]) for each in expected]
+    assert list(zip(*(archived.column(name).to_pylist() for name in columns), strict=True)) == everything
+
+
+@given(st.integers(-3, 6), ROWS.map(lambda rows: [row for row in rows if row[2] is not None]))
+def test_what_a_snapshot_looks_at(days: int, rows: Rows) -> None:
+    last = FIRST + timedelta(days)
+    found = take_until(batch_of(rows), "UTC", (last - date(1970, 1, 1)).days)
+    expected = [row for row in rows if (day := date_at(row[2])) is None or day <= last]
+    columns = (found.column(name).to_pylist() for name in ("partition", "offset", "timestampMs"))
+    assert list(zip(*columns, strict=True)) == expected
+
+
+@given(st.sets(st.integers(-3, 6), min_size=1, max_size=3), st.lists(ROWS, min_size=1, max_size=3))
+def test_where_a_backfill_finds_dates(numbers: set[int], batches: list[Rows]) -> None:
+    """Batches with the rows that end ranges: those are counted, and are on no date."""
+    days = [FIRST + timedelta(each) for each in numbers]
+    added: list[Tallies] = []
+    tallies: Any = SimpleNamespace(add=added.append)
+    step = pickle.loads(pickle.dumps(FindDateRanges.between("UTC", days, None)))  # type: ignore[arg-type]
+    step = replace(step, tallies=tallies)
+    expected: dict[tuple[int, date | None], list[int]] = {}
+    for partition, offset, time in (row for rows in batches for row in rows):
+        day = date_at(time)
+        if time is not None and (day is None or min(days) <= day <= max(days)):
+            expected.setdefault((partition, day), []).append(offset)
+    found = [row for batch in step(with_counts(rows) for rows in batches) for row in batch.to_pylist()]
+    assert {(row["partition"], row["date"]): (row["first"], row["last"]) for row in found} == {
+        place: (min(offsets), max(offsets)) for place, offsets in expected.items()
+    }
+    assert len(found) == len(expected)
+    (counts,) = added[0].values()
+    assert counts.read == Counter(row[0] for rows in batches for row in rows if row[2] is not None)

@@ -69,8 +69,7 @@ def scan(
                 if reads is not None:
                     reads.records += digest.records
             digests.append(digest)
-        for index, digest in enumerate(digests):
-            going.add(piece, index, digest)
+        going.add(piece, [(digest, None) for digest in digests])
     going.finish()
     return going.digest
 
