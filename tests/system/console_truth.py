@@ -1,4 +1,4 @@
-"""What the console says when a broker is killed: the truth, within three seconds."""
+"""What the console says when a broker or ZooKeeper hangs or is killed: the truth, within three seconds."""
 
 from __future__ import annotations
 
@@ -29,6 +29,35 @@ def shows_within_three_seconds(screens: Screens, is_told: Callable[[dict[str, An
 def state_of(overview: dict[str, Any], broker: int) -> str:
     (found,) = [each["state"] for each in overview["brokers"] if each["id"] == broker]
     return str(found)
+
+
+def what_hangs_is_told(screens: Screens, cluster: LocalCluster) -> None:
+    """A broker, and a ZooKeeper, that is there and answers nobody."""
+
+    def zookeeper_answers(overview: dict[str, Any]) -> bool:
+        (found,) = [each["healthy"] for each in overview["health"] if each["check"] == "ZooKeeper answers"]
+        return bool(found)
+
+    screens.open("#/", "Overview")
+    screens.has("2 of 2", "✓ brokers answer", "✓ ZooKeeper answers")
+    slow = max(cluster.broker_ids)
+    cluster.pause(slow)
+    try:
+        shows_within_three_seconds(screens, lambda found: state_of(found, slow) in ("silent", "down"))
+        screens.has("1 of 2", "✕ brokers")
+        screens.keep("hangs")
+    finally:
+        cluster.unpause(slow)
+    screens.has("2 of 2", "✓ brokers answer", "✓ ZooKeeper answers")
+    assert cluster.ensemble is not None
+    cluster.ensemble.pause(1)
+    try:
+        shows_within_three_seconds(screens, lambda found: not zookeeper_answers(found))
+        screens.has("✕ ZooKeeper answers", "2 of 2")
+        screens.keep("zookeeper-hangs")
+    finally:
+        cluster.ensemble.resume(1)
+    screens.has("✓ ZooKeeper answers")
 
 
 def a_killed_broker_is_not_up(screens: Screens, cluster: LocalCluster) -> None:

@@ -25,7 +25,7 @@ from kafkalite.local.ports import is_free
 from tests.system.browser import browser
 from tests.system.console_screens import SECRET, Screens, console, serve_console
 from tests.system.console_transactions import look_at_transactions
-from tests.system.console_truth import a_killed_broker_is_not_up
+from tests.system.console_truth import a_killed_broker_is_not_up, what_hangs_is_told
 
 pytestmark = pytest.mark.system
 
@@ -90,6 +90,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
         with console(cluster, tmp_path, "--read-only") as address:
             screens = Screens(chrome, address, tmp_path)
             nothing_can_be_changed(screens, min(cluster.broker_ids))
+            what_hangs_is_told(screens, cluster)
             a_killed_broker_is_not_up(screens, cluster)
 
 
@@ -410,14 +411,19 @@ def change_access(screens: Screens) -> None:
 
 def nothing_can_be_changed(screens: Screens, broker: int) -> None:
     screens.has("read only")
-    for place, heading in (
-        ("#/topics", "Topics"),
-        ("#/topics/orders", "orders"),
-        (f"#/brokers/{broker}", f"Broker {broker}"),
+    for place, heading, shown in (
+        ("#/topics", "Topics", "orders"),
+        ("#/topics/orders", "orders", "Partitions"),
+        ("#/groups", "Groups", "no groups"),
+        ("#/brokers", "Brokers", "None."),
+        (f"#/brokers/{broker}", f"Broker {broker}", "__consumer_offsets"),
+        ("#/access", "Access", "Quotas"),
+        ("#/transactions", "Transactions", "given up"),
     ):
         screens.open(place, heading)
-        screens.page.wait(lambda: screens.page.texts("tbody tr") != [], "rows")
+        screens.has(shown)
         assert screens.page.data("[data-action]") == [] and "Change" not in screens.page.texts("a")
+        assert not [each for each in screens.page.texts("button") if each.endswith("…")], place
 
 
 def look_at_the_rest(screens: Screens) -> None:
