@@ -25,7 +25,7 @@ from kafkalite.local.ports import is_free
 from tests.system.browser import browser
 from tests.system.console_screens import SECRET, Screens, console, serve_console
 from tests.system.console_transactions import look_at_transactions
-from tests.system.console_truth import a_killed_broker_is_not_up, what_hangs_is_told
+from tests.system.console_truth import a_killed_broker_is_not_up, what_is_lost_is_told
 
 pytestmark = pytest.mark.system
 
@@ -90,7 +90,7 @@ def test_every_screen_of_the_console(tmp_path: Path) -> None:
         with console(cluster, tmp_path, "--read-only") as address:
             screens = Screens(chrome, address, tmp_path)
             nothing_can_be_changed(screens, min(cluster.broker_ids))
-            what_hangs_is_told(screens, cluster)
+            what_is_lost_is_told(screens, cluster)
             a_killed_broker_is_not_up(screens, cluster)
 
 

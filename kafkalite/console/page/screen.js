@@ -55,7 +55,7 @@ const STATES = { up: ["good-text", "up"], slow: ["warn-text", "slow"], silent: [
 // A broker is down when it is not registered any more; one that is registered and does not answer is neither up nor down.
 export function brokerState(each) {
   const [kind, text] = STATES[each.state];
-  const since = each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} ${zone()}` : "";
+  const since = each.state === "silent" && each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} ${zone()}` : "";
   const made = [element("span", { class: kind, title: each.problem ?? null }, `${text}${since}`)];
   if (each.is_controller) made.push(" ", element("span", { class: "badge" }, "controller"));
   return made;
