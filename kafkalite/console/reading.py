@@ -96,7 +96,7 @@ class Source:
         """Return rows of records with their transactions' marks, and why these are missing if they are."""
         async with Marking(self.open_consumer) as marking:
             marks, problem = await marking.marks(records)
-        return _marked(await rendering.rows(records, limit_bytes), marks), problem
+        return _add_marks(await rendering.rows(records, limit_bytes), marks), problem
 
 
 async def one_record(source: Source, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
@@ -142,7 +142,7 @@ async def page(source: Source, topic: str, asked: Parameters) -> dict[str, Any]:
     }
 
 
-def _marked(rows: list[dict[str, Any]], marks: Marks) -> list[dict[str, Any]]:
+def _add_marks(rows: list[dict[str, Any]], marks: Marks) -> list[dict[str, Any]]:
     """Return rows with `transaction`: "aborted", "open", or None."""
     return [{**row, "transaction": marks.get((row["partition"], row["offset"]))} for row in rows]
 
@@ -296,7 +296,7 @@ async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerato
                     if wanted.finds(record):
                         hits += 1
                         matching.append(record)
-            for row in _marked(await rendering.rows(matching), (await marking.marks(matching))[0]):
+            for row in _add_marks(await rendering.rows(matching), (await marking.marks(matching))[0]):
                 yield "hit", row
             for each in sorted(left):
                 if (reached := await consumer.position(each)) >= ends[each]:
