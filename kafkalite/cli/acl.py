@@ -47,7 +47,7 @@ _COLUMNS: Final = ["resource_type", "name", "pattern", "principal", "host", "ope
 
 @click.group()
 def acl() -> None:
-    """Access control lists: who may do what. Brokers obey them with authorizer.class.name."""
+    """Access control lists: who may do what. Brokers enforce them if authorizer.class.name is set."""
 
 
 def _resource_options(command: CommandT) -> CommandT:
@@ -58,7 +58,7 @@ def _resource_options(command: CommandT) -> CommandT:
             click.option("--group", metavar="NAME", help="A consumer group."),
             click.option("--transactional-id", metavar="ID", help="A producer's transactional id."),
             click.option("--token", metavar="ID", help="A delegation token."),
-            click.option("--user", metavar="PRINCIPAL", help="Whose tokens are made and seen."),
+            click.option("--user", metavar="PRINCIPAL", help="A user whose tokens are created and described."),
             click.option("--cluster", is_flag=True, help="The cluster itself."),
         )
     ):
@@ -96,9 +96,15 @@ def list_(principal: str | None, covering: bool, output: str, **given: Any) -> N
     write_rows([acl_row(each) for each in found], output, columns=_COLUMNS, name="name")
 
 
-@acl.command()
+@acl.command(short_help="Allow a principal operations on a resource.")
 @click.argument("principal")
-@click.argument("operations", nargs=-1, required=True, type=click.Choice(_OPERATIONS, case_sensitive=False))
+@click.argument(
+    "operations",
+    nargs=-1,
+    required=True,
+    type=click.Choice(_OPERATIONS, case_sensitive=False),
+    metavar="OPERATIONS...",
+)
 @_resource_options
 @click.option("--prefix", is_flag=True, help="The name stands for all that begin with it.")
 @click.option("--deny", is_flag=True, help="Forbid instead of allow; a denial wins over what allows.")
@@ -114,7 +120,11 @@ def add(
     dry_run: bool,
     **given: Any,
 ) -> None:
-    """Allow PRINCIPAL (User:name, or name; * for everybody) OPERATIONS on a resource."""
+    """Allow PRINCIPAL (User:name, or name; * for everybody) OPERATIONS on a resource.
+
+    Operations: All, Read, Write, Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite,
+    CreateTokens, DescribeTokens.
+    """
     resource = _resource(given)
     if resource is None:
         fail("give one of --topic, --group, --transactional-id, --token, --user and --cluster", Exit.USAGE)
@@ -156,7 +166,12 @@ def add(
 @acl.command()
 @_resource_options
 @click.option("--principal", help="Only rules of this one: User:name, or name.")
-@click.option("--operation", type=click.Choice(_OPERATIONS, case_sensitive=False), help="Only rules about it.")
+@click.option(
+    "--operation",
+    type=click.Choice(_OPERATIONS, case_sensitive=False),
+    metavar="OPERATION",
+    help="Only rules about it, such as Read.",
+)
 @click.option("--prefix", is_flag=True, help="The rules of the prefix of this name.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

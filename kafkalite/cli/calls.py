@@ -67,7 +67,7 @@ def bootstrap_option(function: Decorated) -> Decorated:
             metavar="HOST:PORT,...",
             expose_value=False,
             callback=_remember,
-            help=f"Brokers to begin with.  [default: KAFKALITE_BOOTSTRAP_SERVERS, the context's, or {DEFAULT_SERVER}]",
+            help=f"Brokers to connect to first.  [default: KAFKALITE_BOOTSTRAP_SERVERS, the context's, or {DEFAULT_SERVER}]",
         ),
     ):
         function = option(function)

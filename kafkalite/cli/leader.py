@@ -23,7 +23,7 @@ def leader() -> None:
     """Elect leaders of partitions."""
 
 
-@leader.command()
+@leader.command(short_help="Elect preferred leaders, or unclean ones.")
 @click.argument("partitions", nargs=-1, metavar="[TOPIC-N]...")
 @click.option("--all", "every", is_flag=True, help="Wherever an election is needed.")
 @click.option(

@@ -30,14 +30,14 @@ _BATCH_COLUMNS = (
 
 @click.group()
 def log() -> None:
-    """Look into log directories, offline."""
+    """Inspect the files of log directories, offline."""
 
 
 def _files_argument(function: Any) -> Any:
     return click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))(function)
 
 
-@log.command()
+@log.command(short_help="Print batches, records, indexes, epochs and producers.")
 @_files_argument
 @click.option("--records", is_flag=True, help="Also the records of batches.")
 @output_option("table", ("table", "jsonl"))
@@ -108,7 +108,7 @@ def _format_value(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **texts, "headers": json.dumps(fields["headers"]) if fields["headers"] else None}
 
 
-@log.command()
+@log.command(short_help="Check files, with every record of every batch.")
 @_files_argument
 @click.option("-q", "--quiet", is_flag=True, help="Print only what is broken.")
 @output_option("table", ("table", "jsonl"))
@@ -141,7 +141,7 @@ def _write_verdict(path: Path, damage: Damage | None, output: str) -> None:
         write_line(f"{path}: sound" if damage is None else str(damage))
 
 
-@log.command()
+@log.command(short_help="Compare the replicas of brokers byte for byte.")
 @click.argument("directories", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "-p", "--partition", "partitions", multiple=True, metavar="TOPIC-N", help="Only this one; may be repeated."

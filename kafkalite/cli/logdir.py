@@ -23,19 +23,19 @@ Found = Mapping[int, "tuple[LogDir, ...]"]
 
 @click.group()
 def logdir() -> None:
-    """The brokers' log directories, online; `log` looks into files, offline."""
+    """The brokers' log directories, online; `log` inspects files, offline."""
 
 
 _broker_option = click.option("--broker", "brokers", type=int, multiple=True, help="Only this one; may be repeated.")
 
 
-@logdir.command("list")
+@logdir.command("list", short_help="List log directories with their sizes and free space.")
 @_broker_option
 @click.option("--check", is_flag=True, help="Exit with 7 when a directory has failed.")
 @bootstrap_option
 @output_option()
 def list_(brokers: tuple[int, ...], check: bool, output: str) -> None:
-    """List the log directories with their replicas, bytes, and the room on their disks."""
+    """List the log directories with their replicas, bytes, and the free space of their disks."""
     found = ask_cluster(lambda admin: admin.describe_log_dirs(brokers or None))
     rows = [_directory_row(each) for directories in found.values() for each in directories]
     columns = ["broker", "path", "state", "replicas", "size_bytes", "usable_bytes", "total_bytes"]
@@ -56,7 +56,7 @@ def _directory_row(directory: LogDir) -> dict[str, Any]:
     }
 
 
-@logdir.command()
+@logdir.command(short_help="Show replicas with their directories, and moves.")
 @click.argument("topics", nargs=-1, metavar="[TOPIC[:N,N]]...")
 @_broker_option
 @bootstrap_option
@@ -89,7 +89,7 @@ def replica_rows(found: Found) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["broker"], row["is_future"]))
 
 
-@logdir.command()
+@logdir.command(short_help="Move replicas to another log directory of a broker.")
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC-N...")
 @click.option("--broker", type=int, required=True, help="The broker whose replicas are moved.")
 @click.option("--to", "path", required=True, metavar="PATH", help="One of the broker's log.dirs.")

@@ -36,7 +36,7 @@ def offset() -> None:
     """Offsets of partitions."""
 
 
-@offset.command("list")
+@offset.command("list", short_help="Show earliest and latest offsets of partitions.")
 @named_argument("topics", "--topic", nargs=-1, metavar="[TOPIC[:N,N]]...")
 @click.option(
     "--at",
@@ -44,7 +44,7 @@ def offset() -> None:
     help="One offset of each partition instead: earliest, latest, max-timestamp (of the record with the largest one), or that of "
     "the first record at or after a time (ISO 8601, UTC if no zone; or ms since 1970).",
 )
-@click.option("--internal", is_flag=True, help="Without TOPIC: also topics of the cluster's own.")
+@click.option("--internal", is_flag=True, help="Without TOPIC: also internal topics.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),

@@ -57,7 +57,7 @@ def output_option(default: str = "table", formats: Sequence[str] = FORMATS) -> C
         is_flag=True,
         expose_value=False,
         callback=lambda ctx, _, value: ctx.meta.__setitem__(_NO_HEADERS, value),
-        help="With tables and CSV: no titles.",
+        help="With tables and CSV: no header line.",
     )
     return lambda function: shape(headers(function))
 

@@ -46,7 +46,7 @@ def perf() -> None:
 
 
 _create_option = click.option(
-    "--create", is_flag=True, help="Make the topic, with the brokers' defaults, where there is none."
+    "--create", is_flag=True, help="Create the topic with the brokers' defaults if it is missing."
 )
 _acks_option = click.option("--acks", type=click.Choice(["0", "1", "all"]), show_default="all")
 _throughput_option = click.option(
@@ -133,7 +133,7 @@ def _show(topic: str, result: dict[str, Any], output: str, wide: tuple[str, ...]
     write_rows([row], output, columns=[*_RATE_COLUMNS, *_LATENCY_COLUMNS], wide=["bytes", *wide], name="topic")
 
 
-@perf.command()
+@perf.command(short_help="Measure rate and latency of a producer.")
 @named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("-s", "--record-size", type=click.IntRange(0), default=1000, show_default=True, help="Bytes of a value.")
@@ -194,7 +194,7 @@ def produce(
         fail(f"{outcome.failed} of {num_records} records were not written: {outcome.first_error}")
 
 
-@perf.command()
+@perf.command(short_help="Measure the rate of a consumer.")
 @named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("-g", "--group", help="Read as a member of this group, which commits; otherwise all of the topic.")
@@ -249,7 +249,7 @@ async def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in sorted(await consumer.partitions_for_topic(topic))]
 
 
-@perf.command("end-to-end")
+@perf.command("end-to-end", short_help="Measure the time from producer to consumer.")
 @named_argument("topic", "--topic")
 @click.option("-n", "--num-records", type=click.IntRange(1), default=1000, show_default=True)
 @click.option(

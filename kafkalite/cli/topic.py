@@ -118,7 +118,7 @@ def _excuse(failures: dict[str, ClientError], code: ErrorCode, text: str) -> dic
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Also topics of the cluster's own.")
+@click.option("--internal", is_flag=True, help="Also internal topics.")
 @bootstrap_option
 @output_option("name")
 def list_(internal: bool, output: str) -> None:
@@ -162,7 +162,7 @@ def _partition_fields(partition: PartitionView) -> dict[str, Any]:
 PARTITION_COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
 
-@topic.command()
+@topic.command(short_help="Show partitions, leaders and replicas.")
 @named_argument("names", "--topic", nargs=-1)
 @click.option("--under-replicated", is_flag=True, help="Only partitions with replicas that are not in sync.")
 @click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")

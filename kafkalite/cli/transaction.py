@@ -24,10 +24,10 @@ _MINUTE_MS = 60_000
 
 @click.group()
 def transaction() -> None:
-    """Transactions: what they are doing; find and abort those that nobody ends."""
+    """Show transactions; find and abort hanging ones."""
 
 
-@transaction.command("list")
+@transaction.command("list", short_help="List transactional ids, states and coordinators.")
 @click.option(
     "--state", "states", multiple=True, type=click.Choice(_STATES, case_sensitive=False), help="Only in this state."
 )
@@ -45,7 +45,7 @@ def list_(states: tuple[str, ...], seconds: float | None, output: str) -> None:
     write_rows(ask_cluster(call), output, columns=columns, name="transactional_id")
 
 
-@transaction.command()
+@transaction.command(short_help="Show transactions with their partitions.")
 @named_argument("transactional_ids", "--transactional-id", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
@@ -68,7 +68,7 @@ def describe(transactional_ids: tuple[str, ...], output: str) -> None:
     write_rows(rows, output, columns=columns, wide=["coordinator"], name="transactional_id")
 
 
-@transaction.command("find-hanging")
+@transaction.command("find-hanging", short_help="Find transactions that no coordinator will end.")
 @click.argument("topics", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="In all topics.")
 @click.option("--broker", type=int, help="Ask this replica, not the leaders.")
@@ -86,7 +86,7 @@ def describe(transactional_ids: tuple[str, ...], output: str) -> None:
 def find_hanging(
     topics: tuple[str, ...], every: bool, broker: int | None, minutes: int, check: bool, output: str
 ) -> None:
-    """Show transactions in TOPICS that no coordinator will ever end: who reads committed records waits there for ever."""
+    """Show transactions in TOPICS that no coordinator will ever end: consumers of committed records wait there forever."""
     if every == bool(topics):
         raise click.UsageError("name topics, or give --all")
 
@@ -109,7 +109,7 @@ def find_hanging(
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-@transaction.command()
+@transaction.command(short_help="Abort a hanging transaction in one partition.")
 @click.argument("partition", metavar="TOPIC-N")
 @click.option("--start-offset", type=int, required=True, help="Where the transaction begins, as find-hanging shows it.")
 @click.option("--dry-run", is_flag=True, help="Only show which transaction would be aborted.")

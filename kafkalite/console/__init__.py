@@ -14,6 +14,7 @@
 | `changes`, `freshness` | the timeline with ZooKeeper's times; how old what a page shows is |
 | `topics` | lists of topics, one topic |
 | `reading` | records of a topic: pages, search, what comes live |
+| `record_ranges`, `transaction_marks` | ranges of offsets read for them; which records are of aborted or open transactions |
 | `writing` | records written |
 | `decoding` | bytes as a person reads them |
 | `schemas/` | values whose schemas a registry has: Avro, Protobuf |

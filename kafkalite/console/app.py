@@ -93,7 +93,7 @@ class Ports:
     admin: Admin
     survey_admin: Admin
     brokers: BrokerSource
-    open_consumer: Callable[[], AbstractAsyncContextManager[Consumer]]
+    open_consumer: Callable[..., AbstractAsyncContextManager[Consumer]]
     open_producer: Callable[[], AbstractAsyncContextManager[Producer]]
     store: Store | None
     clock: Clock

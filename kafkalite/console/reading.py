@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kafkalite.administration.record_lines import to_dict
-from kafkalite.client.errors import ClientTimeoutError
 from kafkalite.console.decoding import FORMATS, SHORT_BYTES, WHOLE_BYTES, decode_text
 from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.console.record_ranges import POLL_MS, OpenConsumer, read_ranges
+from kafkalite.console.transaction_marks import Marking, Marks
 from kafkalite.timestamps import timestamp_text
 from kafkalite.types import TopicPartition
 
@@ -25,16 +25,11 @@ if TYPE_CHECKING:
     from kafkalite.console.events import Event
     from kafkalite.console.schemas.registry import SchemaRegistry
 
-OpenConsumer = Callable[[], AbstractAsyncContextManager["Consumer"]]
-"""Opens a connected consumer without a group."""
-
 Positions = dict[TopicPartition, int]
 
-PAGE_TIMEOUT_S: Final = 10.0
 MOST_ROWS: Final = 200
 _MOST_READ: Final = 4_000
 """Records that are read for one page, over all partitions."""
-_POLL_MS: Final = 500.0
 _BATCH: Final = 2_000
 SEARCHED_AT_ONCE: Final = 500
 """Records that are looked at before others are served: a millisecond. A page of records takes some twenty turns of the loop, and would wait
@@ -95,6 +90,14 @@ class Source:
         """Return the rendering that a request asks for. Raises BadRequestError."""
         return Rendering(asked.one_of("format", FORMATS, "auto"), self.registry)
 
+    async def marked_rows(
+        self, rendering: Rendering, records: Sequence[ConsumerRecord], limit_bytes: int = SHORT_BYTES
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """Return rows of records with their transactions' marks, and why these are missing if they are."""
+        async with Marking(self.open_consumer) as marking:
+            marks, problem = await marking.marks(records)
+        return _add_marks(await rendering.rows(records, limit_bytes), marks), problem
+
 
 async def one_record(source: Source, place: TopicPartition, asked: Parameters) -> dict[str, Any]:
     """Return the record at `offset`, longer than in a list, and in `raw` without loss, so that it can be produced again.
@@ -104,9 +107,9 @@ async def one_record(source: Source, place: TopicPartition, asked: Parameters) -
     offset, rendering = asked.number("offset", 0), source.rendering(asked)
     async with source.open_consumer() as consumer:
         end = (await consumer.end_offsets([place]))[place]
-        found = await _read(consumer, {place: (offset, min(offset + 1, end))}, 1)
+        found = await read_ranges(consumer, {place: (offset, min(offset + 1, end))}, 1)
     for record in found[place]:
-        (row,) = await rendering.rows([record], WHOLE_BYTES)
+        (row,), _ = await source.marked_rows(rendering, [record], WHOLE_BYTES)
         raw = to_dict(record)
         return {**row, "raw": raw, "line": json.dumps(raw, ensure_ascii=False)}
     raise BadRequestError(f"{place} has no record with offset {offset}")
@@ -128,13 +131,20 @@ async def page(source: Source, topic: str, asked: Parameters) -> dict[str, Any]:
         else:
             begin = await _start(consumer, topic, places, asked, first, ends)
             found, older, newer = await _forwards(consumer, begin, ends, rows)
+    marked, unmarked_because = await source.marked_rows(rendering, found)
     return {
-        "rows": await rendering.rows(found),
+        "rows": marked,
+        "unmarked_because": unmarked_because,
         "older": _positions_text(older) if any(older[each] > first[each] for each in places) else None,
         "newer": _positions_text(newer) if any(newer[each] < ends[each] for each in places) else None,
         "end": _positions_text(ends),
         "partitions": {str(each.partition): {"first": first[each], "end": ends[each]} for each in places},
     }
+
+
+def _add_marks(rows: list[dict[str, Any]], marks: Marks) -> list[dict[str, Any]]:
+    """Return rows with `transaction`: "aborted", "open", or None."""
+    return [{**row, "transaction": marks.get((row["partition"], row["offset"]))} for row in rows]
 
 
 async def _places(consumer: Consumer, topic: str, wanted: Sequence[int] | None) -> list[TopicPartition]:
@@ -180,7 +190,7 @@ Found = tuple[list["ConsumerRecord"], Positions, Positions]
 async def _forwards(consumer: Consumer, begin: Positions, ends: Mapping[TopicPartition, int], rows: int) -> Found:
     """Return the oldest records from `begin` on, the oldest first."""
     quota = _quota(rows, len(begin))
-    found = await _read(consumer, {each: (begin[each], ends[each]) for each in begin}, quota)
+    found = await read_ranges(consumer, {each: (begin[each], ends[each]) for each in begin}, quota)
     merged = sorted((record for some in found.values() for record in some), key=_by_time)[:rows]
     newer = dict(begin)
     for record in merged:
@@ -195,7 +205,7 @@ async def _backwards(consumer: Consumer, before: Positions, first: Mapping[Topic
     """Return the newest records before some positions, the newest first."""
     quota = _quota(rows, len(before))
     begin = {each: max(first[each], end - quota) for each, end in before.items()}
-    found = await _read(consumer, {each: (begin[each], end) for each, end in before.items()}, quota)
+    found = await read_ranges(consumer, {each: (begin[each], end) for each, end in before.items()}, quota)
     merged = sorted((record for some in found.values() for record in some), key=_by_time, reverse=True)[:rows]
     older = dict(before)
     for record in merged:
@@ -213,30 +223,6 @@ def _by_time(record: ConsumerRecord) -> tuple[int, int, int]:
 def _quota(rows: int, partitions: int) -> int:
     """Return the number of records to read from each partition."""
     return max(1, min(rows, _MOST_READ // max(1, partitions)))
-
-
-async def _read(
-    consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], quota: int
-) -> dict[TopicPartition, list[ConsumerRecord]]:
-    """Return the first records of ranges of offsets, `quota` of each at most. Raises ClientTimeoutError when they do not come in time."""
-    found: dict[TopicPartition, list[ConsumerRecord]] = {each: [] for each in ranges}
-    left = {each for each, (begin, end) in ranges.items() if begin < end}
-    consumer.assign(sorted(left))
-    for each in left:
-        consumer.seek(each, ranges[each][0])
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + PAGE_TIMEOUT_S
-    while left and loop.time() < deadline_s:
-        for place, records in (await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=_BATCH)).items():
-            taken = [record for record in records if record.offset < ranges[place][1]]
-            found[place] += taken[: quota - len(found[place])]
-        for each in sorted(left):
-            if len(found[each]) >= quota or await consumer.position(each) >= ranges[each][1]:
-                left.discard(each)
-                consumer.pause(each)
-    if left:
-        raise ClientTimeoutError(f"{', '.join(map(str, sorted(left)[:5]))}: no records within {PAGE_TIMEOUT_S:g} s")
-    return found
 
 
 class Search:
@@ -275,7 +261,7 @@ async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerato
     rendering = source.rendering(asked)
     hits = scanned = scanned_bytes = 0
     loop = asyncio.get_running_loop()
-    async with source.open_consumer() as consumer:
+    async with source.open_consumer() as consumer, Marking(source.open_consumer) as marking:
         places = await _places(consumer, topic, asked.partitions("partitions"))
         first, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
         begin = await _start(consumer, topic, places, asked, first, ends)
@@ -298,20 +284,20 @@ async def search(source: Source, topic: str, asked: Parameters) -> AsyncGenerato
 
         told_s = loop.time()
         while left and hits < MOST_HITS and scanned < MOST_SCANNED:
-            found = await consumer.getmany(*left, timeout_ms=_POLL_MS, max_records=SEARCHED_AT_ONCE)
+            found = await consumer.getmany(*left, timeout_ms=POLL_MS, max_records=SEARCHED_AT_ONCE)
+            matching = []
             for place, records in found.items():
                 for record in records:
-                    if record.offset >= ends[place]:
-                        break
-                    if hits >= MOST_HITS:
+                    if record.offset >= ends[place] or hits >= MOST_HITS:
                         break
                     scanned += 1
                     scanned_bytes += len(record.value or b"") + len(record.key or b"")
                     position[place] = record.offset + 1
                     if wanted.finds(record):
                         hits += 1
-                        (row,) = await rendering.rows([record])
-                        yield "hit", row
+                        matching.append(record)
+            for row in _add_marks(await rendering.rows(matching), (await marking.marks(matching))[0]):
+                yield "hit", row
             for each in sorted(left):
                 if (reached := await consumer.position(each)) >= ends[each]:
                     if hits < MOST_HITS:

@@ -246,10 +246,10 @@ class StateSurvey:
         if contact is None:
             return "unknown", "no broker tells its address", None
         now_ms = self._clock.monotonic_ms()
-        since_ms = contact.silent_since_ms
+        state, since_ms = contact.state(now_ms), contact.silent_since_ms
         if since_ms is None and contact.asked_ms is not None:
             since_ms = self._moment(contact.asked_ms).time_ms
-        return contact.state(now_ms), contact.why_silent(now_ms), since_ms
+        return state, contact.why_silent(now_ms), since_ms if state == SILENT else None
 
     def parts(self) -> list[Part]:
         """Return how old the members and the topics are."""

@@ -25,6 +25,8 @@ _NOT_SHOWN: Final = (
     ("kaf, kminion, Redpanda Connect, Redpanda Console", "the Go module proxy does not have them"),
     ("Kafdrop", "not on Maven Central"),
     ("Karapace", "not on PyPI"),
+    ("AKHQ, kafka-ui, ksqlDB, Logstash, Vector", "published as images, archives or repositories of their own"),
+    ("Fluentd", "its plugin for Kafka is on RubyGems, which the tests do not use"),
 )
 
 

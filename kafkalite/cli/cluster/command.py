@@ -36,20 +36,20 @@ _PATIENCE_S = 2.0
 
 @click.group()
 def cluster() -> None:
-    """Run a cluster on this machine; look at one."""
+    """Run a cluster on this machine; inspect any cluster."""
 
 
 cluster.add_command(secure_command, "secure")
 cluster.add_command(users_command, "users")
 
 
-@cluster.command()
+@cluster.command(short_help="Start ZooKeeper and brokers on this machine.")
 @click.option("--brokers", type=click.IntRange(1, 100), default=3, show_default=True)
 @click.option("--zookeepers", type=int, default=1, show_default=True, help="1, 3 or 5.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Kept, and used again. Without it: a temporary one that goes with the cluster.",
+    help="Kept, and used again. Without it: a temporary one, deleted with the cluster.",
 )
 @click.option("--base-port", type=click.IntRange(1, 65000), help="Port of the first broker. Without it: free ports.")
 @click.option("--first-broker-id", type=click.IntRange(0), default=101, show_default=True)
@@ -57,7 +57,7 @@ cluster.add_command(users_command, "users")
     "--restart-after",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Start a broker that died again, this long after its death. Without it: it stays away.",
+    help="Restart a broker that died, this long after its death. Without it: it stays down.",
 )
 @click.option("--http/--no-http", default=True, show_default=True, help="Metrics and a status page for every broker.")
 @click.option(
@@ -240,7 +240,7 @@ def _show(running: LocalCluster, ready_s: float, output: str) -> None:
     flush()
 
 
-@cluster.command()
+@cluster.command(short_help="Show brokers, controller, and counts of partitions.")
 @bootstrap_option
 @output_option()
 def info(output: str) -> None:
@@ -264,8 +264,8 @@ def info(output: str) -> None:
         )
 
 
-@cluster.command()
-@click.option("--wait", is_flag=True, help="Until the cluster is healthy, for --timeout seconds at most.")
+@cluster.command(short_help="Check controller, brokers, leaders and replicas.")
+@click.option("--wait", is_flag=True, help="Wait until the cluster is healthy, for --timeout seconds at most.")
 @bootstrap_option
 @output_option()
 def health(wait: bool, output: str) -> None:
@@ -291,7 +291,7 @@ async def _check_once() -> list[Verdict]:
         return await check_cluster(admin)
 
 
-@cluster.command()
+@cluster.command(short_help="Print elections and ISR changes as they happen.")
 @click.argument("topics", nargs=-1)
 @click.option("--max-changes", type=click.IntRange(1), help="End after so many changes.")
 @zookeeper_option

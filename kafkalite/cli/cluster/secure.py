@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _RETRY_S = 1.0
 
 
-@click.command()
+@click.command(short_help="Make certificates, users' passwords and settings files.")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--host", "hosts", multiple=True, help="A name or address of a server, beside localhost; may be repeated."
@@ -36,7 +36,7 @@ def secure(
     zookeeper: str,
     dry_run: bool,
 ) -> None:
-    """Make an authority, certificates, users' passwords, and files for servers and clients in DIRECTORY.
+    """Create a certificate authority, certificates, users' passwords, and settings files for servers and clients in DIRECTORY.
 
     broker.env and zookeeper.env have the variables of the image. What is there already is kept. All is readable by its owner only.
     """
@@ -62,7 +62,7 @@ def secure(
         write_line(line)
 
 
-@click.command()
+@click.command(short_help="Create users and their ACLs in a running cluster.")
 @click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 @click.option("-b", "--bootstrap-server", required=True, help="The listener BROKERS, where certificates let in.")
 @click.option("--timeout", type=float, default=120.0, show_default=True, help="Seconds to wait for the brokers.")

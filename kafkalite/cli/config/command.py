@@ -31,12 +31,12 @@ def config() -> None:
     """Settings of topics and brokers, quotas of users, clients and addresses."""
 
 
-@config.command()
+@config.command(short_help="Show settings; those that are not defaults if none is named.")
 @click.argument("names", nargs=-1)
 @target_options
 @click.option("--topics", "every_topic", is_flag=True, help="Every topic.")
-@click.option("--brokers", "every_broker", is_flag=True, help="Every broker that lives.")
-@click.option("--quotas", "every_quota", is_flag=True, help="Every quota there is.")
+@click.option("--brokers", "every_broker", is_flag=True, help="Every live broker.")
+@click.option("--quotas", "every_quota", is_flag=True, help="All quotas.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Also settings that have their default value.")
 @click.option("--documentation", is_flag=True, help="Also what each setting does.")
 @bootstrap_option
@@ -110,11 +110,11 @@ def _change_options(function: Decorated) -> Decorated:
     return function
 
 
-@config.command()
+@config.command(short_help="Change several settings at once, all or none.")
 @click.option("--set", "set_", multiple=True, metavar="KEY=VALUE", help="Give a setting a value.")
 @click.option("--append", multiple=True, metavar="KEY=VALUE", help="Add to a setting that is a list.")
 @click.option("--subtract", multiple=True, metavar="KEY=VALUE", help="Take from a setting that is a list.")
-@click.option("--delete", multiple=True, metavar="KEY", help="Give a setting its default back.")
+@click.option("--delete", multiple=True, metavar="KEY", help="Reset a setting to its default.")
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -144,7 +144,7 @@ def alter(
     )
 
 
-@config.command("set")
+@config.command("set", short_help="Set settings or quotas; show the former values.")
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @_change_options
 def set_(settings: tuple[str, ...], **rest: Any) -> None:
@@ -152,7 +152,7 @@ def set_(settings: tuple[str, ...], **rest: Any) -> None:
     _change(_with_values("set", settings, "KEY=VALUE"), **rest)
 
 
-@config.command()
+@config.command(short_help="Add values to settings that are lists.")
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @_change_options
 def append(settings: tuple[str, ...], **rest: Any) -> None:
@@ -160,7 +160,7 @@ def append(settings: tuple[str, ...], **rest: Any) -> None:
     _change(_with_values("append", settings, "KEY=VALUE"), **rest)
 
 
-@config.command()
+@config.command(short_help="Remove values from settings that are lists.")
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @_change_options
 def subtract(settings: tuple[str, ...], **rest: Any) -> None:
@@ -168,11 +168,11 @@ def subtract(settings: tuple[str, ...], **rest: Any) -> None:
     _change(_with_values("subtract", settings, "KEY=VALUE"), **rest)
 
 
-@config.command()
+@config.command(short_help="Reset settings to their defaults; delete quotas.")
 @click.argument("names", nargs=-1, required=True, metavar="KEY...")
 @_change_options
 def delete(names: tuple[str, ...], **rest: Any) -> None:
-    """Give settings their defaults back, or delete quotas."""
+    """Reset settings to their defaults, or delete quotas."""
     _change(_without_values(names), **rest)
 
 

@@ -25,7 +25,10 @@ _USER, _PASSWORD = "KAFKALITE_CONSOLE_USER", "KAFKALITE_CONSOLE_PASSWORD"
 
 @click.command()
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Where to bind. Elsewhere than here a login is demanded."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to bind. Other than on a loopback address a login is required.",
 )
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 takes a free one."

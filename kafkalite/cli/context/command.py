@@ -43,7 +43,7 @@ _HIDDEN = "[hidden]"
 
 @click.group()
 def context() -> None:
-    """Names for clusters: settings that commands use when they are given no others.
+    """Named clusters: settings that commands use when they are given no others.
 
     \b
     What wins over what, for each setting:
@@ -59,7 +59,7 @@ def context() -> None:
 _project_option = click.option(
     "--project", is_flag=True, help=f"In {PROJECT_FILE} of the current directory, instead of the user's file."
 )
-_dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what the file would say.")
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what the file would contain.")
 
 
 @contextmanager
@@ -92,10 +92,10 @@ def _save(path: Path, text: str, dry_run: bool, done: str) -> None:
     note(done)
 
 
-@context.command("list")
+@context.command("list", short_help="List the contexts; the current one is marked.")
 @output_option()
 def list_(output: str) -> None:
-    """List the contexts; the one that is used when nothing else is said is marked."""
+    """List the contexts; the current one is marked."""
     found = _contexts()
     rows = []
     for name in found.names():
@@ -154,17 +154,17 @@ def use(name: str, project: bool, dry_run: bool) -> None:
         note(f"here {now.name} is used nevertheless, because of {now.chosen_by}")
 
 
-@context.command("set")
+@context.command("set", short_help="Create a context, or change its settings.")
 @click.argument("name")
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--unset", multiple=True, metavar="KEY", help="Take a setting out; may be repeated.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Remove a setting; may be repeated.")
 @click.option("--use", "use_it", is_flag=True, help="Also make it the current context.")
 @_project_option
 @_dry_run_option
 def set_(
     name: str, settings: tuple[str, ...], unset: tuple[str, ...], use_it: bool, project: bool, dry_run: bool
 ) -> None:
-    """Make the context NAME, or change settings of it; other settings stay.
+    """Create the context NAME, or change its settings; other settings stay.
 
     Keys are settings of clients by Kafka's names, such as bootstrap.servers, and zookeeper.connect.
     """

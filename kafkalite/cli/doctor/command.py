@@ -62,7 +62,7 @@ def doctor(
     zookeeper: str,
     output: str,
 ) -> None:
-    """Look for what is wrong, and say what to do.
+    """Diagnose a machine, ZooKeeper and a cluster, and say what to do.
 
     \b
     machine       Java, compiled code, limit of open files, clock, disk; with --config also a broker's settings, ports and directories

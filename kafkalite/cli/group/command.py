@@ -86,7 +86,7 @@ def _name_group(row: dict[str, Any]) -> dict[str, Any]:
     return {"group": row.pop("group_id"), **row}
 
 
-@group.command()
+@group.command(short_help="Show offsets, lag and owner of each partition.")
 @named_argument("groups", "--group", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All groups.")
 @click.option("--summary", is_flag=True, help="One line for each group: state, assignor, members, lag in all.")
@@ -148,7 +148,7 @@ def _summary(described: GroupDescription, partitions: list[dict[str, Any]]) -> d
     return {**_name_group(described.to_dict()), "members": len(described.members), **partition_totals(partitions)}
 
 
-@group.command()
+@group.command(short_help="Show members and the partitions that they own.")
 @named_argument("groups", "--group", nargs=-1, required=True)
 @bootstrap_option
 @output_option()
@@ -180,7 +180,7 @@ def members(groups: tuple[str, ...], output: str) -> None:
         note(f"no members in {', '.join(groups)}")
 
 
-@group.command("reset-offsets")
+@group.command("reset-offsets", short_help="Move a group without members to other offsets.")
 @named_argument("group_id", "--group", metavar="GROUP")
 @_topic_option
 @click.option("--all-topics", is_flag=True, help="All partitions that the group has committed for.")
@@ -262,7 +262,7 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
         fail(str(problem), Exit.NOT_FOUND)
 
 
-@group.command("delete-offsets")
+@group.command("delete-offsets", short_help="Delete a group's committed offsets of topics.")
 @named_argument("group_id", "--group", metavar="GROUP")
 @_topic_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
@@ -270,7 +270,7 @@ async def _plan(admin: Admin, group_id: str, target: Target, selected: Topics) -
 @bootstrap_option
 @output_option()
 def delete_offsets(group_id: str, topics: tuple[str, ...], dry_run: bool, yes: bool, output: str) -> None:
-    """Forget what GROUP has committed for topics that nobody in it is subscribed to.
+    """Delete the offsets that GROUP has committed for topics to which none of its members is subscribed.
 
     Asks first; a script must give --yes. Shows the offsets that there were.
     """
@@ -297,7 +297,7 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], dry_run: bool, yes: b
     note(f"{format_count(len(rows), 'offset')} of {group_id} {'would be ' if dry_run else ''}deleted")
 
 
-@group.command()
+@group.command(short_help="Delete groups without members, with their offsets.")
 @named_argument("groups", "--group", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")

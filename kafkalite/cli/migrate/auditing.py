@@ -23,7 +23,7 @@ OFFSETS: Final = 100_000
 _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Record digests and offsets before or after a replacement.")
 @click.argument("moment", type=click.Choice(["before", "after"]))
 @click.argument("directory", type=_DIRECTORY)
 @click.option(
@@ -99,7 +99,7 @@ def take_evidence(
     note(f"{format_count(records, 'record')} of {format_count(len(found.partitions), 'partition')} in {path}")
 
 
-@click.command()
+@click.command(short_help="Produce numbered records while brokers are replaced.")
 @click.argument("directory", type=_DIRECTORY)
 @click.option("-t", "--topic", required=True, help="A topic of its own, with as many replicas as those that matter.")
 @click.option(
@@ -133,7 +133,7 @@ def probe(directory: Path, topic: str, rate: float, most: int | None, dry_run: b
     note(f"{done.acknowledged} of {format_count(done.sent, 'record')} acknowledged, in {path}")
 
 
-@click.command()
+@click.command(short_help="Judge the evidence, without a cluster.")
 @click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 @click.option(
     "--without-probe", is_flag=True, help="Leave the probe out: what was written meanwhile is not judged then."

@@ -53,7 +53,7 @@ def check(target: str, only: tuple[str, ...], only_problems: bool, zookeeper: st
     report_areas(list_areas(target, zookeeper), only, output, only_problems=only_problems)
 
 
-@migrate.command()
+@migrate.command(short_help="Write a migration plan, for a person to read.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--to", "target", type=click.Choice(_SIDES), default=NAME, show_default=True, help="What the brokers become."

@@ -91,7 +91,7 @@ def evidence_options(function: Decorated) -> Decorated:
     return topics(last(function))
 
 
-@click.command()
+@click.command(short_help="Replace the next broker of the plan.")
 @step_options
 @evidence_options
 @zookeeper_option
@@ -125,7 +125,7 @@ def step(
     _replace(plan_file, choose_step, options, zookeeper, dry_run, yes, topics, last)
 
 
-@click.command()
+@click.command(short_help="Undo the last replacement.")
 @step_options
 @click.option(
     "--without-evidence",

@@ -40,7 +40,7 @@ mirror.add_command(back)
 mirror.add_command(verify)
 
 
-@mirror.command()
+@mirror.command(short_help="Show the progress, and what prevents a switch.")
 @click.argument("directory", type=_DIRECTORY)
 @output_option()
 def status(directory: Path, output: str) -> None:
@@ -67,7 +67,7 @@ def status(directory: Path, output: str) -> None:
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-@mirror.command()
+@mirror.command(short_help="Hand all partitions over to the target.")
 @click.argument("directory", type=_DIRECTORY)
 @click.option(
     "--wait",

@@ -30,9 +30,11 @@ log = logging.getLogger("kafkalite.mirror")
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Mirror until the switch, or until it is stopped.")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target to begin with.")
+@click.option(
+    "--to", "target", required=True, metavar="HOST:PORT,...", help="Brokers of the target to connect to first."
+)
 @click.option(
     "--controllers",
     required=True,

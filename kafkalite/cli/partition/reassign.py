@@ -38,15 +38,17 @@ _file_option = click.option(
 _moves_argument = click.argument("moves", nargs=-1, metavar="[TOPIC-N=B,B,B]...")
 
 
-@click.group()
+@click.group(short_help="Move partitions to other brokers.")
 def reassign() -> None:
     """Move partitions to other brokers: plan, execute, verify, cancel, list."""
 
 
-@reassign.command()
+@reassign.command(short_help="Propose an even distribution over brokers.")
 @click.argument("topics", nargs=-1)
 @click.option("--all", "every", is_flag=True, help="All topics.")
-@click.option("--brokers", metavar="B,B,...", help="Who is to hold the partitions; all that live if not given.")
+@click.option(
+    "--brokers", metavar="B,B,...", help="Brokers that are to hold the partitions; all live ones if not given."
+)
 @click.option(
     "-r",
     "--replication-factor",
@@ -94,7 +96,7 @@ def plan(
     note(f"{len(changed)} of {format_count(len(proposed), 'partition')} would change")
 
 
-@reassign.command()
+@reassign.command(short_help="Move partitions to other brokers.")
 @_moves_argument
 @_file_option
 @click.option(
@@ -161,7 +163,7 @@ def _targets(moves: tuple[str, ...], file: Path | None) -> Assignment:
     return {**(read_moves(file) if file is not None else {}), **dict(parse_move(each) for each in moves)}
 
 
-@reassign.command()
+@reassign.command(short_help="Check whether moves are done.")
 @_moves_argument
 @_file_option
 @bootstrap_option
@@ -223,7 +225,7 @@ def _write_moving(found: dict[TopicPartition, PartitionReassignment], output: st
         write_rows(rows, output, columns=columns, name=partition_name)
 
 
-@reassign.command("list")
+@reassign.command("list", short_help="Show the moves in progress.")
 @click.argument("partitions", nargs=-1, metavar="[TOPIC-N]...")
 @bootstrap_option
 @output_option()

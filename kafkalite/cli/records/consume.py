@@ -45,7 +45,7 @@ _RESETS = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "la
 )
 @click.option("-n", "--max-messages", type=int, help="Stop after so many records.")
 @click.option(
-    "-e", "--exit-at-end", is_flag=True, help="Stop at what is the end of the partitions when the command begins."
+    "-e", "--exit-at-end", is_flag=True, help="Stop at the offsets where the partitions end when the command starts."
 )
 @click.option("--idle-timeout", type=float, help="Stop after so many seconds without a record.")
 @click.option(

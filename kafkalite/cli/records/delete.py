@@ -25,7 +25,7 @@ _ALL_COMMITTED = -1
 Wanted = Mapping[TopicPartition, int]
 
 
-@click.command()
+@click.command(short_help="Delete records before an offset.")
 @click.argument("offsets", nargs=-1, metavar="[TOPIC-N=OFFSET|latest]...")
 @click.option(
     "--topic",

@@ -22,7 +22,7 @@ _NAMED = ("earliest", "latest")
 _EARLIEST, _LATEST = _NAMED
 
 
-@click.command()
+@click.command(short_help="Show counts, bytes and fingerprints of records.")
 @click.argument("topic")
 @click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this partition; may be repeated.")
 @click.option(

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=click.Choice(["murmur2", "round_robin", "sticky", "murmur3"]),
     show_default="murmur2",
 )
-@click.option("--create", is_flag=True, help="Make the topic, with the brokers' defaults, where there is none.")
+@click.option("--create", is_flag=True, help="Create the topic with the brokers' defaults if it is missing.")
 @click.option("--dry-run", is_flag=True, help="Only read the lines, and check that they could be written.")
 @bootstrap_option
 def produce(
@@ -68,7 +68,7 @@ def produce(
 ) -> None:
     """Write the lines of stdin to TOPIC; with -X transactional.id=ID in one transaction.
 
-    A TOPIC that there is not is made with --create, or after a yes at a terminal, and never silently.
+    A missing TOPIC is created with --create, or after a question at a terminal, never silently.
     """
     extra: list[tuple[str, bytes | None]] = [
         (name, value.encode()) for name, _, value in (each.partition("=") for each in headers)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def zk() -> None:
-    """Run ZooKeeper servers; look into ZooKeeper."""
+    """Run ZooKeeper servers; inspect znodes."""
 
 
-@zk.command()
+@zk.command(short_help="Run ZooKeeper servers in the foreground.")
 @click.option("--servers", type=int, default=1, show_default=True, help="1, 3 or 5.")
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), default=Path("zookeeper-data"), show_default=True
@@ -71,7 +71,7 @@ def serve(servers: int, data_dir: Path, base_port: int, output: str) -> None:
         fail(str(problem))
 
 
-@zk.command("run")
+@zk.command("run", short_help="Run one ZooKeeper server in the foreground.")
 @click.option(
     "--config", type=click.Path(dir_okay=False, path_type=Path), required=True, help="A zoo.cfg of ZooKeeper."
 )
@@ -118,7 +118,7 @@ def _claim_id(path: Path, server_id: int) -> None:
             fail(f"{path} says that this is server {found}, not {server_id}; give the right --id or another dataDir")
 
 
-@zk.command()
+@zk.command(short_help="Show the znodes below a path.")
 @click.argument("path", default="/")
 @click.option("-d", "--data", is_flag=True, help="Also what the znodes hold.")
 @zookeeper_option
@@ -163,7 +163,7 @@ def get(path: str, zookeeper: str, output: str) -> None:
     with_session(zookeeper, show)
 
 
-@zk.command()
+@zk.command(short_help="Print changes of a znode and its children.")
 @click.argument("path")
 @zookeeper_option
 def watch(path: str, zookeeper: str) -> None:

@@ -1,10 +1,10 @@
-// Who may do what: rules, users, quotas.
+// Who may do what: ACLs, users, quotas.
 
 import { action, textField } from "./action.js";
 import { element } from "./elements.js";
 import { ask, choice, field, notice, table } from "./screen.js";
 
-const RULES = [["Principal", "wrap"], ["May"], ["Operation"], ["Of"], ["Name", "wrap"], ["Pattern"], ["From"], [""]];
+const RULES = [["Principal", "wrap"], ["Permission"], ["Operation"], ["Resource type"], ["Name", "wrap"], ["Pattern"], ["Host"], [""]];
 const USERS = [["User", "wrap"], ["Mechanisms", "wrap"]];
 const MECHANISMS = [["SCRAM-SHA-512", "SCRAM-SHA-512"], ["SCRAM-SHA-256", "SCRAM-SHA-256"]];
 const pairs = (names) => names.map((name) => [name, name]);
@@ -15,14 +15,14 @@ function ruleForm(life, operations, after) {
   type.addEventListener("change", () => operation.replaceChildren(...operations[type.value].map((name) => element("option", { value: name }, name))));
   const fields = [
     textField("Principal", "principal", { required: true, placeholder: "User:ann, or User:* for everybody" }),
-    field("May", choice("permission", [["Allow", "may"], ["Deny", "may not"]], "Allow")),
-    field("Of", type),
+    field("Permission", choice("permission", pairs(["Allow", "Deny"]), "Allow")),
+    field("Resource type", type),
     field("Operation", operation),
     textField("Name", "name", { placeholder: "orders, or * for all" }),
-    field("The name is", choice("pattern", [["Literal", "the whole name"], ["Prefixed", "the beginning of names"]], "Literal")),
-    textField("From the address", "host", { placeholder: "any" }),
+    field("Pattern", choice("pattern", [["Literal", "Literal: this name"], ["Prefixed", "Prefixed: names that begin so"]], "Literal")),
+    textField("Host", "host", { placeholder: "any" }),
   ];
-  return action(life, { name: "add-acl", heading: "Add a rule", fields, after });
+  return action(life, { name: "add-acl", heading: "Add an ACL", fields, after });
 }
 
 function userForms(life, after) {
@@ -49,11 +49,11 @@ export async function show(main, life) {
   const ruleRow = (each) => {
     const remove = element("button", { type: "button" }, "Remove …");
     remove.addEventListener("click", () => {
-      removal.replaceChildren(action(life, { name: "remove-acl", heading: `Remove the rule of ${each.principal}`, fixed: each, after: load, isOpen: true }));
+      removal.replaceChildren(action(life, { name: "remove-acl", heading: `Remove the ACL of ${each.principal}`, fixed: each, after: load, isOpen: true }));
       removal.scrollIntoView({ block: "nearest" });
     });
     return [
-      each.principal, element("span", { class: each.permission === "Deny" ? "bad-text" : null }, each.permission === "Deny" ? "not" : "yes"),
+      each.principal, element("span", { class: each.permission === "Deny" ? "bad-text" : null }, each.permission),
       each.operation, each.resource_type, each.name, each.pattern, each.host, life.about.read_only ? "" : remove,
     ];
   };
@@ -61,9 +61,9 @@ export async function show(main, life) {
   async function load() {
     const found = await life.run(() => ask("permissions", {}, life.signal));
     if (!found) return;
-    section(rules, "Rules", found, "acls", () => table(RULES, found.acls.map(ruleRow)));
+    section(rules, "ACLs", found, "acls", () => table(RULES, found.acls.map(ruleRow)));
     section(users, "Users with SCRAM credentials", found, "users", () => table(USERS, found.users.map((each) => [each.user, each.credentials.join("; ")])));
-    section(quotas, "Quotas", found, "quotas", () => table([["Of", "wrap"], ["Quota", "wrap"]], found.quotas.map((each) => [
+    section(quotas, "Quotas", found, "quotas", () => table([["Client", "wrap"], ["Quota", "wrap"]], found.quotas.map((each) => [
       each.entity, Object.entries(each.quotas).map(([name, value]) => `${name} = ${value}`).join(", "),
     ])));
     if (!forms.children.length) forms.append(...(found.problems.acls ? [] : [ruleForm(life, found.operations, load)]), ...userForms(life, load));

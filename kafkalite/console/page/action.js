@@ -12,7 +12,9 @@ export function commandLine(text) {
     await navigator.clipboard.writeText(text);
     setText(copy, "Copied");
   });
-  return element("div", { class: "command" }, element("p", { class: "faint" }, "The same in a terminal: ", copy), element("pre", { tabindex: "0", "aria-label": "Command line" }, text));
+  const tool = /^kafka-[a-z-]+/.exec(text);
+  const from = tool ? [element("p", { class: "faint" }, `${tool[0]} is among the tools that \`kafkalite kafka-tools FOLDER\` writes.`)] : [];
+  return element("div", { class: "command" }, element("p", { class: "faint" }, "The same in a terminal: ", copy), element("pre", { tabindex: "0", "aria-label": "Command line" }, text), ...from);
 }
 
 function planRows(plan) {
@@ -41,12 +43,15 @@ export function action(life, { name, heading, fields = [], fixed = {}, after = (
   async function send(extra) {
     const asked = { ...fixed, ...Object.fromEntries(new FormData(form)), ...extra };
     execute.disabled = true;
+    life.isActing = Boolean(extra.execute);
     try {
       plan = await change(`actions/${name}`, asked);
     } catch (problem) {
       forget();
       told.replaceChildren(notice(problem.message, true));
       return;
+    } finally {
+      life.isActing = false;
     }
     const said = plan.is_done ? element("p", { class: "good-text" }, "Done.") : element("p", {}, "Nothing has changed yet. This would:");
     told.replaceChildren(said, ...planRows(plan), ...(plan.is_done ? [] : plan.warnings.map((each) => notice(each))), commandLine(plan.command));

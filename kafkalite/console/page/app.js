@@ -48,13 +48,14 @@ class Life {
     this.controller = new AbortController();
     this.signal = this.controller.signal;
     this.about = about;
+    this.isActing = false; // while an action is executed, which may delete what the screen is about
   }
 
   // Now and again, until the screen is left; a round begins when the one before it is done, and not while nobody sees the page.
   every(pause_ms, load) {
     const round = async () => {
       if (this.signal.aborted) return;
-      if (!document.hidden || !load.wasCalled) await load();
+      if (!this.isActing && (!document.hidden || !load.wasCalled)) await load();
       load.wasCalled = true;
       if (!this.signal.aborted) timer = setTimeout(round, pause_ms);
     };
@@ -105,8 +106,10 @@ function route() {
   leave = () => life.controller.abort();
   for (const each of byId("screens").querySelectorAll("a")) {
     const place = each.getAttribute("href").slice(1);
-    if (place === path || (place !== "/" && path.startsWith(`${place}/`))) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+    if (place === path || (place !== "/" && path.startsWith(`${place}/`))) {
+      each.setAttribute("aria-current", "page");
+      byId("screens").scrollLeft = each.offsetLeft - byId("screens").offsetLeft - 32;
+    } else each.removeAttribute("aria-current");
   }
   if (!found) {
     main.append(element("h1", {}, "There is nothing here"), notice(`No screen is called ${path}.`));

@@ -10,6 +10,8 @@ const FORMATS = [["auto", "Auto"], ["text", "text"], ["json", "JSON"], ["msgpack
 const STARTS = [["latest", "the newest"], ["earliest", "the oldest"], ["offset", "an offset"], ["time", "a time"]];
 const LIVE_KEPT = 500;
 
+const records = (number) => `${count(number)} ${number === 1 ? "record" : "records"}`;
+
 // A producer may write any 64-bit number; the console says how those are shown that are no time of a calendar.
 const shownTime = (record) => (record.time === "-" ? "–" : record.time.endsWith("Z") ? time(record.timestamp) : record.time);
 
@@ -22,6 +24,18 @@ function shownData(data) {
   const text = data.text || (data.bytes ? data.text : "(empty)");
   const content = JSON_KINDS.includes(data.kind) ? coloured(text) : [text];
   return element("span", { class: "value mono", title: reasonOf(data) }, ...content, data.is_cut ? " …" : "");
+}
+
+const TRANSACTIONS = {
+  aborted: ["bad-text", "aborted", "Its transaction was aborted: consumers that read committed records do not get it."],
+  open: ["warn-text", "open", "In an open transaction, or behind one: consumers that read committed records do not get it yet."],
+};
+
+// Nothing for records that are committed or of no transaction.
+function transactionMark(record) {
+  if (!record.transaction) return [];
+  const [kind, text, meaning] = TRANSACTIONS[record.transaction];
+  return [element("span", { class: `badge ${kind}`, title: meaning }, text)];
 }
 
 function whole(title, data) {
@@ -43,7 +57,7 @@ function recordRows(topic, record, life, format) {
     element("th", { scope: "row", class: "number" }, `${record.partition}:${record.offset}`),
     element("td", { class: "nowrap" }, shownTime(record)),
     element("td", {}, shownData(record.key)),
-    element("td", {}, shownData(record.value), headers),
+    element("td", {}, shownData(record.value), headers, ...transactionMark(record)),
   );
   const cell = element("td", { colspan: 5 });
   const detail = element("tr", { class: "detail", hidden: true }, cell);
@@ -70,6 +84,7 @@ function recordRows(topic, record, life, format) {
     });
     cell.replaceChildren(
       element("p", {}, `${shownTime(found)} ${zone()}, ${found.timestamp_type}  `, save, "  ", download, ...(life.about.read_only ? [] : ["  ", again])),
+      ...(found.transaction ? [element("p", { class: TRANSACTIONS[found.transaction][0] }, TRANSACTIONS[found.transaction][2])] : []),
       ...whole("Key", found.key),
       ...whole("Value", found.value),
       ...found.headers.flatMap(([name, content]) => whole(`Header ${name}`, content)),
@@ -86,23 +101,23 @@ export function show(main, life, topic) {
   const partitions = element("input", { name: "partitions", placeholder: "all", size: 8, inputmode: "numeric" });
   const format = choice("format", FORMATS, "auto");
   const read = element("button", { class: "main" }, "Read");
-  const form = element("form", { class: "bar" }, field("Begin with", start), atField, field("Partitions, as 0,2", partitions), field("Show as", format), read);
+  const form = element("form", { class: "bar" }, field("Start at", start), atField, field("Partitions, such as 0,2", partitions), field("Format", format), read);
   const text = element("input", { type: "search", name: "text", autocomplete: "off", placeholder: "in keys, values, headers" });
   const find = element("button", {}, "Search");
   const live = element("button", { type: "button", "aria-pressed": "false" }, "Follow live");
   const pause = element("button", { type: "button", "aria-pressed": "false", hidden: true }, "Pause");
-  const searching = element("form", { class: "bar", role: "search" }, field("Search from there on for", text), check("case", "Match case"), find, live, pause);
+  const searching = element("form", { class: "bar", role: "search" }, field("Search from there", text), check("case", "Match case"), find, live, pause);
   const bar = element("progress", { max: 1, value: 0, hidden: true, "aria-label": "Share of the records that were looked at" });
   const cancel = element("button", { type: "button", hidden: true }, "Cancel");
   const told = element("span", { role: "status" });
   const newer = element("button", { type: "button", disabled: true }, "‹ Newer");
   const older = element("button", { type: "button", disabled: true }, "Older ›");
   const body = element("tbody");
-  const heads = [["Open"], ["Where", "number"], [`Time, ${zone()}`], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
+  const heads = [["Open"], ["Partition:offset", "number"], [`Time, ${zone()}`], ["Key"], ["Value"]].map(([title, kind]) => element("th", { scope: "col", class: kind }, title));
   const pages = element("div", { class: "pages" }, newer, older, told, bar, cancel);
   // On a phone the records come first.
   const wide = matchMedia("(min-width: 40.01rem)");
-  const filters = element("details", { class: "filters", open: wide.matches }, element("summary", {}, "Where to begin, search"), form, searching);
+  const filters = element("details", { class: "filters", open: wide.matches }, element("summary", {}, "Start, format, search"), form, searching);
   wide.addEventListener("change", () => { filters.open = wide.matches; }, { signal: life.signal });
   main.append(
     element("h1", {}, topic),
@@ -157,7 +172,8 @@ export function show(main, life, topic) {
     older.disabled = !found.older;
     newer.disabled = !found.newer;
     const all = Object.values(found.partitions).reduce((sum, each) => sum + each.end - each.first, 0);
-    setText(told, found.rows.length ? `${count(found.rows.length)} records, of ${count(all)} offsets` : "no records here");
+    const unmarked = found.unmarked_because ? `; open and aborted ones are not marked: ${found.unmarked_because}` : "";
+    setText(told, found.rows.length ? `${records(found.rows.length)}, of ${count(all)} offsets${unmarked}` : "no records here");
   }
 
   form.addEventListener("submit", (event) => {
@@ -188,7 +204,7 @@ export function show(main, life, topic) {
     stream = new EventSource(addressOf(`${path}/search`, { ...from, text: text.value, case: searching.elements.case.checked }));
     const tell = (state, end) => {
       bar.value = state.share;
-      setText(told, `${count(state.hits)} found in ${count(state.scanned)} records, ${bytes(state.bytes)}${end}`);
+      setText(told, `${count(state.hits)} found in ${records(state.scanned)}, ${bytes(state.bytes)}${end}`);
     };
     stream.addEventListener("hit", ({ data }) => {
       const rows = rowsOf(JSON.parse(data));
@@ -224,7 +240,7 @@ export function show(main, life, topic) {
     const wasLive = live.getAttribute("aria-pressed") === "true";
     stop();
     if (wasLive) {
-      setText(told, "not followed any more");
+      setText(told, "stopped following");
       return;
     }
     const what = wanted();
@@ -243,8 +259,8 @@ export function show(main, life, topic) {
       skipped += found.skipped;
       held = [...found.rows.reverse(), ...held].slice(0, LIVE_KEPT);
       if (pause.getAttribute("aria-pressed") === "false") showHeld();
-      const paused = held.length ? `, ${count(held.length)} of them wait` : "";
-      setText(told, `following: ${count(seen)} records${paused}${skipped ? `, ${count(skipped)} too quick to be shown` : ""}`);
+      const paused = held.length ? `, ${count(held.length)} of them waiting` : "";
+      setText(told, `following: ${records(seen)}${paused}${skipped ? `, ${count(skipped)} skipped, as too many came at once` : ""}`);
     });
     pause.hidden = false;
     failing();

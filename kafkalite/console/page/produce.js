@@ -6,8 +6,10 @@ import { factLine, tabs } from "./topic.js";
 
 // Bytes that are no text are {"base64": …}, here as in the lines of `kafkalite consume -o jsonl`.
 function put(control, item) {
-  control.form.elements[`${control.name}_null`].checked = item === null;
+  const box = control.form.elements[`${control.name}_null`];
   control.value = item === null ? "" : typeof item === "string" ? item : JSON.stringify(item);
+  box.checked = item === null;
+  box.dispatchEvent(new Event("change"));
 }
 
 function taken(control) {
@@ -16,9 +18,21 @@ function taken(control) {
   return found;
 }
 
-function maybeNull(text, control) {
-  const box = element("label", { class: "check" }, element("input", { type: "checkbox", name: `${control.name}_null` }), `${text}: null`);
-  return element("div", {}, field(text, control), box);
+// A field that is null, or text, of which the empty one is another thing than null. What is typed is not null any more.
+function maybeNull(text, control, meaning, isNull) {
+  const box = element("input", { type: "checkbox", name: `${control.name}_null` });
+  const show = () => {
+    control.placeholder = box.checked ? "null" : "\"\" (empty)";
+    if (box.checked) control.value = "";
+  };
+  box.checked = isNull;
+  show();
+  box.addEventListener("change", show);
+  control.addEventListener("input", () => {
+    if (control.value) box.checked = false;
+    control.placeholder = box.checked ? "null" : "\"\" (empty)";
+  });
+  return element("div", {}, field(text, control), element("label", { class: "check" }, box, `${text}: null${meaning}`));
 }
 
 export function show(main, life, topic) {
@@ -31,8 +45,8 @@ export function show(main, life, topic) {
   const form = element(
     "form",
     { class: "grid" },
-    maybeNull("Key", key),
-    maybeNull("Value", value),
+    maybeNull("Key", key, ", so that partitions take turns", true),
+    maybeNull("Value", value, ", which deletes the key where a topic is compacted", false),
     field("Headers, one in a line", headers),
     field("Partition", partition),
     element("div", {}, write),

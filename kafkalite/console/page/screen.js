@@ -6,8 +6,11 @@ import { clock, isoTime, time, zone } from "./times.js";
 export class Problem extends Error {}
 
 async function answerOf(response) {
-  const found = await response.json().catch(() => ({ error: `the console answered ${response.status}` }));
-  if (!response.ok) throw new Problem(found.error ?? `the console answered ${response.status}`);
+  const found = await response.json().catch((problem) => {
+    if (problem.name === "AbortError") throw problem; // the screen was left while the answer came
+    return { error: response.ok ? "the console's answer broke off" : `the console answered ${response.status}`, isBroken: true };
+  });
+  if (!response.ok || found.isBroken) throw new Problem(found.error ?? `the console answered ${response.status}`);
   return found;
 }
 
@@ -52,7 +55,7 @@ const STATES = { up: ["good-text", "up"], slow: ["warn-text", "slow"], silent: [
 // A broker is down when it is not registered any more; one that is registered and does not answer is neither up nor down.
 export function brokerState(each) {
   const [kind, text] = STATES[each.state];
-  const since = each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} ${zone()}` : "";
+  const since = each.state === "silent" && each.silent_since_ms ? ` since ${clock(each.silent_since_ms)} ${zone()}` : "";
   const made = [element("span", { class: kind, title: each.problem ?? null }, `${text}${since}`)];
   if (each.is_controller) made.push(" ", element("span", { class: "badge" }, "controller"));
   return made;
@@ -195,12 +198,15 @@ export function settings(rows) {
   return [form, element("div", { class: "scroll" }, element("table", { class: "settings" }, element("thead", {}, element("tr", {}, ...heads)), body))];
 }
 
+const EVENTS = { election: "election", isr: "ISR", "broker came": "broker joined", "broker gone": "broker left", controller: "controller", created: "new partition", deleted: "partition deleted" };
+
 // Changes of the cluster, the newest first.
 export function changeLog(rows) {
   const items = rows.map((each) => {
     const source = each.zxid ? `As ZooKeeper has it, zxid ${each.zxid}` : "When the console noticed it";
     const moment = element("time", { datetime: isoTime(each.time_ms), title: source }, each.zxid ? time(each.time_ms) : `by ${time(each.time_ms).slice(0, 19)}`);
-    return element("li", {}, moment, element("span", {}, each.text));
+    const about = each.text.startsWith(each.event) ? each.text.slice(each.event.length).trim() : each.text;
+    return element("li", {}, moment, element("span", {}, element("b", {}, EVENTS[each.event] ?? each.event), ` ${about}`));
   });
   return element("ol", { class: "log", "aria-label": "Changes" }, ...items);
 }

@@ -3,7 +3,7 @@
 import { element } from "./elements.js";
 import { ask, changeLog, choice, field } from "./screen.js";
 
-const EVENTS = [["", "everything"], ["election", "elections"], ["isr", "ISR changes"], ["broker came", "brokers that came"], ["broker gone", "brokers that went"], ["controller", "controllers"], ["created", "new partitions"], ["deleted", "deleted partitions"]];
+const EVENTS = [["", "everything"], ["election", "elections"], ["isr", "ISR changes"], ["broker came", "brokers that joined"], ["broker gone", "brokers that left"], ["controller", "controllers"], ["created", "new partitions"], ["deleted", "deleted partitions"]];
 
 export function show(main, life) {
   const event = choice("event", EVENTS, "");

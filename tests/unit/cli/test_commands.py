@@ -53,6 +53,13 @@ def call(*arguments: str, stdin: bytes | None = None) -> Result:
     return CliRunner().invoke(main, list(arguments), input=stdin)
 
 
+def test_no_list_of_commands_is_cut_at_80_columns() -> None:
+    for group in sorted({path.rpartition(" ")[0] for path, _ in all_commands()}):
+        shown = CliRunner().invoke(main, [*group.split(), "--help"], terminal_width=80).output
+        commands = shown.partition("Commands:\n")[2].partition("\n\n")[0]
+        assert commands and "..." not in commands, shown
+
+
 @pytest.mark.parametrize(("is_compiled", "code"), [(True, "compiled code"), (False, "Python")])
 def test_the_version_says_what_reads_and_writes_records(
     is_compiled: bool, code: str, monkeypatch: pytest.MonkeyPatch

@@ -100,6 +100,10 @@ class FakeCluster:
         self.nearest: dict[TopicPartition, int] = {}
         """The replica that the leader names to who says where it is (KIP-392); it has the records up to `replica_ends`."""
         self.replica_ends: dict[TopicPartition, int] = {}
+        self.aborted: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+        """Aborted transactions: producer id and first offset."""
+        self.last_stable: dict[TopicPartition, int] = {}
+        """Last stable offsets of partitions in which a transaction is open."""
         self.topics = dict(topics)
         self.topic_id = TOPIC_ID
         self.logs: defaultdict[TopicPartition, list[bytearray]] = defaultdict(list)
@@ -219,18 +223,22 @@ class FakeCluster:
         return m.ListOffsetsResponse(
             topics=[
                 m.ListOffsetsTopicResponse(
-                    name=topic.name, partitions=[self._offset(broker_id, topic.name, each) for each in topic.partitions]
+                    name=topic.name,
+                    partitions=[
+                        self._offset(broker_id, topic.name, each, request.isolation_level) for each in topic.partitions
+                    ],
                 )
                 for topic in request.topics
             ]
         )
 
-    def _offset(self, broker_id: int, name: str, question: Any) -> Any:
+    def _offset(self, broker_id: int, name: str, question: Any, isolation_level: int) -> Any:
         m = messages.list_offsets_response
         tp = TopicPartition(name, question.partition_index)
         if self.leaders.get(tp) != broker_id:
             return m.ListOffsetsPartitionResponse(partition_index=tp.partition, error_code=6)
-        offset = {-1: self.end(tp), -2: self.log_starts[tp]}.get(question.timestamp)
+        end = self.last_stable.get(tp, self.end(tp)) if isolation_level else self.end(tp)
+        offset = {-1: end, -2: self.log_starts[tp]}.get(question.timestamp)
         if offset is None:
             found = (BatchHeader.read(batch) for batch in self.logs[tp])
             offset = next((h.base_offset for h in found if h.max_timestamp >= question.timestamp), -1)
@@ -263,7 +271,7 @@ class FakeCluster:
         for topic in request.topics:
             name = topic.topic or next(iter(self.topics))
             partitions = (
-                [self._fetched(broker_id, name, each, request.rack_id) for each in topic.partitions]
+                [self._fetched(broker_id, name, each, request) for each in topic.partitions]
                 if topic.topic_id in (NO_TOPIC_ID, self.topic_id)
                 else [m.PartitionData(partition_index=each.partition, error_code=100) for each in topic.partitions]
             )
@@ -278,9 +286,10 @@ class FakeCluster:
         asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, _set, later, response)
         return later
 
-    def _fetched(self, broker_id: int, name: str, question: Any, rack: str) -> Any:
+    def _fetched(self, broker_id: int, name: str, question: Any, request: Any) -> Any:
         m = messages.fetch_response
-        tp = TopicPartition(name, question.partition)
+        tp, rack = TopicPartition(name, question.partition), request.rack_id
+        stable = self.last_stable.get(tp, self.end(tp))
         nearest, end = self.nearest.get(tp), self.end(tp)
         if nearest == broker_id:
             end = self.replica_ends.get(tp, end)
@@ -293,6 +302,8 @@ class FakeCluster:
         data = bytearray()
         for batch in self.logs[tp]:
             header = BatchHeader.read(batch)
+            if request.isolation_level and header.base_offset >= stable:
+                break
             if header.next_offset > question.fetch_offset and (nearest != broker_id or header.next_offset <= end):
                 if data and len(data) + len(batch) > question.partition_max_bytes:
                     break
@@ -300,8 +311,13 @@ class FakeCluster:
         return m.PartitionData(
             partition_index=tp.partition,
             high_watermark=end,
-            last_stable_offset=end,
+            last_stable_offset=stable,
             log_start_offset=self.log_starts[tp],
+            aborted_transactions=[
+                m.AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in self.aborted[tp]
+            ]
+            if request.isolation_level
+            else None,
             records=bytes(data),
         )
 

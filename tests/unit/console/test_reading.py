@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from kafkalite.client import Consumer
+from kafkalite.client.errors import ClientError
 from kafkalite.client.record_codec import BatchWriter
-from kafkalite.console import reading
+from kafkalite.console import reading, transaction_marks
 from kafkalite.console.events import Event
 from kafkalite.console.parameters import BadRequestError, Parameters
+from kafkalite.errors import ErrorCode
+from kafkalite.protocol.record_batches.records import build_marker
 from kafkalite.testing.simulation import virtual_time
 from kafkalite.types import TopicPartition
 from tests.unit.client.fake_broker import FakeCluster
@@ -41,8 +44,8 @@ def filled(count: int = 20) -> FakeCluster:
 
 def run(cluster: FakeCluster, scenario: Callable[[reading.Source], Awaitable[None]]) -> None:
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Consumer]:
-        options: dict[str, Any] = {"fetch_max_wait_ms": 20, "auto_offset_reset": "earliest"}
+    async def opened(**more: Any) -> AsyncIterator[Consumer]:
+        options: dict[str, Any] = {"fetch_max_wait_ms": 20, "auto_offset_reset": "earliest", **more}
         async with Consumer(bootstrap_servers="fake:9001", opener=cluster.open, **options) as found:
             yield found
 
@@ -120,6 +123,82 @@ def test_one_record_is_read_whole_and_without_loss() -> None:
             await reading.one_record(source, T0, Parameters({"offset": "1"}))
 
     run(cluster, scenario)
+
+
+def transactional(cluster: FakeCluster, producer_id: int, *values: str, commit: bool | None = None) -> None:
+    """A batch of a transaction in partition 0, and the marker that ends it if it was ended."""
+    writer = BatchWriter(1 << 20, is_transactional=True)
+    for value in values:
+        writer.add_record(1000, b"k", value.encode(), [])
+    begin = cluster.end(T0)
+    cluster.append(T0, writer.build(0, producer_id, 0, 0))
+    if commit is not None:
+        marker = build_marker(
+            commit=commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=1000
+        )
+        cluster.append(T0, marker)
+    if commit is False:
+        cluster.aborted[T0].append((producer_id, begin))
+
+
+def test_records_of_aborted_and_open_transactions_are_marked() -> None:
+    cluster = FakeCluster({"t": 2})
+    write(cluster, T0, (1000, b"plain"))
+    transactional(cluster, 7, "aborted", "aborted", commit=False)
+    transactional(cluster, 8, "committed", commit=True)
+    cluster.last_stable[T0] = cluster.end(T0)
+    transactional(cluster, 9, "open")
+    write(cluster, T0, (1000, b"behind it"))
+    write(cluster, T1, (1000, b"elsewhere"))
+
+    async def scenario(source: reading.Source) -> None:
+        def marks(page: dict[str, Any]) -> dict[int, tuple[str, str | None]]:
+            assert page["unmarked_because"] is None
+            return {
+                row["offset"]: (row["value"]["text"], row["transaction"])
+                for row in page["rows"]
+                if row["partition"] == 0
+            }
+
+        begun_s = asyncio.get_running_loop().time()
+        found = await reading.page(source, "t", Parameters({}))
+        assert asyncio.get_running_loop().time() - begun_s < 0.3
+        expected = {
+            0: ("plain", None),
+            1: ("aborted", "aborted"),
+            2: ("aborted", "aborted"),
+            4: ("committed", None),
+            6: ("open", "open"),
+            7: ("behind it", "open"),
+        }
+        assert marks(found) == expected
+        assert [row["transaction"] for row in found["rows"] if row["partition"] == 1] == [None]
+        middle = await reading.page(
+            source, "t", Parameters({"start": "offset", "at": "2", "partitions": "0", "rows": 2})
+        )
+        assert marks(middle) == {2: ("aborted", "aborted"), 4: ("committed", None)}
+        assert (await reading.one_record(source, T0, Parameters({"offset": "1"})))["transaction"] == "aborted"
+        assert (await reading.one_record(source, T0, Parameters({"offset": "4"})))["transaction"] is None
+        hits = [
+            row for kind, row in await gathered(reading.search(source, "t", Parameters({"text": "o"}))) if kind == "hit"
+        ]
+        found_marks = {row["offset"]: row["transaction"] for row in hits if row["partition"] == 0}
+        assert found_marks == {offset: mark for offset, (_, mark) in expected.items()}
+
+    run(cluster, scenario)
+
+
+def test_a_page_that_could_not_be_marked_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise ClientError(ErrorCode.REQUEST_TIMED_OUT, "broker 2 hangs")
+
+    async def scenario(source: reading.Source) -> None:
+        monkeypatch.setattr(transaction_marks, "transaction_marks", fail)
+        found = await reading.page(source, "t", Parameters({"rows": 2}))
+        assert "broker 2 hangs" in found["unmarked_because"]
+        assert [row["transaction"] for row in found["rows"]] == [None, None]
+
+    run(filled(), scenario)
 
 
 async def gathered(events: AsyncGenerator[Event], most: int = 1000) -> list[Event]:

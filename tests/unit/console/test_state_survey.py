@@ -153,6 +153,17 @@ def test_a_killed_broker_is_not_up_and_its_partitions_have_their_new_leader() ->
     run(scenario)
 
 
+def test_a_broker_that_is_being_asked_is_up_and_not_up_since_then() -> None:
+    async def scenario(scene: Scene) -> None:
+        found = await scene.page_shows(lambda found: states(found)[1] == "up")
+        contact = scene.console.state.contacts[1]
+        contact.asked_ms = contact.told_ms
+        assert scene.console.state.broker_state(1) == ("up", None, None)
+        assert [each["silent_since_ms"] for each in found["brokers"]] == [None] * len(found["brokers"])
+
+    run(scenario, with_zookeeper=True)
+
+
 def test_a_killed_broker_that_is_still_registered_does_not_answer() -> None:
     """ZooKeeper has it until its session ends: it is neither up nor down, and nor are its partitions well."""
 

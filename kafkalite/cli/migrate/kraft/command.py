@@ -60,12 +60,12 @@ _listener_option: Final = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Move a cluster of Apache Kafka 3.9 to KRaft.")
 def kraft() -> None:
     """Lead a cluster of Apache Kafka 3.9 from ZooKeeper to KRaft on the same logs, and to Apache Kafka 4."""
 
 
-@kraft.command()
+@kraft.command(short_help="Show how far the move is, and the way back.")
 @click.option(
     "--before",
     "goal",
@@ -98,7 +98,7 @@ def check(goal: str, voters: tuple[Voter, ...], only_problems: bool, zookeeper: 
     report_findings(findings, output, only_problems=only_problems)
 
 
-@kraft.command()
+@kraft.command(short_help="Write the plan of a move to KRaft, for a person to read.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @_controllers_option
 @_listener_option
@@ -133,7 +133,7 @@ def plan(file: Path, voters: tuple[Voter, ...], listener: str, dry_run: bool, zo
         raise SystemExit(int(Exit.CHECK_FAILED))
 
 
-@kraft.command()
+@kraft.command(short_help="Restart the next server in its next form.")
 @step_options
 @evidence_options
 @click.option(
@@ -178,7 +178,7 @@ def step(
     _move(plan_file, choose_step, options, zookeeper, dry_run, yes, tell, topics, last, is_back=False)
 
 
-@kraft.command()
+@kraft.command(short_help="Undo the last step.")
 @step_options
 @click.option(
     "--without-evidence",
@@ -280,7 +280,7 @@ def _is_final(plan: KraftPlan, chosen: Replacement) -> bool:
     return chosen.target is Form.KRAFT and find_role(plan, chosen.broker) is Role.CONTROLLER
 
 
-@kraft.command()
+@kraft.command(short_help="Give a cluster back to ZooKeeper on the way back.")
 @_controllers_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -323,7 +323,7 @@ def release(
     report_findings(wait_for_controller(voters, zookeeper, wait_s), "table", only_problems=True)
 
 
-@kraft.command()
+@kraft.command(short_help="Print a broker's server.properties in a form.")
 @click.argument("form", type=click.Choice([str(each) for each in Form]))
 @click.argument("file", type=click.Path(dir_okay=False, exists=True, path_type=Path))
 @_controllers_option

@@ -32,7 +32,7 @@ _SHOWN: Final = 20
 _COLUMNS: Final = ("kind", "name", "key", "in_source", "becomes")
 
 
-@click.command()
+@click.command(short_help="Copy back what the target got after the switch.")
 @switched_mirror
 @click.option("--follow", is_flag=True, help="Go on until it is stopped, while the target takes records.")
 @click.option(

@@ -167,7 +167,7 @@ class Comparer:
         return Pair(*sides)
 
 
-@click.command()
+@click.command(short_help="Compare source and target after the switch.")
 @switched_mirror
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
 @click.option(
