@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Self
 
-from kafkalite.client import AdminOptions, ClientError, SyncAdmin, TopicPartition
+from kafkalite.client import AdminOptions, ClientError, DigestedRange, SyncAdmin, TopicPartition
 from kafkalite.errors import ErrorCode
 from spark_jobs.batch.failures import UnknownTopicError
 from spark_jobs.batch.plan import LogBounds, Offsets
@@ -70,10 +70,20 @@ class ClusterLog:
         for partition, start, end, since_ms, until_ms in spans:
             wanted = {TopicPartition(topic, partition): (start, end)}
             (found,) = self._admin.digest_records(wanted, since_ms=since_ms, until_ms=until_ms)
-            first, last = found.first_offset, found.last_offset
-            if first is not None and last is not None:
-                total += Sum(found.records, int(found.fingerprint, 16), first, last)
+            total += _sum_of(found)
         return total
+
+    def digest_parts(self, topic: str, spans: Iterable[Span], part_offsets: int) -> list[tuple[int, int, Sum]]:
+        """Return what spans have between each two multiples of `part_offsets`, with the partition and the first of the offsets."""
+        found: list[tuple[int, int, Sum]] = []
+        for wanted in _asked_together(spans):
+            since_ms, until_ms = next(iter(wanted.values()))[3:]
+            ranges = {TopicPartition(topic, each.partition): (each.start, each.end) for each in wanted.values()}
+            digests = self._admin.digest_records(
+                ranges, since_ms=since_ms, until_ms=until_ms, part_offsets=part_offsets
+            )
+            found += [(each.topic_partition.partition, each.start, _sum_of(each)) for each in digests]
+        return found
 
     def commit(self, group: str, topic: str, offsets: Offsets) -> None:
         """Commit in the name of a job's consumer group, which shows how far the job is."""
@@ -89,3 +99,21 @@ class ClusterLog:
     def _offsets(self, wanted: Mapping[TopicPartition, int | str]) -> dict[int, int]:
         found = self._admin.list_offsets(wanted, isolation_level=READ_COMMITTED)
         return {each.partition: answer.offset for each, answer in found.items() if answer is not None}
+
+
+def _asked_together(spans: Iterable[Span]) -> list[dict[int, Span]]:
+    """Group spans, by partition, that one call can ask for: of the same times, and one of each partition."""
+    groups: list[dict[int, Span]] = []
+    for span in spans:
+        for group in groups:
+            if span.partition not in group and next(iter(group.values()))[3:] == span[3:]:
+                group[span.partition] = span
+                break
+        else:
+            groups.append({span.partition: span})
+    return groups
+
+
+def _sum_of(found: DigestedRange) -> Sum:
+    first, last = found.first_offset, found.last_offset
+    return Sum() if first is None or last is None else Sum(found.records, int(found.fingerprint, 16), first, last)

@@ -17,7 +17,7 @@ from spark_jobs.batch.cluster_log import ClusterLog
 from spark_jobs.batch.failures import DataLossError
 from spark_jobs.batch.ledger import PLANNED, PUBLISHING, Entry, Ledger, Unit, jobs_with_ledger
 from spark_jobs.batch.plan import LogBounds, Offsets, Ranges, RunPlan, lost_before_reading, lost_of_plan, progress
-from spark_jobs.batch.proof import clip_spans, make_buckets, spans_of
+from spark_jobs.batch.proof import BUCKET_OFFSETS, clip_spans, make_buckets, spans_of
 from spark_jobs.batch.publication import Guard, clear_staging, publish
 from spark_jobs.batch.records import Reading
 from spark_jobs.batch.signatures import Sign
@@ -173,7 +173,7 @@ def note_digests(night: Night, entry: Entry) -> Entry:
         return entry
     plan, zone = entry.plan, night.reading.zone
     spans = clip_spans(spans_of(plan, time_zone(zone)), night.log.bounds(plan.topic).begin)
-    buckets = make_buckets(spans, lambda some: night.log.digest(plan.topic, some))
+    buckets = make_buckets(night.log.digest_parts(plan.topic, spans, BUCKET_OFFSETS))
     return replace(entry, zone=zone, digests=tuple(buckets))
 
 

@@ -111,25 +111,17 @@ def within(spans: Iterable[Span], partition: int, start: int, end: int) -> list[
     return [each for each in found if each.start < each.end]
 
 
-def bucket_places(spans: Sequence[Span]) -> list[tuple[int, int, int]]:
-    """Return partition, start and end of all buckets in which spans lie, in order."""
-    numbers = {
-        (each.partition, number)
-        for each in spans
-        for number in range(each.start // BUCKET_OFFSETS, (each.end - 1) // BUCKET_OFFSETS + 1)
-    }
-    return [(p, number * BUCKET_OFFSETS, (number + 1) * BUCKET_OFFSETS) for p, number in sorted(numbers)]
-
-
-def make_buckets(spans: Sequence[Span], digest: Callable[[Sequence[Span]], Sum]) -> list[Bucket]:
-    """Return the buckets of spans that have records, whose digests `digest` finds."""
-    found = []
-    for partition, start, end in bucket_places(spans):
-        total = digest(within(spans, partition, start, end))
-        if total.records:
-            places = total.first_offset, total.last_offset
-            found.append(Bucket(partition, start, end, total.records, *places, f"{total.fingerprint:032x}"))
-    return found
+def make_buckets(parts: Iterable[tuple[int, int, Sum]]) -> list[Bucket]:
+    """Return the buckets that have records, of sums with the partition and an offset in their bucket."""
+    totals: dict[tuple[int, int], Sum] = {}
+    for partition, offset, found in parts:
+        place = bucket_of(partition, offset)
+        totals[place] = totals.get(place, Sum()) + found
+    return [
+        Bucket(p, start, start + BUCKET_OFFSETS, total.records, *total[2:], f"{total.fingerprint:032x}")
+        for (p, start), total in sorted(totals.items())
+        if total.records
+    ]
 
 
 def bucket_of(partition: int, offset: int) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from kafkalite.protocol.record_batches.record_digest import (
     NO_RECORDS,
     RangeDigest,
     Times,
+    count_units,
     digest_at_once,
     digest_batch,
 )
@@ -125,6 +126,8 @@ def _digest_small(piece: Piece, first: int, start: int, end: int, times: Times) 
             break
         _check_crc(piece.data, header)
         whole = digest_at_once(piece.data, header, start, end)
+        for _ in range(0 if whole is None else count_units(header) - 1):
+            yield
         if whole is not None and not _is_parted(whole, times):
             found.append((whole, None))
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from spark_jobs.batch.failures import BadRequestError, DifferencesError
 from spark_jobs.batch.ledger import Entry, Ledger, PartFile, Unit
 from spark_jobs.batch.night import note_digests
 from spark_jobs.batch.plan import LateDates, LogBounds, RunPlan
-from spark_jobs.batch.proof import Span, Sum, clip_spans, make_buckets, spans_of
+from spark_jobs.batch.proof import BUCKET_OFFSETS, Span, Sum, clip_spans, make_buckets, spans_of
 from spark_jobs.batch.signatures import load_checker, load_signer
 from spark_jobs.batch.storage import LocalStorage
 from spark_jobs.batch.window import time_zone
@@ -94,6 +95,14 @@ class Log:
                     total += Sum(1, each.hashed, each.offset, each.offset)
         return total
 
+    def digest_parts(self, topic: str, spans: Sequence[Span], part_offsets: int) -> list[tuple[int, int, Sum]]:
+        """Return what each offset has, which lies in one part."""
+        return [
+            (each.partition, offset, self.digest(topic, [each._replace(start=offset, end=offset + 1)]))
+            for each in spans
+            for offset in range(each.start, each.end)
+        ]
+
 
 def taken(rows: Sequence[Row]) -> list[Row]:
     """What the run archives of them."""
@@ -140,7 +149,7 @@ class Site:
             self.unit("dead_letters/date=1", {"c.parquet": dead}),
         )
         spans = clip_spans(spans_of(PLAN, time_zone("UTC")), log.bounds("flights").begin)
-        buckets = make_buckets(spans, lambda some: log.digest("flights", some))
+        buckets = make_buckets(log.digest_parts("flights", spans, BUCKET_OFFSETS))
         assert sum(each.records for each in buckets) == len(rows)
         entry = Entry("archive", PLAN, "planned", "x", units, zone="UTC", digests=tuple(buckets))
         self.entry = self.ledger.finish(entry, 9, load_signer(self.key))
@@ -222,6 +231,34 @@ def test_the_cluster_is_asked_for_the_records_of_spans() -> None:
     assert log.digest("t", spans) == Sum(3, 2 * ((1 << 128) - 1) % (1 << 128), 3, 9)
     place = TopicPartition("t", 1)
     assert asked == [({place: (3, 5)}, 7, 8), ({place: (9, 9)}, 7, None), ({place: (9, 10)}, 7, None)]
+
+
+def test_the_cluster_is_asked_once_for_the_parts_of_many_partitions() -> None:
+    asked = []
+
+    class Admin:
+        def digest_records(
+            self, ranges: Any, *, since_ms: int, until_ms: int | None, part_offsets: int
+        ) -> list[DigestedRange]:
+            asked.append((dict(ranges), since_ms, until_ms))
+            found = []
+            for place, (start, end) in ranges.items():
+                between = range((start // part_offsets + 1) * part_offsets, end, part_offsets)
+                for first, behind in pairwise([start, *between, end]):
+                    found.append(DigestedRange(place, first, behind, 1, first, first, 5, 6, 9, f"{first:032x}"))
+            return found
+
+    log = ClusterLog.__new__(ClusterLog)
+    log._admin = Admin()  # type: ignore[assignment]
+    spans = [Span(0, 3, 25, 7, 8), Span(1, 0, 9, 7, 8), Span(1, 9, 10, 7, 8), Span(1, 9, 11, 7, None)]
+    parts = log.digest_parts("t", spans, 10)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    assert asked == [({first: (3, 25), second: (0, 9)}, 7, 8), ({second: (9, 10)}, 7, 8), ({second: (9, 11)}, 7, None)]
+    assert [(p, start, total.records) for p, start, total in parts] == [
+        (0, 3, 1), (0, 10, 1), (0, 20, 1), (1, 0, 1), (1, 9, 1), (1, 9, 1), (1, 10, 1)
+    ]  # fmt: skip
+    assert sum(each.records for each in make_buckets(parts)) == 7
+    assert make_buckets([(0, 5, Sum())]) == []
 
 
 def test_spans_hold_each_record_of_the_run_once() -> None:

@@ -19,6 +19,7 @@ from kafkalite.protocol.record_batches.record_digest import (
     RangeDigest,
     Times,
     add_digests,
+    count_units,
     digest_at_once,
     digest_batch,
     digest_records,
@@ -83,8 +84,10 @@ def test_small_batches_are_digested_at_once() -> None:
         assert header is not None
         return digest_at_once(batch, header, 0, ALL)
 
-    new = [NewRecord(b"key", b"value", 1000)] * 128
+    new = [NewRecord(b"key", b"value", 1000)] * 2048
     assert at_once(build_batch(new)) == (digest_of(as_records(new)) if IS_COMPILED else None)
+    few, many = header_at(build_batch(new[:127])), header_at(build_batch(new))
+    assert few is not None and many is not None and (count_units(few), count_units(many)) == (1, 17)
     assert at_once(build_batch([*new, new[0]])) is None
     assert at_once(build_batch(new, codec=3)) is None
 
