@@ -167,9 +167,8 @@ TOGETHER: Final = (
         (
             Edit(
                 _ORDER,
-                "        while slots and slots[0].done:\n            response = slots.popleft().frame\n",
-                "        while (slot := next((each for each in slots if each.done), None)) is not None:\n"
-                "            slots.remove(slot)\n            response = slot.frame\n",
+                "        for slot in slots:\n            if not slot.done:\n",
+                "        slots.sort(key=lambda each: not each.done)\n        for slot in slots:\n            if not slot.done:\n",
             ),
         ),
     ),

@@ -339,7 +339,7 @@ REPLICATION: Final = (
         (
             Edit(
                 _FETCH_STATES,
-                "            self._hurry(topic_partition)\n        if len(self._names)",
+                "            self.fetch_next(topic_partition)\n        if len(self._names)",
                 "            pass\n        if len(self._names)",
             ),
         ),
