@@ -22,7 +22,10 @@ _NOT_SHOWN: Final = (
         "kafka_exporter, kafkactl, kcl, topicctl",
         "the Go module proxy has their libraries only, and Debian does not have them",
     ),
-    ("kaf, kminion, Redpanda Connect, Redpanda Console", "the Go module proxy does not have them"),
+    (
+        "kaf, kminion, Redpanda Connect, Redpanda Console",
+        "the Go module proxy does not have them; Benthos, which Redpanda Connect was called before, is above",
+    ),
     ("Kafdrop", "not on Maven Central"),
     ("Karapace", "not on PyPI"),
     ("AKHQ, kafka-ui, ksqlDB, Logstash, Vector", "published as images, archives or repositories of their own"),
