@@ -97,9 +97,13 @@ def bytes_sent(listing: str, ports: Iterable[int]) -> dict[Flow, int]:
     return found
 
 
-def sent_between(before: Mapping[Flow, int], after: Mapping[Flow, int], pid: int) -> int:
-    """Return what a process sent on the connections that it has afterwards."""
-    return sum(sent - before.get(flow, 0) for flow, sent in after.items() if flow.pid == pid)
+def sent_between(before: Mapping[Flow, int], after: Mapping[Flow, int], pid: int, own_port: int) -> int:
+    """Return what a process sent on the connections that it has afterwards, but for those to itself."""
+    return sum(
+        sent - before.get(flow, 0)
+        for flow, sent in after.items()
+        if flow.pid == pid and flow.peer.rpartition(":")[2] != str(own_port)
+    )
 
 
 class View(NamedTuple):

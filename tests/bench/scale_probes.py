@@ -68,6 +68,7 @@ class Meter:
         now, before = self._take(), self._before
         controller = self._facts.controller()
         running = {each.id: each.pid for each in _running(self._cluster)}
+        ports = {each.id: each.port for each in _running(self._cluster)}
         return Costs(
             seconds=now.at_s - before.at_s if seconds is None else seconds,
             stages=stages or {},
@@ -75,7 +76,7 @@ class Meter:
                 broker: now.processor_s[pid] - before.processor_s.get(pid, 0.0) for broker, pid in running.items()
             },
             controller=controller,
-            sent_bytes=sent_between(before.sent, now.sent, running.get(controller, -1)),
+            sent_bytes=sent_between(before.sent, now.sent, running.get(controller, -1), ports.get(controller, -1)),
             zookeeper=difference(before.zookeeper, now.zookeeper),
         )
 

@@ -47,8 +47,8 @@ def test_bytes_are_counted_by_process_and_connection() -> None:
 
 def test_a_process_has_sent_what_its_connections_have_more() -> None:
     kept, closed, opened = Flow(1, "a", "x"), Flow(1, "b", "x"), Flow(1, "c", "x")
-    other = Flow(2, "d", "x")
-    assert sent_between({kept: 10, closed: 50, other: 5}, {kept: 15, opened: 7, other: 100}, 1) == 12
+    other, own = Flow(2, "d", "x"), Flow(1, "e", "127.0.0.1:9092")
+    assert sent_between({kept: 10, closed: 50, other: 5}, {kept: 15, opened: 7, other: 100, own: 9}, 1, 9092) == 12
 
 
 def test_counts_of_servers_are_summed_but_znodes_and_transactions() -> None:
