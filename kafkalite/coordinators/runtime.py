@@ -39,12 +39,12 @@ from kafkalite.coordinators.contract import (
     TimerKey,
 )
 from kafkalite.coordinators.placement import partition_for
-from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode, InvariantBroken, KafkaError, ensure
 from kafkalite.failpoints import reach
 from kafkalite.lifecycle import RETRIES, report
 from kafkalite.protocol.record_batches.records import TRANSACTIONAL, NewRecord, build_batch, iter_batches, read_marker
 from kafkalite.storage.producers.verification import UNGUARDED
+from kafkalite.timer_queue import TimerQueue
 
 logger = logging.getLogger("kafkalite.coordinators")
 
@@ -133,7 +133,7 @@ class Shard(Generic[MachineT]):
         """End offset of the records that were applied while loading."""
         self.timers: TimerQueue[TimerKey] = TimerQueue()
         self.alarm: asyncio.TimerHandle | None = None
-        self.alarm_ms: int | None = None
+        self.alarm_ms: float | None = None
         self.waiting: dict[_OpenTicket, None] = {}
         self.in_flight: deque[_InFlight] = deque()
 

@@ -124,8 +124,8 @@ def check_end_offset(target: Target, topic: str, expected: int) -> None:
         raise RuntimeError(f"{topic} ends at offset {end} where {expected} records were sent")
 
 
-def drain(target: Target, topic: str, count: int) -> float:
-    """Read the first `count` records of partition 0; the seconds from the first record on."""
+def drain(target: Target, topic: str, count: int, passes: int = 1) -> float:
+    """Read the first `count` records of partition 0, `passes` times; the seconds from the first record on."""
     settings = {
         "bootstrap.servers": target.servers,
         "group.id": "bench",
@@ -139,15 +139,17 @@ def drain(target: Target, topic: str, count: int) -> float:
     }
     consumer = confluent_kafka.Consumer(settings)
     try:
-        consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-        seen, began = 0, 0.0
+        began = 0.0
         deadline = time.perf_counter() + _TIMEOUT_S
-        while seen < count:
-            messages = consumer.consume(min(10_000, count - seen), 1.0)
-            began = began or time.perf_counter()
-            seen += len(messages)
-            if time.perf_counter() > deadline:
-                raise TimeoutError(f"{seen} of {count} records came")
+        for _ in range(passes):
+            consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+            seen = 0
+            while seen < count:
+                messages = consumer.consume(min(10_000, count - seen), 1.0)
+                began = began or time.perf_counter()
+                seen += len(messages)
+                if time.perf_counter() > deadline:
+                    raise TimeoutError(f"{seen} of {count} records came")
         return time.perf_counter() - began
     finally:
         consumer.close()

@@ -45,6 +45,8 @@ from zk import paths
 
 PER_TOPIC: Final = 100
 VALUE_BYTES: Final = 1000
+READ_PASSES: Final = 5
+"""Reading once what was written in seconds takes the brokers so little that the consumer's metadata would count."""
 _RESTING_PERCENT: Final = 15.0
 _REST_TIMEOUT_S: Final = 120.0
 
@@ -92,25 +94,32 @@ class Scale:
         """Return what the brokers use together while nobody asks for anything, in percent of one processor."""
         return idle_cpu_percent(self._cluster, seconds)
 
-    def load(self, seconds: float) -> dict[str, float]:
-        """Write to and read from one partition that all brokers have, with acks=all and alone on the cluster."""
+    def load(self, seconds: float, rest_percent: float = 0.0) -> dict[str, float]:
+        """Write to and read from one partition that all brokers have, with acks=all and alone on the cluster.
+
+        Processor time is what the brokers use beyond `rest_percent`, which they use whether somebody writes or not.
+        """
         self._written += 1
         topic = f"written-{self._written}"
         self._admin.create(NewTopic(topic, 1, replica_assignment=[self._cluster.broker_ids]))
         wait_until(lambda: self._facts.fully_replicated(topic), f"replicas of {topic}", ROUND_TIMEOUT_S)
         target = Target(self._cluster, 0.0, seconds)
-        before_s = self._worked_s()
+        begin = self._work_beyond(rest_percent)
         count, produced_s = fill(target, topic, VALUE_BYTES, acks="all")
-        between_s = self._worked_s()
-        consumed_s = drain(target, topic, count)
-        after_s = self._worked_s()
+        written = self._work_beyond(rest_percent)
+        consumed_s = drain(target, topic, count, READ_PASSES)
+        read = self._work_beyond(rest_percent)
         self._admin.delete(topic)
         return {
             "produced, records/s": count / produced_s,
-            "consumed, records/s": count / consumed_s,
-            "produced, processor µs a record": (between_s - before_s) * 1e6 / count,
-            "consumed, processor µs a record": (after_s - between_s) * 1e6 / count,
+            "consumed, records/s": READ_PASSES * count / consumed_s,
+            "produced, processor µs a record": (written - begin) * 1e6 / count,
+            "consumed, processor µs a record": (read - written) * 1e6 / (READ_PASSES * count),
         }
+
+    def _work_beyond(self, rest_percent: float) -> float:
+        """Return the brokers' processor time, less what they would have used at rest: only differences count."""
+        return self._worked_s() - time.monotonic() * rest_percent / 100
 
     def steps(self) -> dict[str, Callable[[], Costs]]:
         """Return the steps after the creation, in their order."""

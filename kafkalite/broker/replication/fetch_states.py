@@ -109,7 +109,7 @@ def decide_step_after_error(code: ErrorCode) -> Step:
 
 @dataclass(slots=True)
 class PartitionFetchState:
-    """The progress of fetching one partition. `next_try_ms` is when it is fetched next after `failures` in a row."""
+    """The progress of fetching one partition."""
 
     partition: Partition
     topic_id: bytes
@@ -120,7 +120,7 @@ class PartitionFetchState:
     is_asked: bool = False
     """True once a request has named the partition in this leader epoch."""
     failures: int = 0
-    next_try_ms: float = 0.0
+    """In a row."""
 
 
 class FetchStates:
@@ -231,7 +231,6 @@ class FetchStates:
     def leave_out_until(self, state: PartitionFetchState, next_try_ms: float) -> None:
         """Take a partition out of the session until then, infinity for until `fetch_next`."""
         topic_partition = state.partition.topic_partition
-        state.next_try_ms = next_try_ms
         self.session.forget(topic_partition)
         self.changed.pop(topic_partition, None)
         self._retries.put_off(topic_partition, next_try_ms)
@@ -356,30 +355,25 @@ class FetchStates:
         self, response: FetchResponse, version: int
     ) -> Iterator[tuple[PartitionFetchState, PartitionData]]:
         """Yield the answers of a response that are about what is followed now, each with its state."""
-        names = [
-            (topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)) or ""
+        answers = [
+            (topic.topic_id, TopicPartition(name, data.partition_index), data)
             for topic in response.responses
-        ]
-        refused = [
-            TopicPartition(name, data.partition_index)
-            for name, topic in zip(names, response.responses, strict=True)
+            for name in [(topic.topic if version < TOPIC_IDS_FROM else self._names.get(topic.topic_id)) or ""]
             for data in topic.partitions
-            if data.error_code
         ]
+        refused = [topic_partition for _, topic_partition, data in answers if data.error_code]
         self._refused = len(refused)
         self._retries.note_answer(refused)
-        for name, topic in zip(names, response.responses, strict=True):
-            for data in topic.partitions:
-                topic_partition = TopicPartition(name, data.partition_index)
-                # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
-                if not self.session.knows(topic_partition, topic.topic_id):
-                    self.session.refuse(topic_partition, topic.topic_id)
-                    continue
-                state = self.followed[topic_partition]
-                if not state.is_asked:  # about its earlier leader epoch, and not taken: the leader has something for it
-                    self.fetch_next(topic_partition)
-                elif self.is_current(state):
-                    yield state, data
+        for topic_id, topic_partition, data in answers:
+            # One that was stopped and followed again meanwhile has not been sent yet: this answer is about its past.
+            if not self.session.knows(topic_partition, topic_id):
+                self.session.refuse(topic_partition, topic_id)
+                continue
+            state = self.followed[topic_partition]
+            if not state.is_asked:  # about its earlier leader epoch, and not taken: the leader has something for it
+                self.fetch_next(topic_partition)
+            elif self.is_current(state):
+                yield state, data
 
     def complete_fetch(self, session_id: int) -> None:
         """Continue in the session of that id; with 0 the leader keeps none, and the next request is a full fetch."""
@@ -395,7 +389,7 @@ class FetchStates:
             return []
         unasked = [state for state in self.followed.values() if state.must_ask_epoch]
         self.may_ask_epochs = bool(unasked)
-        return [state for state in unasked if state.next_try_ms <= now_ms]
+        return [state for state in unasked if self._retries.due_ms(state.partition.topic_partition) <= now_ms]
 
     def make_epochs_request(self, states: Iterable[PartitionFetchState]) -> OffsetForLeaderEpochRequest:
         """Return the request for the ends of the last epochs of these partitions (KIP-101, KIP-279)."""

@@ -365,7 +365,6 @@ class LeaderFetcher:
                     log.truncate_without_epochs(log.high_watermark)
                 else:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"it has {earliest} to {latest}, and refuses")
-            state.next_try_ms = 0.0
             self._states.fetch_next(partition.topic_partition)
             self._wake.set()
         except _NoLongerFollowed:

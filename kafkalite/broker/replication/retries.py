@@ -9,11 +9,10 @@ many are asked for with each request (the slow start of TCP, RFC 5681).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
-from itertools import count
 from typing import Final
 
 from kafkalite.backoff import Backoff
+from kafkalite.timer_queue import TimerQueue
 from kafkalite.types import TopicPartition
 
 FEWEST: Final = 500
@@ -27,10 +26,7 @@ class Retries:
     """The partitions that are left out of requests until a time of their own."""
 
     def __init__(self) -> None:
-        self._due_ms: dict[TopicPartition, float] = {}
-        self._queue: list[tuple[float, int, TopicPartition]] = []
-        """A heap; what is not as `_due_ms` has it was taken out or put off."""
-        self._order = count()
+        self._timers: TimerQueue[TopicPartition] = TimerQueue()
         self._tried: dict[TopicPartition, None] = {}
         self._asked_ms = 0.0
         self._most = FEWEST
@@ -38,36 +34,37 @@ class Retries:
         self._not_before_ms = float("-inf")
 
     def __contains__(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition in self._due_ms
+        return topic_partition in self._timers
 
     def __len__(self) -> int:
-        return len(self._due_ms)
+        return len(self._timers)
+
+    def due_ms(self, topic_partition: TopicPartition) -> float:
+        """Return until when a partition is left out, minus infinity if it is not."""
+        due_ms = self._timers.due_ms(topic_partition)
+        return float("-inf") if due_ms is None else due_ms
 
     def put_off(self, topic_partition: TopicPartition, due_ms: float) -> None:
         """Leave a partition out until then, infinity for until it is taken out."""
-        self._due_ms[topic_partition] = due_ms
-        if due_ms != float("inf"):
-            heappush(self._queue, (due_ms, next(self._order), topic_partition))
+        self._timers.set(topic_partition, due_ms)
 
     def take_out(self, topic_partition: TopicPartition) -> None:
         """Forget a partition, if it is here."""
-        self._due_ms.pop(topic_partition, None)
+        self._timers.cancel(topic_partition)
 
     def take_due(self, now_ms: float) -> list[TopicPartition]:
         """Take out those that the next request tries again, the earliest ones first."""
-        due: list[TopicPartition] = []
         if now_ms < self._not_before_ms:
-            return due
-        while len(due) < self._most and self._next_ms() <= now_ms:
-            topic_partition = heappop(self._queue)[2]
-            del self._due_ms[topic_partition]
-            due.append(topic_partition)
+            return []
+        due = self._timers.pop_due(now_ms, self._most)
         self._tried, self._asked_ms = dict.fromkeys(due), now_ms
         return due
 
     def wait_ms(self, now_ms: float) -> float:
         """Return how long a request may wait at the leader; infinity if nothing is left out."""
-        next_ms = self._next_ms()
+        next_ms = self._timers.next_ms()
+        if next_ms is None:
+            return float("inf")
         if next_ms <= now_ms and self._not_before_ms <= now_ms:
             return _NEXT_REQUEST_MS
         return max(1.0, max(next_ms, self._not_before_ms) - now_ms)
@@ -85,10 +82,3 @@ class Retries:
         else:
             self._refused_in_a_row = 0
             self._most = 2 * self._most if was_full else FEWEST
-
-    def _next_ms(self) -> float:
-        """Return when the first partition is due."""
-        queue = self._queue
-        while queue and self._due_ms.get(queue[0][2]) != queue[0][0]:
-            heappop(queue)
-        return queue[0][0] if queue else float("inf")

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import Final, cast
 
 from kafkalite.clock import Clock
@@ -23,48 +21,21 @@ from kafkalite.storage.directories.directory_summaries import DirectorySummaries
 from kafkalite.storage.log.flush_work import FlushWork
 from kafkalite.storage.log.partition_log import PartitionLog
 from kafkalite.storage.log_directory import LogDirectory
+from kafkalite.timer_queue import TimerQueue
 from kafkalite.types import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 _FAR_MS: Final = 1 << 60
 """Later than any time of day: what is due then is never due."""
-_STALE_MAX: Final = 64
-"""Entries that an agenda may have beside as many again as it has logs."""
 
 
-class Agenda:
-    """Logs by the time in ms when they are due."""
-
-    def __init__(self) -> None:
-        self._due: dict[PartitionLog, int] = {}
-        self._heap: list[tuple[int, int, PartitionLog]] = []
-        """An entry counts while `_due` has the same time."""
-        self._numbers = count()
-
-    def __len__(self) -> int:
-        return len(self._due)
-
-    def set_due(self, log: PartitionLog, due_ms: int | None) -> None:
-        """Let the log be due then and at no other time; None: not at all."""
-        if due_ms is None or due_ms > _FAR_MS:
-            self._due.pop(log, None)
-        elif self._due.get(log) != due_ms:
-            self._due[log] = due_ms
-            heappush(self._heap, (due_ms, next(self._numbers), log))
-            if len(self._heap) > 2 * len(self._due) + _STALE_MAX:
-                self._heap = [each for each in self._heap if self._due.get(each[2]) == each[0]]
-                heapify(self._heap)
-
-    def take_due(self, now_ms: int) -> list[PartitionLog]:
-        """Return the logs that are due, which are not any more then."""
-        found = []
-        while self._heap and self._heap[0][0] <= now_ms:
-            due_ms, _, log = heappop(self._heap)
-            if self._due.get(log) == due_ms:
-                del self._due[log]
-                found.append(log)
-        return found
+def _set_due(timers: TimerQueue[PartitionLog], log: PartitionLog, due_ms: int | None) -> None:
+    """Let the log be due then and at no other time; None: not at all."""
+    if due_ms is None or due_ms > _FAR_MS:
+        timers.cancel(log)
+    else:
+        timers.set(log, due_ms)
 
 
 class LogUpkeep:
@@ -86,8 +57,8 @@ class LogUpkeep:
         self._portions = portions
         self._unflushed: dict[PartitionLog, None] = {}
         """Logs with sealed segments that are not on the medium."""
-        self._flushes = Agenda()
-        self._removals = Agenda()
+        self._flushes: TimerQueue[PartitionLog] = TimerQueue()
+        self._removals: TimerQueue[PartitionLog] = TimerQueue()
         self._changed: dict[PartitionLog, None] = {}
         """Logs that changed since they were last summarized."""
         self._dirty: dict[PartitionLog, None] = {}
@@ -109,7 +80,7 @@ class LogUpkeep:
     async def flush_overdue(self, now_ms: int) -> None:
         """Flush the logs whose flush.ms is over, and those that were truncated."""
         await self.look_in_portions()
-        due = [log for log in self._flushes.take_due(now_ms) if self._is_current(log)]
+        due = [log for log in self._flushes.pop_due(now_ms) if self._is_current(log)]
         for log in due:
             log.note_change()  # it is due until it is flushed
         await self._flush(due)
@@ -117,7 +88,7 @@ class LogUpkeep:
     async def remove_files(self, now_ms: int) -> None:
         """Remove the files of former segments whose file.delete.delay.ms is over."""
         await self.look_in_portions()
-        for log in self._removals.take_due(now_ms):
+        for log in self._removals.pop_due(now_ms):
             if self._is_current(log):
                 log.summarized_as = None  # until now the directory had more files than a summary tells
                 log.note_change()
@@ -161,10 +132,10 @@ class LogUpkeep:
                 checkpoints.note_changed(log, is_here=is_current or self._is_copy(log))
                 if is_current:
                     self._changed[log] = None
-                    self._flushes.set_due(log, log.flush_due_ms(now_ms))
+                    _set_due(self._flushes, log, log.flush_due_ms(now_ms))
                     if _has_unflushed_segments(log):
                         self._unflushed[log] = None
-                    self._removals.set_due(log, log.local.removal_due_ms)
+                    _set_due(self._removals, log, log.local.removal_due_ms)
                     if log.config.compacts and has_dirty_segments(log):
                         self._dirty[log] = None
                     else:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
 from kafkalite.coordinators.contract import Append, Decision, LogRecord, Machine, Now, Ticket
-from kafkalite.coordinators.timers import TimerQueue
 from kafkalite.errors import ErrorCode
+from kafkalite.timer_queue import TimerQueue
 
 WALL_MS = 1_700_000_000_000
 MachineT = TypeVar("MachineT", bound=Machine)

@@ -71,6 +71,9 @@ class Follower:
         self.states.add(state, self.now_ms)
         return state
 
+    def next_try_ms(self, state: PartitionFetchState) -> float:
+        return self.states._retries.due_ms(state.partition.topic_partition)
+
     def request(self, newest: int = 15) -> tuple[dict[int, int], list[int], int] | None:
         """Return {partition: fetch offset}, the partitions that leave the session, and its epoch; None without a request."""
         request, _ = self.states.make_request(self.states.choose_version(newest), self.now_ms, CONFIG, 9)
@@ -156,12 +159,12 @@ def test_a_partition_that_backs_off_leaves_the_session_and_comes_back() -> None:
     follower.answer(0)
     follower.states.back_off(state, follower.now_ms, 1000)
     assert follower.request() == ({}, [0], 1)
-    follower.now_ms = state.next_try_ms
+    follower.now_ms = follower.next_try_ms(state)
     assert follower.request() == ({0: 0}, [], 1)
     waits = []
     for _ in range(12):
         follower.states.back_off(state, 0.0, 1000)
-        waits.append(state.next_try_ms)
+        waits.append(follower.next_try_ms(state))
     assert waits == sorted(waits) and 0 < waits[0] < waits[5] and waits[-1] == 1000, "longer each time, with a bound"
 
 
@@ -174,10 +177,10 @@ def test_many_new_partitions_back_off_for_longer(leader_epoch: int, last_ms: flo
     for state in states:
         state.leader_epoch = leader_epoch
         follower.states.back_off(state, 0.0, 1000)
-    waits = [state.next_try_ms for state in states]
+    waits = [follower.next_try_ms(state) for state in states]
     assert waits[:40] == [10] * 40 and waits == sorted(waits) and waits[-1] == pytest.approx(last_ms, abs=0.5)
     follower.states.back_off(states[-1], 0.0, 15)
-    assert states[-1].next_try_ms == 15
+    assert follower.next_try_ms(states[-1]) == 15
 
 
 def test_thousands_that_one_answer_refused_are_tried_again_together() -> None:
@@ -189,7 +192,7 @@ def test_thousands_that_one_answer_refused_are_tried_again_together() -> None:
     topic = r.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=refused)
     for state, _ in follower.states.match_answers(r.FetchResponse(session_id=5, responses=[topic]), 15):
         follower.states.back_off(state, 0.0, 1000)
-    assert {state.next_try_ms for state in followed} == {60}
+    assert {follower.next_try_ms(state) for state in followed} == {60}
 
 
 def test_while_all_back_off_there_is_no_request() -> None:

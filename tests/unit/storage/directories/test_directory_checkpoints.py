@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,12 +172,15 @@ def make_many(tmp_path):
 
 @contextmanager
 def counted_calls():
+    """The calls of the block, one item for each; finalizers of what other tests left are none of its calls."""
     calls = []
+    gc.disable()
     sys.setprofile(lambda *_: calls.append(None))
     try:
         yield calls
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 def test_a_checkpoint_of_many_logs_costs_what_has_changed(make_many, tmp_path):

@@ -14,7 +14,7 @@ from kafkalite.errors import KafkaError
 from kafkalite.storage import checkpoints
 from kafkalite.storage.cleaning.compaction import dirty_part
 from kafkalite.storage.directories.log_summaries import LogSummaries, fingerprint_of
-from kafkalite.storage.directories.log_upkeep import Agenda, LogUpkeep
+from kafkalite.storage.directories.log_upkeep import LogUpkeep
 from kafkalite.storage.log.partition_log import PartitionLog
 from tests.unit.storage.logs import NOW_MS, append, batch
 from tests.unit.storage.random_changes import CHANGES, NAMES
@@ -323,23 +323,3 @@ def test_a_checkpoint_that_says_the_same_is_not_written_again(monkeypatch):
     checkpoint()
     disk.full = False
     assert checkpoint() == [checkpoints.RECOVERY_POINT] and not checkpoint()
-
-
-def test_an_agenda_has_each_log_at_its_last_time():
-    agenda = Agenda()
-    agenda.set_due(A0, 5)
-    agenda.set_due(A1, 6)
-    agenda.set_due(A0, 7)
-    agenda.set_due(B0, 1 << 62)
-    assert len(agenda) == 2 and agenda.take_due(5) == []
-    agenda.set_due(A0, 5)
-    agenda.set_due(A1, None)
-    assert agenda.take_due(10) == [A0] and not agenda and agenda.take_due(1 << 63) == []
-
-
-def test_an_agenda_does_not_grow_with_what_is_put_off():
-    agenda = Agenda()
-    for number in range(10_000):
-        agenda.set_due(NAMES[number % 3], number)
-    assert len(agenda) == 3 and len(agenda._heap) < 100
-    assert agenda.take_due(9_998) == [NAMES[9_997 % 3], NAMES[9_998 % 3]]
