@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from kafkalite.coordinators.contract import Ticket, TimerKey
 from kafkalite.coordinators.group import group_record
@@ -16,6 +16,8 @@ from kafkalite.coordinators.group.offset_table import OffsetTable
 from kafkalite.coordinators.group.settings import GroupSettings
 from kafkalite.coordinators.group.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from kafkalite.errors import ErrorCode, ensure
+
+T = TypeVar("T")
 
 
 class GroupState(StrEnum):
@@ -44,6 +46,11 @@ class InitialDelay:
 
     delay_ms: int
     remaining_ms: int
+
+
+def _same(value: T, other: T) -> T:
+    """Return the other object if it is equal."""
+    return other if other == value else value
 
 
 class Group:
@@ -170,6 +177,7 @@ class Group:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
         self.pending_ids.discard(member.member_id)
+        self._share_values(member)
         self._support.update({name for name, _ in member.protocols})
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
@@ -214,8 +222,17 @@ class Group:
     ) -> None:
         self._withdraw_support(member)
         member.protocols = protocols
+        self._share_values(member)
         self._support.update({name for name, _ in protocols})
         member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
+
+    def _share_values(self, member: Member) -> None:
+        """Keep once what a member has in common with the leader, as most members of most groups do."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader is not member:
+            member.client_id = _same(member.client_id, leader.client_id)
+            member.client_host = _same(member.client_host, leader.client_host)
+            member.protocols = _same(member.protocols, leader.protocols)
 
     def _withdraw_support(self, member: Member) -> None:
         self._support.subtract({name for name, _ in member.protocols})

@@ -308,3 +308,11 @@ def test_a_heartbeat_costs_the_same_in_a_large_group() -> None:
 
     decision = scene.machine.decide(Heartbeat(GROUP, 1, members[7]), Call(), scene.now())
     assert (len(decision.answers), len(decision.timers), len(decision.appends)) == (1, 1, 0)
+
+
+def test_members_keep_once_what_they_have_in_common() -> None:
+    scene, members = balanced(3, protocols=("range", "roundrobin"))
+    first, second, third = (scene.group().members[each] for each in members)
+    assert first.protocols is second.protocols is third.protocols and first.client_host is third.client_host
+    scene.join(members[2], protocols=("range",), metadata=b"its own")
+    assert third.protocols == [("range", b"its own")] and third.metadata("range") != first.metadata("range")
