@@ -37,8 +37,8 @@ CAUSES: Final[Mapping[str, str]] = {
     ),
     "group member": (
         "Strings and bytes on both sides: member id, client id, host, the subscription for each assignor and the assignment. Python's have"
-        " a header of 50 and 33 bytes, and names that all members have, such as that of an assignor, are there once for each member. Ours"
-        " keeps, beside the members, the group's last record as it was written, with all assignments."
+        " a header of 50 and 33 bytes. What a member has in common with the leader, such as the subscription, is there once. Ours keeps,"
+        " beside the members, the group's last record as it was written, with all assignments."
     ),
     "producer id": (
         "Nearly all of it is the last five batches, by which duplicates are recognised, as Kafka has them: a tuple of four integers each,"
