@@ -71,6 +71,18 @@ def test_the_encoding_of_a_record() -> None:
         assert hash_record(*record) == int.from_bytes(mmh3_x64_128_digest(encoded), "little")
 
 
+@pytest.mark.parametrize("value_bytes", [*range(36), 1000])
+def test_a_record_of_any_length_has_the_hash_of_its_encoding(value_bytes: int) -> None:
+    """Compiled code hashes a record where it lies, in parts: its key, value and headers may end anywhere in a block of 16 bytes."""
+    value = bytes(range(256)) * 4
+    for key_bytes in range(36):
+        for name_bytes in range(0, 36, 5):
+            for headers in ([], [("n" * name_bytes, value[7 : 7 + key_bytes]), ("", None)]):
+                new = NewRecord(value[:key_bytes], value[3 : 3 + value_bytes], 1 << 40, headers)
+                found = digest(build_batch([new], base_offset=(1 << 40) + 77))
+                assert found.fingerprint == hash_record((1 << 40) + 77, 1 << 40, new.key, new.value, headers)
+
+
 def test_a_digest_counts_records_offsets_and_bytes() -> None:
     total = sum(hash_record(*each) for each in RECORDS) % (1 << 128)
     assert digest_of(RECORDS) == RangeDigest(4, 0, 3, -1, 1001, 8 + 2 + 4 + 7 + 0 + 8, total)
