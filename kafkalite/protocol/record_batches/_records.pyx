@@ -41,6 +41,8 @@ cdef enum:
     _VARINT_BYTES = 10
     _LEAST_RECORD_BYTES = 7
     _PLACES = 9
+    _CODEC = 0x07
+    _APPEND_TIME = 0x08
 
 cdef tuple _NO_HEADERS = ()
 cdef bytes _COUNT_OF_NO_HEADERS = b"\x00"
@@ -538,6 +540,12 @@ cdef inline uint64_t _swap_bytes(uint64_t number) noexcept nogil:
     return number << 32 | number >> 32
 
 
+cdef inline int64_t _number_at(const unsigned char* data, Py_ssize_t size) noexcept nogil:
+    # Big endian, with a sign, of 4 or 8 bytes.
+    cdef uint64_t number = _swap_bytes(_few_little_endian(data, size))
+    return <int64_t>number if size == 8 else <int32_t>(number >> 32)
+
+
 cdef inline void _mix_in(Murmur* state, uint64_t first, uint64_t second) noexcept nogil:
     state.low ^= _rotate(first * _first_factor(), 31) * _second_factor()
     state.high ^= _rotate(second * _second_factor(), 33) * _first_factor()
@@ -630,6 +638,24 @@ cdef struct Digest:
     int64_t content_bytes
     uint64_t low
     uint64_t high
+
+
+cdef void _empty(Digest* digest) noexcept:
+    memset(digest, 0, sizeof(Digest))
+    digest.first_offset = digest.last_offset = -1
+    digest.least_timestamp, digest.largest_timestamp = INT64_MAX, INT64_MIN
+
+
+cdef tuple _fields_of(const Digest* digest):
+    return (
+        digest.records,
+        digest.first_offset,
+        digest.last_offset,
+        digest.least_timestamp,
+        digest.largest_timestamp,
+        digest.content_bytes,
+        (<object>digest.high << 64) | digest.low,
+    )
 
 
 cdef Py_ssize_t _hash_headers(
@@ -741,9 +767,7 @@ def digest_records(
     cdef int64_t appended = 0 if append_time is None else append_time
     cdef const int64_t* appended_at = NULL if append_time is None else &appended
     cdef Digest digest
-    memset(&digest, 0, sizeof(Digest))
-    digest.first_offset = digest.last_offset = -1
-    digest.least_timestamp, digest.largest_timestamp = INT64_MAX, INT64_MIN
+    _empty(&digest)
     _hold(data, &view, position, end)
     octets = <const unsigned char*>view.buf
     if end - position < _RELEASED_FROM_BYTES:
@@ -756,17 +780,70 @@ def digest_records(
                 octets, position, end, count, base_offset, base_timestamp, appended_at, from_offset, to_offset, since, latest, &digest
             )
     PyBuffer_Release(&view)
-    if position < 0:
-        return None
-    return position, (
-        digest.records,
-        digest.first_offset,
-        digest.last_offset,
-        digest.least_timestamp,
-        digest.largest_timestamp,
-        digest.content_bytes,
-        (<object>digest.high << 64) | digest.low,
-    )
+    return None if position < 0 else (position, _fields_of(&digest))
+
+
+cdef Py_ssize_t _digest_batches(
+    const unsigned char* data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    int64_t from_offset,
+    int64_t to_offset,
+    int64_t since,
+    int64_t latest,
+    Digest* digest,
+) noexcept nogil:
+    # Return the position behind the batches, or that of the first one that is left to `record_digest`.
+    cdef const unsigned char* header
+    cdef Digest before
+    cdef int64_t length, max_timestamp
+    cdef Py_ssize_t following
+    while position < end:
+        if end - position < _BATCH_HEADER_BYTES:
+            break
+        header = data + position
+        length = 12 + _number_at(header + 8, 4)
+        if header[16] != 2 or header[22] & _CODEC or length < _BATCH_HEADER_BYTES or length > end - position:
+            break
+        before = digest[0]
+        max_timestamp = _number_at(header + 35, 8)
+        following = _digest_records(
+            data,
+            position + _BATCH_HEADER_BYTES,
+            position + length,
+            _number_at(header + 57, 4),
+            _number_at(header, 8),
+            _number_at(header + 27, 8),
+            &max_timestamp if header[22] & _APPEND_TIME else NULL,
+            from_offset,
+            to_offset,
+            since,
+            latest,
+            digest,
+        )
+        if following < 0:
+            digest[0] = before
+            break
+        position += length
+    return position
+
+
+def digest_batches(
+    data, Py_ssize_t position, Py_ssize_t end, int64_t from_offset, int64_t to_offset, int64_t since, int64_t latest
+):
+    cdef Py_buffer view
+    cdef const unsigned char* octets
+    cdef Digest digest
+    _empty(&digest)
+    _hold(data, &view, position, end)
+    octets = <const unsigned char*>view.buf
+    if end - position < _RELEASED_FROM_BYTES:
+        position = _digest_batches(octets, position, end, from_offset, to_offset, since, latest, &digest)
+    else:
+        with nogil:
+            position = _digest_batches(octets, position, end, from_offset, to_offset, since, latest, &digest)
+    PyBuffer_Release(&view)
+    return position, _fields_of(&digest)
 
 
 cdef struct Strings:
